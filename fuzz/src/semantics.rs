@@ -6,9 +6,9 @@ use shoal_core::Timestamp;
 use shoal_semantics::directives::{CacheControl, RequestDirectives, Scope};
 use shoal_semantics::range::{ContentRange, Extents, RangeSet, Resolved};
 use shoal_semantics::reuse::{Reuse, decide};
-use shoal_semantics::storage::{Exchanged, Policy, Storage, assess};
+use shoal_semantics::storage::{CachePolicy, ForwardedExchange, StorageDecision, assess};
 use shoal_semantics::vary::{self, Vary};
-use shoal_semantics::{Rules, date, targeted};
+use shoal_semantics::{CacheRules, date, targeted};
 
 /// A date that was read reads back from how we write it, but for the last leap second of the year 9999.
 pub fn dates(data: &[u8]) {
@@ -89,7 +89,7 @@ pub fn storing(data: &[u8]) {
     let Some((status, rest)) = data.split_at_checked(3) else { return };
     let Ok(status) = StatusCode::from_bytes(status) else { return };
     let (response, request) = two_messages(rest);
-    let exchanged = Exchanged {
+    let exchanged = ForwardedExchange {
         method: &Method::GET,
         query: None,
         request: &request,
@@ -98,10 +98,10 @@ pub fn storing(data: &[u8]) {
         request_time: NOW,
         response_time: Timestamp::from_millis(NOW.millis() + 1500),
     };
-    let rules = Rules::default();
-    let Storage::Store(policy) = assess(&exchanged, &rules) else { return };
+    let rules = CacheRules::default();
+    let StorageDecision::Store(policy) = assess(&exchanged, &rules) else { return };
     check_stored(&exchanged, &rules);
-    assert_eq!(Policy::from_bytes(policy.to_bytes()), Some(policy));
+    assert_eq!(CachePolicy::from_bytes(policy.to_bytes()), Some(policy));
     let directives = RequestDirectives::of(&request);
     let mut was_fresh = true;
     for seconds in [0, 1, 10, 59, 3600, 86_400, 31_536_000, u64::from(u32::MAX)] {
@@ -113,7 +113,7 @@ pub fn storing(data: &[u8]) {
 }
 
 /// RFC 9111, section 3, where Cache-Control governs.
-fn check_stored(exchanged: &Exchanged<'_>, rules: &Rules) {
+fn check_stored(exchanged: &ForwardedExchange<'_>, rules: &CacheRules) {
     let directives = CacheControl::of(exchanged.response);
     assert!(!RequestDirectives::of(exchanged.request).no_store, "the request said no-store");
     if rules.targeted.iter().any(|name| exchanged.response.contains_key(name)) {

@@ -1,8 +1,8 @@
 //! The store over a disk on which anything may have changed: wrong bytes are misses, never answers.
 
 use shoal_core::{ObjectKey, Timestamp};
-use shoal_store::arch::{Parts, SegmentSettings, Settings, open_store};
-use shoal_store::door::Memory;
+use shoal_store::arch::{ArchitectureOptions, SegmentSettings, StoreEnv, open_store};
+use shoal_store::door::MemoryFs;
 use shoal_store::index::{MemoryHome, Words};
 use shoal_store::{Error, Store};
 use std::sync::Arc;
@@ -84,14 +84,15 @@ fn architecture(byte: u8) -> &'static str {
 /// What a store leaves.
 struct Disk {
     architecture: &'static str,
-    files: Arc<Memory>,
+    files: Arc<MemoryFs>,
     home: MemoryHome,
 }
 
 impl Disk {
     /// With [`OBJECTS`] objects stored and the store closed in order.
     fn filled(architecture: &'static str) -> Self {
-        let disk = Self { architecture, files: Arc::new(Memory::new(1 << 30)), home: MemoryHome::default() };
+        let disk =
+            Self { architecture, files: Arc::new(MemoryFs::new(1 << 30)), home: MemoryHome::default() };
         let store = disk.open(BOOT).expect("a new store opens");
         for number in 0..OBJECTS {
             put(&*store, number).expect("there is room");
@@ -102,7 +103,7 @@ impl Disk {
     }
 
     fn open(&self, boot: u64) -> Result<Arc<dyn Store>, Error> {
-        let settings = Settings {
+        let settings = ArchitectureOptions {
             disk_bytes: 8 << 20,
             max_objects: MAX_OBJECTS,
             object_max_bytes: 1 << 20,
@@ -112,7 +113,7 @@ impl Disk {
             volume: Default::default(),
             now: Timestamp::from_seconds(1_767_312_000),
         };
-        let parts = Parts {
+        let parts = StoreEnv {
             files: self.files.clone(),
             index: Box::new(self.home.clone()),
             boot,
@@ -173,7 +174,7 @@ fn body(number: u32) -> Vec<u8> {
     (0..length).map(|at| (at as u32).wrapping_mul(number + 1).to_le_bytes()[at % 3]).collect()
 }
 
-fn content(files: &Memory, path: &str) -> Vec<u8> {
+fn content(files: &MemoryFs, path: &str) -> Vec<u8> {
     let mut content = Vec::new();
     files.tamper(path, |bytes| content.clone_from(bytes));
     content

@@ -10,8 +10,8 @@ use shoal_wire::http2::{
 };
 use shoal_wire::proxy_protocol::{self, Header};
 use shoal_wire::{
-    BadHead, BodyDecoder, BodyFraming, Decoded, HeadParser, Limits, Malformed, Parsed, PlainRequest,
-    RESPONSE_FIELDS_MAX, Refusal, ResponseHeadParser, chunk,
+    BadHead, BodyDecoder, BodyFraming, Decoded, FastPathRequest, HeadLimits, HeadParser, Malformed, Parsed,
+    RESPONSE_FIELDS_MAX, RequestRefusal, ResponseHeadParser, chunk,
 };
 
 /// A request head is taken or not, and means the same, however it is cut into reads; it keeps its limits, and
@@ -56,12 +56,12 @@ fn check_plain(data: &[u8], head: Option<&Head>) {
     check_wants(&get, &head.fields);
 }
 
-fn method(get: &PlainRequest<'_>) -> http::Method {
+fn method(get: &FastPathRequest<'_>) -> http::Method {
     if get.is_head { http::Method::HEAD } else { http::Method::GET }
 }
 
 /// What it says of what the client has and wants is what the fields say.
-fn check_wants(get: &PlainRequest<'_>, fields: &http::HeaderMap) {
+fn check_wants(get: &FastPathRequest<'_>, fields: &http::HeaderMap) {
     for name in [&IF_NONE_MATCH, &IF_MODIFIED_SINCE] {
         assert!(Fields::values(fields, name).eq(get.conditions.values(name)), "{name}");
     }
@@ -76,7 +76,7 @@ fn check_wants(get: &PlainRequest<'_>, fields: &http::HeaderMap) {
 
 /// Its field section says the same when it is remembered, also behind another request line and with bytes behind it, and nothing
 /// when it is not whole.
-fn check_remembered(data: &[u8], get: &PlainRequest<'_>) {
+fn check_remembered(data: &[u8], get: &FastPathRequest<'_>) {
     let (head, mut parser) = (&data[..get.head_bytes], HeadParser::new());
     for _ in 0..3 {
         let again = parser.plain(head, &LIMITS).expect("plain, whatever is behind it");
@@ -88,7 +88,7 @@ fn check_remembered(data: &[u8], get: &PlainRequest<'_>) {
     let followed = [&other[..], b"G"].concat();
     for bytes in [&other, &followed] {
         let again = parser.plain(bytes, &LIMITS).expect("as plain as with its own line");
-        let texts = |get: &PlainRequest<'_>| {
+        let texts = |get: &FastPathRequest<'_>| {
             format!("{:?}", (get.authority, get.referer, get.user_agent, get.conditions, get.range))
         };
         assert_eq!((again.is_head, again.path, again.absolute), (true, "/", false));
@@ -127,7 +127,7 @@ struct Head {
 }
 
 /// The first head in `data`, which arrives in pieces of `piece` bytes; `None` when it is not whole.
-fn head(data: &[u8], piece: usize) -> Option<Result<Head, Refusal>> {
+fn head(data: &[u8], piece: usize) -> Option<Result<Head, RequestRefusal>> {
     let mut parser = HeadParser::new();
     let mut buffer = BytesMut::new();
     for piece in data.chunks(piece.max(1)) {
@@ -151,7 +151,7 @@ fn head(data: &[u8], piece: usize) -> Option<Result<Head, Refusal>> {
     None
 }
 
-const LIMITS: Limits = Limits { head_bytes_max: 8192, fields_max: 64, target_bytes_max: 2048 };
+const LIMITS: HeadLimits = HeadLimits { head_bytes_max: 8192, fields_max: 64, target_bytes_max: 2048 };
 
 /// A response head is taken or not, and means the same, however it is cut into reads, but that a refusal may come sooner or
 /// later; it keeps its limits, and no value holds a
@@ -303,7 +303,7 @@ fn check_fields(list: &FieldList) {
     let is_one_line = |(_, value): (&[u8], &[u8])| !value.iter().any(|byte| b"\r\n\0".contains(byte));
     assert!(head.fields().all(is_one_line), "a value of several lines");
     let parts = head.to_parts();
-    if let Some(get) = PlainRequest::of_http2(&head, &LIMITS) {
+    if let Some(get) = FastPathRequest::of_http2(&head, &LIMITS) {
         let parts = parts.expect("a plain request is taken the ordinary way too");
         assert_eq!(parts.method, method(&get));
         assert_eq!(parts.uri.path_and_query().map(|path| path.as_str()), Some(get.path));

@@ -4,7 +4,8 @@ use crate::arrays::{counts, same_length};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use shoal_lab::cluster::{
-    Access, Options, Outcome, Plan, SYSTEMS, Service, Size, named, serve, simulate_with,
+    Access, ClusterSize, RunPlan, SYSTEMS, SchemeOptions, ServiceTimes, ThroughputResult, named, serve,
+    simulate_with,
 };
 
 /// Where the requests of a cluster were served.
@@ -92,15 +93,15 @@ pub fn simulate_cluster(
     }
     let requests = accesses(nodes, objects, writes)?;
     let size = cluster_size(&requests, node_frames, server_frames, idle)?;
-    let options = Options { idle, coordinated, chances, b, region, seed };
-    let plan = Plan { warm_up, failure: lose.map(|node| (lose_after, node)) };
+    let options = SchemeOptions { idle, coordinated, chances, b, region, seed };
+    let plan = RunPlan { warm_up, failure: lose.map(|node| (lose_after, node)) };
     let outcome = py.detach(|| {
         let mut system = named(system, &size, &options)?;
         if outstanding == 0 {
             let counts = simulate_with(system.as_mut(), &size, requests, plan);
-            return Some(Outcome { counts, ..Outcome::default() });
+            return Some(ThroughputResult { counts, ..ThroughputResult::default() });
         }
-        let service = Service { outstanding, ..Service::pai(size.nodes.len()) };
+        let service = ServiceTimes { outstanding, ..ServiceTimes::pai(size.nodes.len()) };
         Some(serve(system.as_mut(), &size, &service, requests, plan))
     });
     outcome
@@ -138,7 +139,7 @@ fn cluster_size(
     node_frames: &Bound<'_, PyAny>,
     server: usize,
     idle: usize,
-) -> PyResult<Size> {
+) -> PyResult<ClusterSize> {
     let asking = requests.iter().map(|request| request.node).max().map_or(1, |node| node.saturating_add(1));
     let count = asking.saturating_add(idle);
     let nodes = match node_frames.extract::<usize>() {
@@ -152,10 +153,10 @@ fn cluster_size(
         )));
     }
     let objects = requests.iter().map(|request| request.object as usize + 1).max().unwrap_or(0);
-    Ok(Size { nodes, server, objects })
+    Ok(ClusterSize { nodes, server, objects })
 }
 
-fn told(outcome: &Outcome, waits: bool) -> ClusterCounts {
+fn told(outcome: &ThroughputResult, waits: bool) -> ClusterCounts {
     let counts = &outcome.counts;
     ClusterCounts {
         requests: counts.requests,

@@ -114,7 +114,7 @@ pub fn miss_ratio_curve(
     if watched.is_some() {
         return Err(PyValueError::new_err("watched: only for lru; other policies take rate"));
     }
-    let found = shoal_policy::Policy::<u64>::named(policy)
+    let found = shoal_policy::ReplacementPolicy::<u64>::named(policy)
         .ok_or_else(|| wrong(format!("there is no policy {policy:?} that knows no future")))?;
     let mut caches = MiniSimulation::new(found.construct, &sizes, rate, seed);
     let inner = py.detach(|| {
@@ -129,7 +129,7 @@ pub fn miss_ratio_curve(
     Ok(Curve { inner })
 }
 
-fn lru(mut shards: Shards, requests: &[(u64, u64)], warm_up: usize) -> shoal_lab::curve::Sampled {
+fn lru(mut shards: Shards, requests: &[(u64, u64)], warm_up: usize) -> shoal_lab::curve::SampledDistances {
     for (at, (object, bytes)) in requests.iter().enumerate() {
         if at == warm_up {
             shards.measure_from_here();

@@ -11,7 +11,7 @@ use std::sync::Mutex;
 #[pyfunction]
 pub fn policies() -> BTreeMap<&'static str, &'static str> {
     let offline = [("belady", "Belady 1966"), ("belady_size", "Belady 1966, by size")];
-    shoal_policy::Policy::<u64>::ALL
+    shoal_policy::ReplacementPolicy::<u64>::ALL
         .iter()
         .map(|policy| (policy.name, policy.source))
         .chain(offline)
@@ -21,7 +21,7 @@ pub fn policies() -> BTreeMap<&'static str, &'static str> {
 /// A policy of a name; the offline ones need the objects of all requests to come.
 pub fn made(name: &str, future: Option<&Bound<'_, PyAny>>) -> PyResult<Box<dyn Replacement<u64>>> {
     let is_offline = matches!(name, "belady" | "belady_size");
-    match (is_offline, future, shoal_policy::Policy::<u64>::named(name)) {
+    match (is_offline, future, shoal_policy::ReplacementPolicy::<u64>::named(name)) {
         (true, Some(future), _) => {
             let future = NextUses::of(counts("future", future)?);
             Ok(if name == "belady" {

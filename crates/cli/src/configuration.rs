@@ -1,7 +1,7 @@
 //! Where the settings of a command come from: a file, the environment, the command line.
 
 use crate::failure::Failure;
-use shoal_settings::{AdminAddress, Override, Settings, Source};
+use shoal_settings::{AdminAddress, Override, Settings, SettingsSource};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
@@ -31,7 +31,7 @@ impl Configuration {
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
         let mut overrides = Override::from_environment(variables);
         overrides.extend(self.options.iter().cloned());
-        Source { file: &file, text: &text, overrides, readable: &readable }
+        SettingsSource { file: &file, text: &text, overrides, readable: &readable }
             .read()
             .map_err(Failure::Configuration)
     }

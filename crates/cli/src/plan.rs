@@ -4,12 +4,12 @@ use crate::failure::Failure;
 use crate::lab::telling;
 use crate::replay::FilterRules;
 use crate::show::print;
-use crate::trace::source::Reading;
+use crate::trace::source::TraceInputOptions;
 use crate::trace::told::{account, lost, refused, wrong_times};
 use shoal_core::ByteCount;
 use shoal_lab::character::{Character, Loaded, load, reading_json};
 use shoal_lab::experiment::Error;
-use shoal_lab::plan::{Footprint, Plan, Wishes, json, report, settings, text};
+use shoal_lab::plan::{Footprint, Plan, PlanOptions, json, report, settings, text};
 use std::path::PathBuf;
 
 /// Tell what cache an access log would need: RAM, disk, hit ratios, wear, a settings file
@@ -79,7 +79,7 @@ pub struct Options {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    reading: Reading,
+    reading: TraceInputOptions,
 }
 
 impl Options {
@@ -108,7 +108,7 @@ impl Options {
         self.write(&plan, &character, &loaded)
     }
 
-    fn wishes(&self) -> Result<Wishes, Failure> {
+    fn wishes(&self) -> Result<PlanOptions, Failure> {
         let prices = [self.ram_price, self.disk_price, self.egress_price].into_iter().flatten();
         let numbers = prices.chain([self.drive_writes, self.drive_years, self.drive_operations]);
         if let Some(bad) = numbers.into_iter().find(|number| !(number.is_finite() && *number >= 0.0)) {
@@ -138,7 +138,7 @@ impl Options {
                 "--ram-price and --egress-price go together: one weighs the other".into(),
             ));
         }
-        Ok(Wishes {
+        Ok(PlanOptions {
             ram_price: self.ram_price,
             disk_price: self.disk_price,
             egress_price: self.egress_price,
@@ -185,7 +185,7 @@ impl Options {
                 command += &format!(" --{name} {number}");
             }
         }
-        let drive = Some(self.drive).filter(|drive| drive.0 != Wishes::default().drive_bytes);
+        let drive = Some(self.drive).filter(|drive| drive.0 != PlanOptions::default().drive_bytes);
         for (name, bytes) in [("ram", self.ram), ("disk", self.disk), ("drive", drive)] {
             if let Some(bytes) = bytes {
                 command += &format!(" --{name} {}", bytes.0);

@@ -96,7 +96,7 @@ pub const MOST_LEVELS: usize = 16;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::route::Step;
+    use crate::route::RouteStep;
 
     const KEY: fn() -> Key = || Key::unkeyed(b"http://a/");
 
@@ -110,28 +110,32 @@ mod tests {
     fn a_miss_goes_up_and_from_the_top_to_the_origin() {
         let hierarchy = three_levels();
         let next = |here| hierarchy.next(NodeId(here), NodeId(4), KEY());
-        assert_eq!(next(4), Step::Ask(NodeId(2)));
-        assert_eq!(next(2), Step::Ask(NodeId(1)));
-        assert_eq!(next(1), Step::Origin);
-        assert_eq!(hierarchy.next(NodeId(9), NodeId(9), KEY()), Step::Origin, "a stranger has no parent");
+        assert_eq!(next(4), RouteStep::Ask(NodeId(2)));
+        assert_eq!(next(2), RouteStep::Ask(NodeId(1)));
+        assert_eq!(next(1), RouteStep::Origin);
+        assert_eq!(
+            hierarchy.next(NodeId(9), NodeId(9), KEY()),
+            RouteStep::Origin,
+            "a stranger has no parent"
+        );
     }
 
     #[test]
     fn who_is_asked_and_has_no_part_asks_the_origin() {
         // 4 asked 3 by a membership that 3 does not share: handing it to the path's first, 4, would send it round
         let hierarchy = three_levels();
-        assert_eq!(hierarchy.next(NodeId(3), NodeId(4), KEY()), Step::Origin);
-        assert_eq!(hierarchy.next(NodeId(3), NodeId(3), KEY()), Step::Ask(NodeId(1)));
+        assert_eq!(hierarchy.next(NodeId(3), NodeId(4), KEY()), RouteStep::Origin);
+        assert_eq!(hierarchy.next(NodeId(3), NodeId(3), KEY()), RouteStep::Ask(NodeId(1)));
     }
 
     #[test]
     fn children_of_a_lost_node_ask_its_parent() {
         let mut hierarchy = three_levels();
         hierarchy.lose(NodeId(2));
-        assert_eq!(hierarchy.next(NodeId(4), NodeId(4), KEY()), Step::Ask(NodeId(1)));
+        assert_eq!(hierarchy.next(NodeId(4), NodeId(4), KEY()), RouteStep::Ask(NodeId(1)));
         hierarchy.lose(NodeId(1));
         hierarchy.lose(NodeId(1));
-        assert_eq!(hierarchy.next(NodeId(4), NodeId(4), KEY()), Step::Origin);
+        assert_eq!(hierarchy.next(NodeId(4), NodeId(4), KEY()), RouteStep::Origin);
     }
 
     #[test]

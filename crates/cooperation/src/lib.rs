@@ -22,4 +22,4 @@ pub mod hierarchy;
 pub mod prefetch;
 mod route;
 
-pub use route::{NodeId, Route, Step};
+pub use route::{NodeId, Route, RouteStep};

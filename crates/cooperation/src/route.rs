@@ -12,7 +12,7 @@ pub struct NodeId(pub u64);
 
 /// What a node that does not hold an object does next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Step {
+pub enum RouteStep {
     /// Ask this node, which answers or goes on in our stead.
     Ask(NodeId),
     /// Ask the origin.
@@ -31,14 +31,14 @@ pub trait Route {
     /// What a node does with a request that entered at `entry` and that it cannot answer. Where it entered at a node that is not on the path, that one
     /// hands it to the first that is. Another node that is not on the path was asked by one that knows other members, and asks the origin: nodes that have not
     /// all heard yet who is gone do not send a request round.
-    fn next(&self, here: NodeId, entry: NodeId, key: Key) -> Step {
+    fn next(&self, here: NodeId, entry: NodeId, key: Key) -> RouteStep {
         let mut path = Vec::new();
         self.path(entry, key, &mut path);
         let after = match path.iter().position(|node| *node == here) {
             Some(at) => at + 1,
             None if here == entry => 0,
-            None => return Step::Origin,
+            None => return RouteStep::Origin,
         };
-        path.get(after).map_or(Step::Origin, |node| Step::Ask(*node))
+        path.get(after).map_or(RouteStep::Origin, |node| RouteStep::Ask(*node))
     }
 }

@@ -3,14 +3,14 @@
 //! `cargo bench -p shoal-lab --bench cluster`; docs/experiments/speed.md keeps the figures. Sixteen nodes of 2,000 frames, a server of 4,000, four million requests made beforehand, CPU time on one core.
 
 use rustix::time::{ClockId, clock_gettime};
-use shoal_lab::cluster::{Options, Plan, SYSTEMS, Service, Size, serve, simulate};
+use shoal_lab::cluster::{ClusterSize, RunPlan, SYSTEMS, SchemeOptions, ServiceTimes, serve, simulate};
 use shoal_lab::simulator::ZipfTrace;
 use std::time::Duration;
 
 fn main() {
-    let size = Size { nodes: vec![2000; 16], server: 4000, objects: OBJECTS };
+    let size = ClusterSize { nodes: vec![2000; 16], server: 4000, objects: OBJECTS };
     let requests: Vec<(usize, u32)> = requests().collect();
-    let (options, warm_up) = (Options { idle: 4, ..Options::default() }, REQUESTS as u64 / 4);
+    let (options, warm_up) = (SchemeOptions { idle: 4, ..SchemeOptions::default() }, REQUESTS as u64 / 4);
     println!(
         "| system | mean ms | from disk | server load | million a CPU second | queued: a second | million a CPU second |\n|---|--:|--:|--:|--:|--:|--:|"
     );
@@ -20,8 +20,8 @@ fn main() {
         let found = simulate(system.as_mut(), &size, requests.iter().copied(), warm_up);
         let middle = cpu_time();
         let mut system = make(&size, &options);
-        let plan = Plan { warm_up, failure: None };
-        let queued = serve(system.as_mut(), &size, &Service::pai(16), requests.iter().copied(), plan);
+        let plan = RunPlan { warm_up, failure: None };
+        let queued = serve(system.as_mut(), &size, &ServiceTimes::pai(16), requests.iter().copied(), plan);
         let millions = |time: Duration| REQUESTS as f64 / time.as_secs_f64() / 1e6;
         println!(
             "| {} | {:.2} | {:.1}% | {:.2} | {:.1} | {:.0} | {:.1} |",

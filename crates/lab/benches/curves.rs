@@ -5,7 +5,7 @@
 use rustix::time::{ClockId, clock_gettime};
 use shoal_lab::curve::{Curve, MiniSimulation, Shards, sizes_between};
 use shoal_lab::simulator::{Request, ZipfTrace};
-use shoal_policy::Policy;
+use shoal_policy::ReplacementPolicy;
 use std::hint::black_box;
 use std::time::Duration;
 
@@ -57,7 +57,7 @@ impl Bench {
     }
 
     fn simulated(&self, name: &str) {
-        let policy = Policy::<u64>::named(name).expect("it is in the table");
+        let policy = ReplacementPolicy::<u64>::named(name).expect("it is in the table");
         let mut simulation = MiniSimulation::new(policy.construct, &self.sizes, 0.01, 1);
         let all = stream(self.requests);
         let taken = seconds(|| all.for_each(|request| simulation.request(request.object, request.bytes)));

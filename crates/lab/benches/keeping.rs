@@ -9,8 +9,8 @@
 mod volume;
 
 use shoal_core::Key;
-use shoal_policy::carry::{HITS_MAX, Verdict, judge};
-use shoal_policy::{Handle, Policy, Probation, Replacement};
+use shoal_policy::carry::{HITS_MAX, ReinsertionDecision, judge};
+use shoal_policy::{Handle, Probation, Replacement, ReplacementPolicy};
 use std::collections::{HashMap, VecDeque};
 use volume::{Tier, Trace, on_disk};
 
@@ -111,7 +111,7 @@ struct Cache<'a> {
 
 impl<'a> Cache<'a> {
     fn new(trace: &'a Trace, admission: Admission, keeping: Keeping, (ram, disk): (u64, u64)) -> Self {
-        let order = Policy::named("s3_fifo").expect("a policy of the table").construct;
+        let order = ReplacementPolicy::named("s3_fifo").expect("a policy of the table").construct;
         let (ram, disk) = (Tier::new(order(), ram), Disk::new(trace.bytes.len(), keeping, disk));
         Self { trace, admission, probation: Probation::default(), is_full: false, ram, disk }
     }
@@ -205,7 +205,9 @@ impl Ghosts {
 impl Disk {
     fn new(objects: usize, keeping: Keeping, limit: u64) -> Self {
         let order = match keeping {
-            Keeping::Order(name) => Some((Policy::named(name).expect("a policy of the table").construct)()),
+            Keeping::Order(name) => {
+                Some((ReplacementPolicy::named(name).expect("a policy of the table").construct)())
+            }
             _ => None,
         };
         Self {
@@ -294,8 +296,8 @@ impl Disk {
             Keeping::Hit => (count > 0).then_some((0, 0)),
             Keeping::Fbc(c_max, _) => (count >= c_max).then_some((count, 0)),
             Keeping::Weighed => match judge(count.min(u32::from(HITS_MAX)) as u8, bytes) {
-                Verdict::Carry(hits) => Some((u32::from(hits), 0)),
-                Verdict::GiveUp => None,
+                ReinsertionDecision::Carry(hits) => Some((u32::from(hits), 0)),
+                ReinsertionDecision::GiveUp => None,
             },
             Keeping::S3Fifo if log == 0 => (count > 1).then_some((0, 1)),
             Keeping::S3Fifo => count.min(3).checked_sub(1).map(|left| (left, 1)),

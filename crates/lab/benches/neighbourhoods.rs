@@ -6,7 +6,7 @@
 
 mod volume;
 
-use shoal_policy::{BeladySize, Neighbourhoods, NextUses, Policy, Replacement};
+use shoal_policy::{BeladySize, NeighbourhoodSizer, NextUses, Replacement, ReplacementPolicy};
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use volume::{Tier, Trace, on_disk};
 
@@ -23,7 +23,7 @@ fn main() {
     for (policy, order, reading) in ROWS {
         let ram: Box<dyn Replacement<u64>> = match policy {
             "belady_size" => Box::new(BeladySize::new(NextUses::of(trace.requests.iter().copied()))),
-            name => (Policy::named(name).expect("a policy of the table").construct)(),
+            name => (ReplacementPolicy::named(name).expect("a policy of the table").construct)(),
         };
         let windows = if reading == Reading::Alone { 0 } else { ram_bytes / WINDOWS_SHARE };
         let (reads, bytes) =
@@ -89,7 +89,7 @@ struct Disk<'a> {
     oldest: VecDeque<u64>,
     window_bytes: u64,
     window_limit: u64,
-    regions: Neighbourhoods,
+    regions: NeighbourhoodSizer,
 }
 
 impl<'a> Disk<'a> {
@@ -108,7 +108,7 @@ impl<'a> Disk<'a> {
             oldest: VecDeque::new(),
             window_bytes: 0,
             window_limit: ram_bytes / WINDOWS_SHARE,
-            regions: Neighbourhoods::new(256, shoal_policy::neighbourhood::GROUP_MAX),
+            regions: NeighbourhoodSizer::new(256, shoal_policy::neighbourhood::GROUP_MAX),
         }
     }
 

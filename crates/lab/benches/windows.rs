@@ -8,7 +8,7 @@
 mod volume;
 
 use shoal_policy::neighbourhood::GROUP_MAX;
-use shoal_policy::{Borders, Neighbourhoods, Policy};
+use shoal_policy::{GroupBorders, NeighbourhoodSizer, ReplacementPolicy};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use volume::log::{Log, PAGE, PIECE_BYTES, Record, STRIPE_BYTES, position};
@@ -83,8 +83,8 @@ struct Cache<'a> {
     rule: Rule,
     ram: Tier,
     log: Log<'a>,
-    borders: Borders,
-    regions: Neighbourhoods,
+    borders: GroupBorders,
+    regions: NeighbourhoodSizer,
     windows: Windows,
     reads: u64,
     bytes: u64,
@@ -92,16 +92,16 @@ struct Cache<'a> {
 
 impl<'a> Cache<'a> {
     fn new(trace: &'a Trace, rule: Rule, (ram, disk): (u64, u64)) -> Self {
-        let order = Policy::named("s3_fifo").expect("a policy of the table").construct;
+        let order = ReplacementPolicy::named("s3_fifo").expect("a policy of the table").construct;
         let limit = if rule == Rule::Alone { 0 } else { ram / WINDOWS_SHARE };
         let log = Log::new(trace, disk);
         Self {
             trace,
             rule,
             ram: Tier::new(order(), ram - limit),
-            borders: Borders::new(log.stripes.len() as u32, STRIPE_BYTES),
+            borders: GroupBorders::new(log.stripes.len() as u32, STRIPE_BYTES),
             log,
-            regions: Neighbourhoods::new(REGIONS, GROUP_MAX),
+            regions: NeighbourhoodSizer::new(REGIONS, GROUP_MAX),
             windows: Windows { limit, ..Windows::default() },
             reads: 0,
             bytes: 0,

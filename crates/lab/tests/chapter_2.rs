@@ -4,7 +4,8 @@
 //! finding holds under a condition only, the condition is the test's, and docs/experiments/voelker-ch2.md says what happens without it.
 
 use shoal_lab::cluster::{
-    Access, Counts, Options, Outcome, Plan, SYSTEMS, Service, Size, named, serve, simulate, simulate_with,
+    Access, ClusterSize, Counts, RunPlan, SYSTEMS, SchemeOptions, ServiceTimes, ThroughputResult, named,
+    serve, simulate, simulate_with,
 };
 use shoal_lab::global_memory::Application;
 use shoal_trace::generate::Traffic;
@@ -58,27 +59,30 @@ fn shared(file: &str) -> Option<PathBuf> {
 
 impl Web {
     /// Twelve active nodes, four idle ones and a server, all with such a part of the objects.
-    fn workstations(&self, part: usize) -> Size {
+    fn workstations(&self, part: usize) -> ClusterSize {
         let frames = (self.objects / part).max(2);
-        Size { nodes: vec![frames; 16], server: frames, objects: self.objects }
+        ClusterSize { nodes: vec![frames; 16], server: frames, objects: self.objects }
     }
 
     /// A system of cooperative caching where nobody waits; the first half warms up.
-    fn shared_by(&self, system: &str, size: &Size) -> Counts {
-        let options = Options { idle: 4, ..Options::default() };
+    fn shared_by(&self, system: &str, size: &ClusterSize) -> Counts {
+        let options = SchemeOptions { idle: 4, ..SchemeOptions::default() };
         let requests = self.requests.iter().map(|(client, object)| (client % 12, *object));
         let mut system = named(system, size, &options).expect("a system");
         simulate(system.as_mut(), size, requests, self.requests.len() as u64 / 2)
     }
 
     /// A front end before so many back-ends, with requests that wait. The trace is taken twice and the first time warms up, so that what the cluster could hold is there.
-    fn handed_out(&self, system: &str, nodes: usize, part: usize) -> Outcome {
-        let size =
-            Size { nodes: vec![(self.objects / part).max(2); nodes], server: 0, objects: self.objects };
-        let mut system = named(system, &size, &Options::default()).expect("a system");
+    fn handed_out(&self, system: &str, nodes: usize, part: usize) -> ThroughputResult {
+        let size = ClusterSize {
+            nodes: vec![(self.objects / part).max(2); nodes],
+            server: 0,
+            objects: self.objects,
+        };
+        let mut system = named(system, &size, &SchemeOptions::default()).expect("a system");
         let twice = self.requests.iter().chain(&self.requests).copied();
-        let plan = Plan { warm_up: self.requests.len() as u64, failure: None };
-        serve(system.as_mut(), &size, &Service::pai(nodes), twice, plan)
+        let plan = RunPlan { warm_up: self.requests.len() as u64, failure: None };
+        serve(system.as_mut(), &size, &ServiceTimes::pai(nodes), twice, plan)
     }
 }
 
@@ -121,8 +125,11 @@ fn feeley_gms_beats_n_chance_where_idle_memory_is_uneven() {
         let frames = (web.objects / 100).max(4);
         let idle = 16 * frames;
         let ratio = |last: [usize; 4]| {
-            let size =
-                Size { nodes: [&[frames; 12][..], &last].concat(), server: frames, objects: web.objects };
+            let size = ClusterSize {
+                nodes: [&[frames; 12][..], &last].concat(),
+                server: frames,
+                objects: web.objects,
+            };
             web.shared_by("gms", &size).mean_ms() / web.shared_by("n_chance", &size).mean_ms()
         };
         let uneven = ratio([idle - 3, 1, 1, 1]);
@@ -139,7 +146,7 @@ fn pai_lard_has_the_hits_of_locality_and_the_balance_of_round_robin() {
     // and balance load nearly as well as WRR." For back-ends that together hold what is asked for, and each alone does not.
     for web in webs() {
         let of = |system: &str| web.handed_out(system, 16, 8);
-        let misses = |found: &Outcome| found.counts.disk as f64 / found.counts.requests as f64;
+        let misses = |found: &ThroughputResult| found.counts.disk as f64 / found.counts.requests as f64;
         let [wrr, wrr_gms, lb, lb_gc, lard, replicated] =
             ["wrr", "wrr_gms", "lb", "lb_gc", "lard", "lard_replicated"].map(of);
         for other in [&wrr_gms, &lb, &lb_gc, &lard, &replicated] {
@@ -220,10 +227,10 @@ impl Program {
         Self { name: name.into(), pages: numbers.len(), references }
     }
 
-    fn run(&self, system: &str, size: &Size, region: usize, plan: Plan) -> Counts {
+    fn run(&self, system: &str, size: &ClusterSize, region: usize, plan: RunPlan) -> Counts {
         let access =
             |(object, is_write): &(u32, bool)| Access { node: 0, object: *object, is_write: *is_write };
-        let options = Options { idle: size.nodes.len() - 1, region, ..Options::default() };
+        let options = SchemeOptions { idle: size.nodes.len() - 1, region, ..SchemeOptions::default() };
         let mut system = named(system, size, &options).expect("a system");
         simulate_with(system.as_mut(), size, self.references.iter().map(access), plan)
     }
@@ -232,9 +239,9 @@ impl Program {
 const PAGERS: [&str; 4] = ["pager", "pager_mirroring", "pager_parity", "pager_parity_logging"];
 
 /// A program with an eighth of its pages in local memory, and five servers that together hold so many quarters of its pages beside a fifth for parity.
-fn with_servers(program: &Program, quarters: usize) -> Size {
+fn with_servers(program: &Program, quarters: usize) -> ClusterSize {
     let server = (program.pages * quarters / 4 / 4).max(8);
-    Size {
+    ClusterSize {
         nodes: [&[(program.pages / 8).max(1)][..], &[server; 5]].concat(),
         server: 0,
         objects: program.pages,
@@ -249,7 +256,7 @@ fn markatos_parity_logging_is_the_best_protection_and_mirroring_the_worst() {
     for program in programs() {
         let run = |quarters: usize| {
             let size = with_servers(&program, quarters);
-            PAGERS.map(|system| program.run(system, &size, 1, Plan::default()))
+            PAGERS.map(|system| program.run(system, &size, 1, RunPlan::default()))
         };
         let name = &program.name;
         // room for a quarter more than all pages: not for each twice, so that mirroring has more faults
@@ -270,12 +277,12 @@ fn markatos_parity_logging_is_the_best_protection_and_mirroring_the_worst() {
 fn markatos_one_lost_server_costs_no_protected_page() {
     for program in programs() {
         let server = (program.pages / 2).max(8);
-        let size = Size {
+        let size = ClusterSize {
             nodes: vec![program.pages / 8, server, server, server, server],
             server: 0,
             objects: program.pages,
         };
-        let plan = Plan { failure: Some((program.references.len() as u64 / 2, 2)), ..Plan::default() };
+        let plan = RunPlan { failure: Some((program.references.len() as u64 / 2, 2)), ..RunPlan::default() };
         for (system, protects) in PAGERS.into_iter().zip([false, true, true, true]) {
             let counts = program.run(system, &size, 1, plan);
             assert!(counts.lost == 0 || !protects, "{}: {system}", program.name);
@@ -296,12 +303,12 @@ fn koussih_idle_memory_gains_between_local_and_aggregate_memory_and_little_elsew
     for program in programs().into_iter().map(read_only) {
         let speedup = |local: usize, idle: usize| {
             let run = |nodes: Vec<usize>| {
-                let size = Size { nodes, server: 0, objects: program.pages };
+                let size = ClusterSize { nodes, server: 0, objects: program.pages };
                 let counts = program.run(
                     "dodo",
                     &size,
                     4,
-                    Plan { warm_up: program.references.len() as u64 / 2, failure: None },
+                    RunPlan { warm_up: program.references.len() as u64 / 2, failure: None },
                 );
                 counts.microseconds as f64
             };
@@ -323,15 +330,15 @@ fn koussih_first_in_is_for_what_goes_round_and_a_region_needs_one_node_for_the_w
     // a file of 96 pages read again and again, with room for half of it: LRU gives up each region before it is wanted again
     let references: Vec<(u32, bool)> = (0..9600u32).map(|at| (at % 96, false)).collect();
     let round = Program { name: "round".into(), references, pages: 96 };
-    let size = |idle: usize| Size { nodes: vec![48, idle, idle, idle], server: 0, objects: 96 };
+    let size = |idle: usize| ClusterSize { nodes: vec![48, idle, idle, idle], server: 0, objects: 96 };
     let [lru, first_in] =
-        ["dodo", "dodo_first_in"].map(|system| round.run(system, &size(32), 8, Plan::default()));
+        ["dodo", "dodo_first_in"].map(|system| round.run(system, &size(32), 8, RunPlan::default()));
     assert!(first_in.microseconds < lru.microseconds);
     assert!(first_in.remote < lru.remote * 5, "what is not kept comes page by page");
     // section 2.1.5: "even if there is enough idle memory in the cluster to store a memory region, an application cannot allocate it unless all of that memory is on one node"
     let (whole, split) = (
-        round.run("dodo", &size(32), 32, Plan::default()),
-        round.run("dodo", &size(31), 32, Plan::default()),
+        round.run("dodo", &size(32), 32, RunPlan::default()),
+        round.run("dodo", &size(31), 32, RunPlan::default()),
     );
     assert!(whole.disk <= 3 && split.remote == 0, "{} {}", whole.disk, split.remote);
 }

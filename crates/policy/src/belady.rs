@@ -12,7 +12,7 @@
 
 use crate::next_uses::{NEVER, NextUses};
 use crate::queue::{Nodes, Queue};
-use crate::replacement::{Handle, Identity, Replacement, Victim};
+use crate::replacement::{Fingerprint, Handle, Replacement, Victim};
 use shoal_core::Key;
 use std::collections::BinaryHeap;
 
@@ -31,7 +31,7 @@ pub struct Belady<K = Key> {
     next: Vec<u32>,
 }
 
-impl<K: Identity> Belady<K> {
+impl<K: Fingerprint> Belady<K> {
     /// An empty order at the start of a trace.
     pub fn new(future: NextUses) -> Self {
         let (nodes, present) = (Nodes::new(), Queue::new(0));
@@ -64,7 +64,7 @@ impl<K: Identity> Belady<K> {
     }
 }
 
-impl<K: Identity> Replacement<K> for Belady<K> {
+impl<K: Fingerprint> Replacement<K> for Belady<K> {
     fn name(&self) -> &'static str {
         "belady"
     }

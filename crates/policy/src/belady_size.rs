@@ -13,7 +13,7 @@
 
 use crate::next_uses::{NEVER, NextUses};
 use crate::queue::{Nodes, Queue};
-use crate::replacement::{Handle, Identity, Replacement, Victim};
+use crate::replacement::{Fingerprint, Handle, Replacement, Victim};
 use shoal_core::Key;
 use std::cmp::Ordering;
 
@@ -29,7 +29,7 @@ pub struct BeladySize<K = Key> {
     tournament: Tournament,
 }
 
-impl<K: Identity> BeladySize<K> {
+impl<K: Fingerprint> BeladySize<K> {
     /// An empty order at the start of a trace.
     pub fn new(future: NextUses) -> Self {
         let (nodes, present) = (Nodes::new(), Queue::new(0));
@@ -51,7 +51,7 @@ impl<K: Identity> BeladySize<K> {
     }
 }
 
-impl<K: Identity> Replacement<K> for BeladySize<K> {
+impl<K: Fingerprint> Replacement<K> for BeladySize<K> {
     fn name(&self) -> &'static str {
         "belady_size"
     }

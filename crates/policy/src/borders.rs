@@ -20,7 +20,7 @@ use std::ops::Range;
 
 /// Where groups begin, by stripe. What is not known of a stripe can be learnt, once.
 #[derive(Debug)]
-pub struct Borders {
+pub struct GroupBorders {
     stripe_pages: u64,
     words: usize,
     begins: Vec<u64>,
@@ -38,7 +38,7 @@ enum Knowledge {
     NoGroups,
 }
 
-impl Borders {
+impl GroupBorders {
     /// For so many stripes, of so many bytes each. Nothing is known of them.
     pub fn new(stripes: u32, stripe_bytes: u64) -> Self {
         let stripe_pages = stripe_bytes / PAGE;
@@ -106,7 +106,7 @@ mod tests {
 
     #[test]
     fn a_group_goes_from_the_page_it_begins_in_to_the_page_the_next_does() {
-        let mut borders = Borders::new(3, STRIPE);
+        let mut borders = GroupBorders::new(3, STRIPE);
         borders.clear(1);
         borders.mark(1, [64, 10_000, 200_000, 900_000]);
         let groups = [
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn an_object_within_a_page_where_a_group_begins_has_that_page() {
-        let mut borders = Borders::new(1, STRIPE);
+        let mut borders = GroupBorders::new(1, STRIPE);
         borders.clear(0);
         borders.mark(0, [64, 9_000, 11_000, 40_000]);
         for wanted in [9_000..11_000, 8_200..8_900, 11_000..12_000] {
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn what_nobody_wrote_down_is_not_known() {
-        let mut borders = Borders::new(2, 64 << 10);
+        let mut borders = GroupBorders::new(2, 64 << 10);
         assert!(borders.is_unknown(0) && borders.group_of(0, &(0..100)).is_none());
         borders.mark(0, [20_000]);
         assert!(borders.is_unknown(0), "of the rest nothing is known");

@@ -14,7 +14,7 @@ pub const HITS_MAX: u8 = 3;
 
 /// What to do with an object that the cursor has come to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum ReinsertionDecision {
     /// Its space is taken.
     GiveUp,
     /// It is written again, with this count.
@@ -22,15 +22,15 @@ pub enum Verdict {
 }
 
 /// Judges an object of so many bytes that has been hit so many times, counted up to [`HITS_MAX`], since it was written.
-pub fn judge(hits: u8, bytes: u64) -> Verdict {
+pub fn judge(hits: u8, bytes: u64) -> ReinsertionDecision {
     let wanted = match bytes {
         0..CARRIED_FOR_ONE => 1,
         CARRIED_FOR_ONE..CARRIED_FOR_TWO => 2,
         CARRIED_FOR_TWO..CARRIED_FOR_THREE => 3,
-        _ => return Verdict::GiveUp,
+        _ => return ReinsertionDecision::GiveUp,
     };
     // Aging: halved, as by the paper's A_max, but never a reason of its own to be carried again.
-    if hits >= wanted { Verdict::Carry(hits / 2) } else { Verdict::GiveUp }
+    if hits >= wanted { ReinsertionDecision::Carry(hits / 2) } else { ReinsertionDecision::GiveUp }
 }
 
 /// Below so many bytes one hit is enough.
@@ -46,20 +46,20 @@ mod tests {
 
     #[test]
     fn popularity_is_weighed_against_size() {
-        assert_eq!(judge(0, 100), Verdict::GiveUp);
-        assert_eq!(judge(1, 100), Verdict::Carry(0));
-        assert_eq!(judge(HITS_MAX, 100), Verdict::Carry(1));
-        assert_eq!(judge(1, 20_000), Verdict::GiveUp);
-        assert_eq!(judge(2, 20_000), Verdict::Carry(1));
-        assert_eq!(judge(HITS_MAX, 100_000), Verdict::Carry(1));
-        assert_eq!(judge(HITS_MAX, 2 << 20), Verdict::GiveUp);
+        assert_eq!(judge(0, 100), ReinsertionDecision::GiveUp);
+        assert_eq!(judge(1, 100), ReinsertionDecision::Carry(0));
+        assert_eq!(judge(HITS_MAX, 100), ReinsertionDecision::Carry(1));
+        assert_eq!(judge(1, 20_000), ReinsertionDecision::GiveUp);
+        assert_eq!(judge(2, 20_000), ReinsertionDecision::Carry(1));
+        assert_eq!(judge(HITS_MAX, 100_000), ReinsertionDecision::Carry(1));
+        assert_eq!(judge(HITS_MAX, 2 << 20), ReinsertionDecision::GiveUp);
     }
 
     #[test]
     fn nothing_is_carried_for_ever() {
         let mut hits = HITS_MAX;
         let mut laps = 0;
-        while let Verdict::Carry(left) = judge(hits, 1) {
+        while let ReinsertionDecision::Carry(left) = judge(hits, 1) {
             hits = left;
             laps += 1;
         }

@@ -9,13 +9,13 @@
 //! used one, or where one scan of cold objects must not push out warm ones (see `s3_fifo`). A hit is O(1); finding
 //! a victim passes over at most four rounds of objects, a few entries on average.
 
-use crate::{Cyclic, Passing};
+use crate::{CyclicPolicy, HandDecision};
 
 /// CLOCK with a counter. See the file's head.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Clock;
 
-impl Cyclic for Clock {
+impl CyclicPolicy for Clock {
     fn name(&self) -> &'static str {
         "clock"
     }
@@ -28,10 +28,10 @@ impl Cyclic for Clock {
         bits.saturating_add(1).min(COUNT_MAX)
     }
 
-    fn passed(&self, bits: u8) -> Passing {
+    fn passed(&self, bits: u8) -> HandDecision {
         match bits.min(COUNT_MAX) {
-            0 => Passing::Evict,
-            count => Passing::Keep(count - 1),
+            0 => HandDecision::Evict,
+            count => HandDecision::Keep(count - 1),
         }
     }
 
@@ -52,7 +52,7 @@ mod tests {
         for bits in 0..=u8::MAX {
             let mut now = bits;
             let mut passes = 1;
-            while let Passing::Keep(next) = Clock.passed(now) {
+            while let HandDecision::Keep(next) = Clock.passed(now) {
                 (now, passes) = (next, passes + 1);
             }
             assert!(passes <= Clock.rounds_max(), "{bits}");
@@ -64,7 +64,7 @@ mod tests {
         for (hits, rounds) in [(0, 1), (1, 2), (3, 4), (200, 4)] {
             let mut bits = (0..hits).fold(Clock.admitted(false), |bits, _| Clock.hit(bits));
             let mut passes = 1;
-            while let Passing::Keep(next) = Clock.passed(bits) {
+            while let HandDecision::Keep(next) = Clock.passed(bits) {
                 (bits, passes) = (next, passes + 1);
             }
             assert_eq!(passes, rounds, "{hits} hits");

@@ -5,7 +5,7 @@
 //! hand; the policy is a pure function of the bits.
 
 /// A policy that decides as the hand passes.
-pub trait Cyclic: Send + Sync {
+pub trait CyclicPolicy: Send + Sync {
     /// The policy's name, as published.
     fn name(&self) -> &'static str;
 
@@ -17,8 +17,8 @@ pub trait Cyclic: Send + Sync {
     fn hit(&self, bits: u8) -> u8;
 
     /// What becomes of an object with these bits as the hand passes. Any bits, asked often enough without a
-    /// hit in between, must come to [`Passing::Evict`] within [`Cyclic::rounds_max`] passes.
-    fn passed(&self, bits: u8) -> Passing;
+    /// hit in between, must come to [`HandDecision::Evict`] within [`CyclicPolicy::rounds_max`] passes.
+    fn passed(&self, bits: u8) -> HandDecision;
 
     /// Most passes that an object which nobody asks for survives, plus one.
     fn rounds_max(&self) -> u32;
@@ -26,7 +26,7 @@ pub trait Cyclic: Send + Sync {
 
 /// What the hand does with an object that it passes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Passing {
+pub enum HandDecision {
     /// Keep it, with these bits.
     Keep(u8),
     /// Give it up.

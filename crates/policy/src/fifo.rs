@@ -8,7 +8,7 @@
 //! operation is O(1).
 
 use crate::queue::{Nodes, Queue};
-use crate::replacement::{Handle, Identity, Replacement, Victim};
+use crate::replacement::{Fingerprint, Handle, Replacement, Victim};
 use shoal_core::Key;
 
 /// First in, first out. See the file's head.
@@ -18,20 +18,20 @@ pub struct Fifo<K = Key> {
     queue: Queue,
 }
 
-impl<K: Identity> Fifo<K> {
+impl<K: Fingerprint> Fifo<K> {
     /// An empty order.
     pub fn new() -> Self {
         Self { nodes: Nodes::new(), queue: Queue::new(0) }
     }
 }
 
-impl<K: Identity> Default for Fifo<K> {
+impl<K: Fingerprint> Default for Fifo<K> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<K: Identity> Replacement<K> for Fifo<K> {
+impl<K: Fingerprint> Replacement<K> for Fifo<K> {
     fn name(&self) -> &'static str {
         "fifo"
     }

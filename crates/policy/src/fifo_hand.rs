@@ -7,13 +7,13 @@
 //! Fits where a hit must write nothing at all, and where objects should go in the order in which they lie on disk. Does not
 //! fit where some stay popular. A hit is nothing, a victim the next entry.
 
-use crate::{Cyclic, Passing};
+use crate::{CyclicPolicy, HandDecision};
 
 /// FIFO by a hand. See the file's head.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FifoHand;
 
-impl Cyclic for FifoHand {
+impl CyclicPolicy for FifoHand {
     fn name(&self) -> &'static str {
         "fifo"
     }
@@ -26,8 +26,8 @@ impl Cyclic for FifoHand {
         bits
     }
 
-    fn passed(&self, _bits: u8) -> Passing {
-        Passing::Evict
+    fn passed(&self, _bits: u8) -> HandDecision {
+        HandDecision::Evict
     }
 
     fn rounds_max(&self) -> u32 {
@@ -42,7 +42,7 @@ mod tests {
     #[test]
     fn nothing_is_kept_and_hits_write_nothing() {
         for bits in 0..=u8::MAX {
-            assert_eq!((FifoHand.hit(bits), FifoHand.passed(bits)), (bits, Passing::Evict));
+            assert_eq!((FifoHand.hit(bits), FifoHand.passed(bits)), (bits, HandDecision::Evict));
         }
     }
 }

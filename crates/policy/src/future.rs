@@ -24,7 +24,7 @@ mod gaps;
 #[cfg(test)]
 mod tests;
 
-use crate::{Packer, Placement, SegmentClass};
+use crate::{Packer, SegmentClass, SegmentLayout};
 use gaps::{Gap, Gaps, NOBODY};
 use std::cmp::Reverse;
 
@@ -51,7 +51,7 @@ pub struct FuturePlace {
 
 /// What a reference finds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Foreseen {
+pub enum FutureOutcome {
     /// It is there: to be read.
     Hit(FuturePlace),
     /// It comes in: to be written.
@@ -100,11 +100,11 @@ impl PlacementTable {
     }
 
     /// What a request, numbered from 0 as in the trace, finds for its object.
-    pub fn look_up(&self, request: u32, object: u32) -> Foreseen {
+    pub fn look_up(&self, request: u32, object: u32) -> FutureOutcome {
         match self.place(object) {
-            Some(place) if request == place.first => Foreseen::Admitted(place),
-            Some(place) if (place.first..=place.last).contains(&request) => Foreseen::Hit(place),
-            _ => Foreseen::Declined,
+            Some(place) if request == place.first => FutureOutcome::Admitted(place),
+            Some(place) if (place.first..=place.last).contains(&request) => FutureOutcome::Hit(place),
+            _ => FutureOutcome::Declined,
         }
     }
 }

@@ -10,7 +10,7 @@
 //! see [`Ranks`].
 
 use crate::ranks::Ranks;
-use crate::replacement::{Handle, Identity, Replacement, Victim};
+use crate::replacement::{Fingerprint, Handle, Replacement, Victim};
 use shoal_core::Key;
 
 /// GreedyDual-Size with frequency. See the file's head.
@@ -21,7 +21,7 @@ pub struct Gdsf<K = Key> {
     clock: f64,
 }
 
-impl<K: Identity> Gdsf<K> {
+impl<K: Fingerprint> Gdsf<K> {
     /// An empty order.
     pub fn new() -> Self {
         Self { ranks: Ranks::new(), clock: 0.0 }
@@ -33,13 +33,13 @@ fn earning(requests: u32, weight: u64) -> f64 {
     f64::from(requests) / weight.max(1) as f64
 }
 
-impl<K: Identity> Default for Gdsf<K> {
+impl<K: Fingerprint> Default for Gdsf<K> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<K: Identity> Replacement<K> for Gdsf<K> {
+impl<K: Fingerprint> Replacement<K> for Gdsf<K> {
     fn name(&self) -> &'static str {
         "gdsf"
     }

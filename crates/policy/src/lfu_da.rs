@@ -15,7 +15,7 @@
 //! O(1). Evict is O(log F) amortised, as an object goes down at most that often between two of its hits.
 
 use crate::queue::{Nodes, Queue};
-use crate::replacement::{Handle, Identity, Replacement, Victim};
+use crate::replacement::{Fingerprint, Handle, Replacement, Victim};
 use shoal_core::Key;
 
 /// LFU with dynamic ageing. See the file's head.
@@ -53,7 +53,7 @@ impl Rank {
     }
 }
 
-impl<K: Identity> LfuDa<K> {
+impl<K: Fingerprint> LfuDa<K> {
     /// An empty order.
     pub fn new() -> Self {
         Self {
@@ -115,13 +115,13 @@ impl<K: Identity> LfuDa<K> {
     }
 }
 
-impl<K: Identity> Default for LfuDa<K> {
+impl<K: Fingerprint> Default for LfuDa<K> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<K: Identity> Replacement<K> for LfuDa<K> {
+impl<K: Fingerprint> Replacement<K> for LfuDa<K> {
     fn name(&self) -> &'static str {
         "lfu_da"
     }

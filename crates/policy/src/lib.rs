@@ -1,14 +1,14 @@
 //! Decisions about keeping: replacement and admission, without I/O.
 //!
 //! Two families. A [`Replacement`] knows every object by a handle and names victims; [`POLICIES`] lists them by name, and
-//! [`Belady`] and [`BeladySize`], who know the future, are for the lab. A [`Cyclic`] policy is what a hand asks while it
+//! [`Belady`] and [`BeladySize`], who know the future, are for the lab. A [`CyclicPolicy`] policy is what a hand asks while it
 //! passes over an array whose entries hold the policy's state themselves, so that it survives a restart: [`Clock`];
 //! a [`Ring`] makes a `Replacement` of it.
 //!
-//! Beside them, what memory-mapped stores of small objects ask: a [`Placement`] says where a segment goes, and [`Fbc`] which
+//! Beside them, what memory-mapped stores of small objects ask: a [`SegmentLayout`] says where a segment goes, and [`Fbc`] which
 //! slot is given up when the file is full; [`PlacementTable`] knows the future. And what a store asks that writes a log:
 //! [`Probation`] says which objects are worth writing, [`carry`] which are written again when the log comes round to them,
-//! and [`Neighbourhoods`] how much to read around one, with [`Borders`] to say what belongs together.
+//! and [`NeighbourhoodSizer`] how much to read around one, with [`GroupBorders`] to say what belongs together.
 
 #![forbid(unsafe_code)]
 
@@ -49,21 +49,21 @@ mod testing;
 pub use admission::{Admission, Probation};
 pub use belady::Belady;
 pub use belady_size::BeladySize;
-pub use borders::Borders;
+pub use borders::GroupBorders;
 pub use clock::Clock;
-pub use cyclic::{Cyclic, Passing};
+pub use cyclic::{CyclicPolicy, HandDecision};
 pub use fbc::Fbc;
 pub use fifo::Fifo;
 pub use fifo_hand::FifoHand;
-pub use future::{Foreseen, FuturePlace, PlacementTable};
+pub use future::{FutureOutcome, FuturePlace, PlacementTable};
 pub use gdsf::Gdsf;
 pub use lfu_da::LfuDa;
 pub use lru::Lru;
-pub use neighbourhood::Neighbourhoods;
+pub use neighbourhood::NeighbourhoodSizer;
 pub use next_uses::NextUses;
-pub use packer::{Appender, PAGE_BYTES, Packer, Placement, SegmentClass};
-pub use policies::{POLICIES, Policy};
-pub use replacement::{Handle, Identity, Replacement, Victim, WEIGHT_MAX};
+pub use packer::{Appender, PAGE_BYTES, Packer, SegmentClass, SegmentLayout};
+pub use policies::{POLICIES, ReplacementPolicy};
+pub use replacement::{Fingerprint, Handle, Replacement, Victim, WEIGHT_MAX};
 pub use resident::resident_first;
 pub use ring::Ring;
 pub use s3_fifo::S3Fifo;

@@ -8,7 +8,7 @@
 //! much and requests, not bytes, are to be saved. Every operation is O(1); a hit moves the object, so it writes.
 
 use crate::queue::{Nodes, Queue};
-use crate::replacement::{Handle, Identity, Replacement, Victim};
+use crate::replacement::{Fingerprint, Handle, Replacement, Victim};
 use crate::resident_first;
 use shoal_core::Key;
 
@@ -19,7 +19,7 @@ pub struct Lru<K = Key> {
     queue: Queue,
 }
 
-impl<K: Identity> Lru<K> {
+impl<K: Fingerprint> Lru<K> {
     /// An empty order.
     pub fn new() -> Self {
         Self { nodes: Nodes::new(), queue: Queue::new(0) }
@@ -54,13 +54,13 @@ impl<K: Identity> Lru<K> {
 /// Objects that a search for a resident page looks at for each that it may ask about.
 const LOOKED_AT: usize = 4;
 
-impl<K: Identity> Default for Lru<K> {
+impl<K: Fingerprint> Default for Lru<K> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<K: Identity> Replacement<K> for Lru<K> {
+impl<K: Fingerprint> Replacement<K> for Lru<K> {
     fn name(&self) -> &'static str {
         "lru"
     }

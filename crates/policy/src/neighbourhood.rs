@@ -6,7 +6,7 @@
 //! transfer and RAM. So each region of the disk keeps count of the windows read and of the reads that they spared, and
 //! its window grows or shrinks by the ratio. Counts are halved when they have said enough, so that old ones fade.
 //!
-//! Where it is known which records belong together ([`Borders`](crate::Borders)), a window ends where its group does, and a group that is not too
+//! Where it is known which records belong together ([`GroupBorders`](crate::GroupBorders)), a window ends where its group does, and a group that is not too
 //! large is read whole. Of a body in pieces what follows the wanted one is read with it.
 //!
 //! Cost: an array access for each read and each hit in a window; 6 bytes a region.
@@ -15,7 +15,7 @@ use std::ops::Range;
 
 /// The regions of one disk.
 #[derive(Debug)]
-pub struct Neighbourhoods {
+pub struct NeighbourhoodSizer {
     regions: Vec<Region>,
     /// The largest window's level.
     level_max: u8,
@@ -32,7 +32,7 @@ struct Region {
     alone: u8,
 }
 
-impl Neighbourhoods {
+impl NeighbourhoodSizer {
     /// For so many regions, with windows of at most `bytes_max` bytes; 0 means that objects are read alone.
     pub fn new(regions: usize, bytes_max: u64) -> Self {
         let level_max = WINDOWS.iter().filter(|window| **window <= bytes_max).count() as u8;
@@ -155,7 +155,7 @@ mod tests {
     const STRIPE: u64 = 1 << 20;
 
     /// Reads in a region where each window spares so many reads of a hundred. What is read in the end.
-    fn settle(windows: &mut Neighbourhoods, percent: u32) -> u64 {
+    fn settle(windows: &mut NeighbourhoodSizer, percent: u32) -> u64 {
         for turn in 0..100 * u32::from(DECIDE_AFTER) {
             windows.read(0);
             if (turn * 37) % 100 < percent {
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn windows_grow_where_they_pay_and_shrink_where_they_do_not() {
-        let mut windows = Neighbourhoods::new(4, GROUP_MAX);
+        let mut windows = NeighbourhoodSizer::new(4, GROUP_MAX);
         let largest = WINDOWS[WINDOWS.len() - 1];
         assert_eq!(length(&windows.around(0, STRIPE, &OBJECT, None)), largest);
         assert_eq!(settle(&mut windows, 60), largest);
@@ -190,7 +190,7 @@ mod tests {
 
     #[test]
     fn without_windows_objects_are_read_alone() {
-        let mut windows = Neighbourhoods::new(1, 0);
+        let mut windows = NeighbourhoodSizer::new(1, 0);
         assert_eq!(settle(&mut windows, 90), 4096);
         let group = Some(400_000 / PAGE * PAGE..600_000 / PAGE * PAGE);
         assert_eq!(windows.around(0, STRIPE, &OBJECT, group.clone()), 499_712..503_808);
@@ -200,7 +200,7 @@ mod tests {
     /// What is read for objects with the groups that they lie in, in pages.
     #[test]
     fn a_window_ends_where_its_group_does() {
-        let windows = Neighbourhoods::new(1, GROUP_MAX);
+        let windows = NeighbourhoodSizer::new(1, GROUP_MAX);
         let cases = [
             // Read whole, up to the largest.
             (123..124, 120..140, 120..140),
@@ -228,14 +228,14 @@ mod tests {
 
     #[test]
     fn nothing_is_read_beyond_the_stripe() {
-        let windows = Neighbourhoods::new(1, GROUP_MAX);
+        let windows = NeighbourhoodSizer::new(1, GROUP_MAX);
         assert_eq!(windows.around(0, STRIPE, &(0..100), None), 0..WINDOWS[2]);
         assert_eq!(windows.around(0, STRIPE, &(STRIPE - 100..STRIPE), None), STRIPE - 16_384..STRIPE);
     }
 
     #[test]
     fn of_a_body_what_follows_is_read() {
-        let windows = Neighbourhoods::new(1, GROUP_MAX);
+        let windows = NeighbourhoodSizer::new(1, GROUP_MAX);
         let wanted = 100_000..165_536;
         assert_eq!(windows.onward(STRIPE, &wanted, Some(0..401_408)), 98_304..98_304 + GROUP_MAX);
         assert_eq!(windows.onward(STRIPE, &wanted, Some(0..204_800)), 98_304..204_800);

@@ -3,7 +3,7 @@
 //! What offline policies know and others do not. Worked out backwards in O(n) with a hash table of all objects; four
 //! bytes a request.
 
-use crate::replacement::Identity;
+use crate::replacement::Fingerprint;
 use std::collections::HashMap;
 
 /// For each request of a trace, in order, the number of the next one for the same object. See the file's head.
@@ -14,7 +14,7 @@ pub struct NextUses {
 
 impl NextUses {
     /// The future of these requests. Those after the first 2^32 − 2 count as never coming.
-    pub fn of<K: Identity>(requests: impl IntoIterator<Item = K>) -> Self {
+    pub fn of<K: Fingerprint>(requests: impl IntoIterator<Item = K>) -> Self {
         let mut next = Vec::new();
         let mut last: HashMap<u64, u32> = HashMap::new();
         for (at, key) in (0..NEVER).zip(requests) {

@@ -62,7 +62,7 @@ pub const PAGE_BYTES: u64 = 8192;
 ///
 /// Segments never overlap, and an offset is a multiple of 512. What is laid down stays: a place that becomes free
 /// is given to another object of its class by a policy, not by this.
-pub trait Placement: Send {
+pub trait SegmentLayout: Send {
     /// The offset of the next segment, in bytes.
     fn place(&mut self, class: SegmentClass) -> u64;
 
@@ -76,7 +76,7 @@ pub trait Placement: Send {
     /// by class, 0 for none.
     fn state(&self) -> [u64; 5];
 
-    /// Takes on what [`Placement::state`] gave once. False, and nothing changed, for offsets that it cannot have given.
+    /// Takes on what [`SegmentLayout::state`] gave once. False, and nothing changed, for offsets that it cannot have given.
     fn restore(&mut self, state: [u64; 5]) -> bool;
 
     /// Goes on behind `end`, the end of the last segment that is known of, when the state is lost: rests are given up.
@@ -89,7 +89,7 @@ pub struct Appender {
     end: u64,
 }
 
-impl Placement for Appender {
+impl SegmentLayout for Appender {
     fn place(&mut self, class: SegmentClass) -> u64 {
         let offset = self.end;
         self.end += class.bytes();
@@ -139,7 +139,7 @@ impl Packer {
     }
 }
 
-impl Placement for Packer {
+impl SegmentLayout for Packer {
     fn place(&mut self, class: SegmentClass) -> u64 {
         let (offset, taken) = match self.rest_for(class) {
             Some(rest) => (std::mem::take(&mut self.rests[rest]), rest),

@@ -1,11 +1,11 @@
 //! The replacement policies by name, for settings, the lab and whoever lists them.
 
-use crate::replacement::{Identity, Replacement};
+use crate::replacement::{Fingerprint, Replacement};
 use crate::{Fifo, Gdsf, LfuDa, Lru, Ring, S3Fifo, SecondChance, Sieve, Slru, WTinyLfu};
 use shoal_core::Key;
 
 /// One policy, by its published name.
-pub struct Policy<K = Key> {
+pub struct ReplacementPolicy<K = Key> {
     /// The published name, as settings and reports write it.
     pub name: &'static str,
     /// Where it was published.
@@ -14,7 +14,7 @@ pub struct Policy<K = Key> {
     pub construct: fn() -> Box<dyn Replacement<K>>,
 }
 
-impl<K: Identity> Policy<K> {
+impl<K: Fingerprint> ReplacementPolicy<K> {
     /// Every policy that knows no future. The offline ones, [`Belady`](crate::Belady) and
     /// [`BeladySize`](crate::BeladySize), are made from a trace.
     pub const ALL: &'static [Self] = &[
@@ -40,7 +40,7 @@ impl<K: Identity> Policy<K> {
 }
 
 /// The policies for the cache's own keys.
-pub const POLICIES: &[Policy] = Policy::<Key>::ALL;
+pub const POLICIES: &[ReplacementPolicy] = ReplacementPolicy::<Key>::ALL;
 
 #[cfg(test)]
 mod tests {
@@ -50,9 +50,9 @@ mod tests {
     fn each_is_found_by_the_name_that_it_goes_by() {
         for policy in POLICIES {
             assert_eq!((policy.construct)().name(), policy.name);
-            let found = Policy::<Key>::named(policy.name).expect("it is in the table");
+            let found = ReplacementPolicy::<Key>::named(policy.name).expect("it is in the table");
             assert_eq!(found.source, policy.source, "{} stands there twice", policy.name);
         }
-        assert!(Policy::<u64>::named("optimal").is_none());
+        assert!(ReplacementPolicy::<u64>::named("optimal").is_none());
     }
 }

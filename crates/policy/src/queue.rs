@@ -3,7 +3,7 @@
 //! A node is 24 bytes with a 64-bit key and 32 with a 128-bit one. Nodes given back are linked through `next` and
 //! handed out again last in, first out, so that the memory just read for a victim serves the newcomer.
 
-use crate::replacement::{Handle, Identity, Victim, WEIGHT_MAX};
+use crate::replacement::{Fingerprint, Handle, Victim, WEIGHT_MAX};
 use shoal_core::Key;
 
 /// The nodes of all queues of one policy.
@@ -40,7 +40,7 @@ pub(crate) struct Queue {
     len: usize,
 }
 
-impl<K: Identity> Nodes<K> {
+impl<K: Fingerprint> Nodes<K> {
     pub(crate) fn new() -> Self {
         Self { nodes: Vec::new(), free: NONE }
     }
@@ -105,7 +105,7 @@ impl<K: Identity> Nodes<K> {
     }
 }
 
-impl<K: Identity> Node<K> {
+impl<K: Fingerprint> Node<K> {
     pub(crate) fn weight(&self) -> u64 {
         u64::from(self.weight_low) | u64::from(self.weight_high) << 32
     }
@@ -144,7 +144,7 @@ impl Queue {
         some(self.back)
     }
 
-    pub(crate) fn push_front<K: Identity>(&mut self, nodes: &mut Nodes<K>, handle: Handle) {
+    pub(crate) fn push_front<K: Fingerprint>(&mut self, nodes: &mut Nodes<K>, handle: Handle) {
         let front = self.front;
         let node = nodes.at(handle);
         debug_assert_eq!(node.place, NOWHERE);
@@ -158,20 +158,20 @@ impl Queue {
         self.front = handle.0;
     }
 
-    pub(crate) fn move_to_front<K: Identity>(&mut self, nodes: &mut Nodes<K>, handle: Handle) {
+    pub(crate) fn move_to_front<K: Fingerprint>(&mut self, nodes: &mut Nodes<K>, handle: Handle) {
         if self.front != handle.0 {
             self.remove(nodes, handle);
             self.push_front(nodes, handle);
         }
     }
 
-    pub(crate) fn pop_back<K: Identity>(&mut self, nodes: &mut Nodes<K>) -> Option<Handle> {
+    pub(crate) fn pop_back<K: Fingerprint>(&mut self, nodes: &mut Nodes<K>) -> Option<Handle> {
         let handle = self.back()?;
         self.remove(nodes, handle);
         Some(handle)
     }
 
-    pub(crate) fn remove<K: Identity>(&mut self, nodes: &mut Nodes<K>, handle: Handle) {
+    pub(crate) fn remove<K: Fingerprint>(&mut self, nodes: &mut Nodes<K>, handle: Handle) {
         let node = nodes.at(handle);
         debug_assert_eq!(node.place, self.place);
         let (previous, next) = (node.previous, node.next);

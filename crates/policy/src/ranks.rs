@@ -9,7 +9,7 @@
 //! the lowest is O(log n) for it and for each object met on the way whose rank had risen. Four children a node: a
 //! step down reads two cache lines at most. 48 bytes an object with a 64-bit key.
 
-use crate::replacement::{Handle, Identity, Victim, WEIGHT_MAX};
+use crate::replacement::{Fingerprint, Handle, Victim, WEIGHT_MAX};
 
 /// Objects by rank. See the file's head.
 #[derive(Debug)]
@@ -55,7 +55,7 @@ impl Entry {
     }
 }
 
-impl<K: Identity> Ranks<K> {
+impl<K: Fingerprint> Ranks<K> {
     pub(crate) fn new() -> Self {
         Self { slots: Vec::new(), free: NONE, heap: Vec::new(), removed: 0, weight: 0, turn: 0 }
     }

@@ -4,7 +4,7 @@
 //! [`Handle`], so that a hit costs the caller one hash lookup and the policy none. A handle is a small number, so
 //! that a caller may keep what it knows of an object in an array beside the policy's own.
 //!
-//! Policies are generic in what names an object ([`Identity`]): the cache's [`Key`], or the plain numbers of a
+//! Policies are generic in what names an object ([`Fingerprint`]): the cache's [`Key`], or the plain numbers of a
 //! simulated trace. They never look at more of it than a fingerprint, and that only for what has to outlive the
 //! object: ghosts and sketches.
 
@@ -57,19 +57,19 @@ pub trait Replacement<K = Key>: Send {
 }
 
 /// What tells objects apart.
-pub trait Identity: Copy + Eq + Send + 'static {
+pub trait Fingerprint: Copy + Eq + Send + 'static {
     /// 64 uniform bits; the same for the same object, and rarely for two.
     fn fingerprint(self) -> u64;
 }
 
-impl Identity for Key {
+impl Fingerprint for Key {
     fn fingerprint(self) -> u64 {
         self.high()
     }
 }
 
 /// A number in a trace. The fingerprint is a bijection (the finalizer of splitmix64), so no two numbers share one.
-impl Identity for u64 {
+impl Fingerprint for u64 {
     fn fingerprint(self) -> u64 {
         let z = (self ^ (self >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);

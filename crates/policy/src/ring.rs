@@ -1,13 +1,13 @@
-//! A [`Cyclic`] policy for objects in memory: a queue stands for the array that the hand passes over.
+//! A [`CyclicPolicy`] policy for objects in memory: a queue stands for the array that the hand passes over.
 //!
 //! The oldest object is where the hand stands. One that is kept goes to the front of the queue, which is behind the
 //! hand; so the queue is the circle of CLOCK, cut open at the hand (FIFO-reinsertion, as Yang, Qiu, Zhang, Yue,
 //! Rashmi call it: "FIFO can be better than LRU", HotOS 2023). A hit writes one byte. Insert and hit are O(1);
 //! evict passes over as many objects as the policy keeps, O(1) amortised when hits pay for each round kept.
 
-use crate::cyclic::{Cyclic, Passing};
+use crate::cyclic::{CyclicPolicy, HandDecision};
 use crate::queue::{Nodes, Queue};
-use crate::replacement::{Handle, Identity, Replacement, Victim};
+use crate::replacement::{Fingerprint, Handle, Replacement, Victim};
 use shoal_core::Key;
 
 /// A cyclic policy over a queue. See the file's head.
@@ -18,20 +18,20 @@ pub struct Ring<C, K = Key> {
     queue: Queue,
 }
 
-impl<C: Cyclic + Default, K: Identity> Ring<C, K> {
+impl<C: CyclicPolicy + Default, K: Fingerprint> Ring<C, K> {
     /// An empty ring.
     pub fn new() -> Self {
         Self { policy: C::default(), nodes: Nodes::new(), queue: Queue::new(0) }
     }
 }
 
-impl<C: Cyclic + Default, K: Identity> Default for Ring<C, K> {
+impl<C: CyclicPolicy + Default, K: Fingerprint> Default for Ring<C, K> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<C: Cyclic, K: Identity> Replacement<K> for Ring<C, K> {
+impl<C: CyclicPolicy, K: Fingerprint> Replacement<K> for Ring<C, K> {
     fn name(&self) -> &'static str {
         self.policy.name()
     }
@@ -63,11 +63,11 @@ impl<C: Cyclic, K: Identity> Replacement<K> for Ring<C, K> {
     fn evict(&mut self) -> Option<Victim<K>> {
         while let Some(handle) = self.queue.back() {
             match self.policy.passed(self.nodes.at(handle).mark) {
-                Passing::Keep(bits) => {
+                HandDecision::Keep(bits) => {
                     self.nodes.at(handle).mark = bits;
                     self.queue.move_to_front(&mut self.nodes, handle);
                 }
-                Passing::Evict => {
+                HandDecision::Evict => {
                     self.queue.remove(&mut self.nodes, handle);
                     return Some(self.nodes.release(handle));
                 }

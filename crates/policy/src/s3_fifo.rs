@@ -24,7 +24,7 @@
 
 use crate::ghost::Ghost;
 use crate::queue::{Nodes, Queue};
-use crate::replacement::{Handle, Identity, Replacement, Victim};
+use crate::replacement::{Fingerprint, Handle, Replacement, Victim};
 use shoal_core::Key;
 
 /// S3-FIFO. See the file's head.
@@ -38,7 +38,7 @@ pub struct S3Fifo<K = Key> {
     has_evicted: bool,
 }
 
-impl<K: Identity> S3Fifo<K> {
+impl<K: Fingerprint> S3Fifo<K> {
     /// An empty order.
     pub fn new() -> Self {
         Self {
@@ -84,13 +84,13 @@ impl<K: Identity> S3Fifo<K> {
     }
 }
 
-impl<K: Identity> Default for S3Fifo<K> {
+impl<K: Fingerprint> Default for S3Fifo<K> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<K: Identity> Replacement<K> for S3Fifo<K> {
+impl<K: Fingerprint> Replacement<K> for S3Fifo<K> {
     fn name(&self) -> &'static str {
         "s3_fifo"
     }

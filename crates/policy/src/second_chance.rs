@@ -7,13 +7,13 @@
 //! and others, HotOS 2023). Does not fit where one scan of cold objects must not push out warm ones (see `s3_fifo`,
 //! `sieve`). A hit is O(1); finding a victim is O(1) amortised, since each round kept was paid for by a hit.
 
-use crate::cyclic::{Cyclic, Passing};
+use crate::cyclic::{CyclicPolicy, HandDecision};
 
 /// CLOCK with one bit. See the file's head.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SecondChance;
 
-impl Cyclic for SecondChance {
+impl CyclicPolicy for SecondChance {
     fn name(&self) -> &'static str {
         "clock"
     }
@@ -26,8 +26,8 @@ impl Cyclic for SecondChance {
         1
     }
 
-    fn passed(&self, bits: u8) -> Passing {
-        if bits == 0 { Passing::Evict } else { Passing::Keep(0) }
+    fn passed(&self, bits: u8) -> HandDecision {
+        if bits == 0 { HandDecision::Evict } else { HandDecision::Keep(0) }
     }
 
     fn rounds_max(&self) -> u32 {
@@ -42,10 +42,10 @@ mod tests {
     #[test]
     fn however_often_it_was_hit_an_object_is_kept_once() {
         for bits in 1..=u8::MAX {
-            assert_eq!(SecondChance.passed(bits), Passing::Keep(0));
+            assert_eq!(SecondChance.passed(bits), HandDecision::Keep(0));
         }
-        assert_eq!(SecondChance.passed(0), Passing::Evict);
-        assert_eq!(SecondChance.passed(SecondChance.admitted(false)), Passing::Evict);
+        assert_eq!(SecondChance.passed(0), HandDecision::Evict);
+        assert_eq!(SecondChance.passed(SecondChance.admitted(false)), HandDecision::Evict);
         assert_eq!(SecondChance.hit(SecondChance.hit(0)), 1);
     }
 }

@@ -15,7 +15,7 @@
 //! amortised, since each object spared was paid for by a hit.
 
 use crate::queue::{Nodes, Queue};
-use crate::replacement::{Handle, Identity, Replacement, Victim};
+use crate::replacement::{Fingerprint, Handle, Replacement, Victim};
 use shoal_core::Key;
 
 /// SIEVE. See the file's head.
@@ -27,7 +27,7 @@ pub struct Sieve<K = Key> {
     hand: Option<Handle>,
 }
 
-impl<K: Identity> Sieve<K> {
+impl<K: Fingerprint> Sieve<K> {
     /// An empty order.
     pub fn new() -> Self {
         Self { nodes: Nodes::new(), queue: Queue::new(0), hand: None }
@@ -39,13 +39,13 @@ impl<K: Identity> Sieve<K> {
     }
 }
 
-impl<K: Identity> Default for Sieve<K> {
+impl<K: Fingerprint> Default for Sieve<K> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<K: Identity> Replacement<K> for Sieve<K> {
+impl<K: Fingerprint> Replacement<K> for Sieve<K> {
     fn name(&self) -> &'static str {
         "sieve"
     }

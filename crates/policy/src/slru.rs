@@ -14,7 +14,7 @@
 //! full both are the same.
 
 use crate::queue::{Nodes, Queue};
-use crate::replacement::{Handle, Identity, Replacement, Victim};
+use crate::replacement::{Fingerprint, Handle, Replacement, Victim};
 use shoal_core::Key;
 
 /// Segmented LRU in so many equal segments, at least one. See the file's head.
@@ -26,7 +26,7 @@ pub struct Slru<K = Key, const SEGMENTS: usize = 4> {
     weight: u64,
 }
 
-impl<K: Identity, const SEGMENTS: usize> Slru<K, SEGMENTS> {
+impl<K: Fingerprint, const SEGMENTS: usize> Slru<K, SEGMENTS> {
     /// An empty order.
     pub fn new() -> Self {
         const { assert!(0 < SEGMENTS && SEGMENTS < 255, "each segment has a number") };
@@ -44,13 +44,13 @@ impl<K: Identity, const SEGMENTS: usize> Slru<K, SEGMENTS> {
     }
 }
 
-impl<K: Identity, const SEGMENTS: usize> Default for Slru<K, SEGMENTS> {
+impl<K: Fingerprint, const SEGMENTS: usize> Default for Slru<K, SEGMENTS> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<K: Identity, const SEGMENTS: usize> Replacement<K> for Slru<K, SEGMENTS> {
+impl<K: Fingerprint, const SEGMENTS: usize> Replacement<K> for Slru<K, SEGMENTS> {
     fn name(&self) -> &'static str {
         "slru"
     }

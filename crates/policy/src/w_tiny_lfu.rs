@@ -20,7 +20,7 @@
 //! what comes; then the next one is found in the same way, by another contest.
 
 use crate::queue::{Nodes, Queue};
-use crate::replacement::{Handle, Identity, Replacement, Victim};
+use crate::replacement::{Fingerprint, Handle, Replacement, Victim};
 use crate::sketch::Sketch;
 use shoal_core::Key;
 
@@ -34,7 +34,7 @@ pub struct WTinyLfu<K = Key> {
     sketch: Sketch,
 }
 
-impl<K: Identity> WTinyLfu<K> {
+impl<K: Fingerprint> WTinyLfu<K> {
     /// An empty order.
     pub fn new() -> Self {
         Self {
@@ -97,13 +97,13 @@ impl<K: Identity> WTinyLfu<K> {
     }
 }
 
-impl<K: Identity> Default for WTinyLfu<K> {
+impl<K: Fingerprint> Default for WTinyLfu<K> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<K: Identity> Replacement<K> for WTinyLfu<K> {
+impl<K: Fingerprint> Replacement<K> for WTinyLfu<K> {
     fn name(&self) -> &'static str {
         "w_tinylfu"
     }

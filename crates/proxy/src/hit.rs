@@ -1,21 +1,21 @@
 //! What a reply makes of a stored response; and a hit in RAM on its short way, for as long as its request is still where it was read.
 
 use crate::holds::Hold;
-use crate::message::{Record, ReplyBody};
+use crate::message::{AccessRecord, ReplyBody};
 use crate::stored_head::StoredHead;
 use http::{HeaderMap, HeaderValue, StatusCode};
 use shoal_semantics::range::{ByteRange, ContentRange};
-use shoal_store::memory::Body;
+use shoal_store::memory::MemoryBody;
 use std::ops::Range;
 
 /// A hit in RAM, for as long as it takes to put the reply together.
-pub struct Hit<'a> {
+pub struct RamHit<'a> {
     /// The stored head.
     pub stored: &'a StoredHead,
     /// What becomes of head and body.
-    pub form: Form,
+    pub form: ReplyForm,
     /// The stored body,
-    pub body: &'a Body,
+    pub body: &'a MemoryBody,
     /// and what is sent of it.
     pub content: &'a [u8],
     /// Current age in seconds, for the Age field.
@@ -38,11 +38,11 @@ pub trait Keeper {
     fn hold(&self, bytes: usize) -> Option<Hold>;
 }
 
-impl<'a> Hit<'a> {
+impl<'a> RamHit<'a> {
     /// What `form` makes of a head and a body, of this age and for so long.
     pub fn new(
-        (stored, body): (&'a StoredHead, &'a Body),
-        form: Form,
+        (stored, body): (&'a StoredHead, &'a MemoryBody),
+        form: ReplyForm,
         (age_seconds, ttl_seconds): (u64, u64),
         (own, keeper): (&'a HitFields, &'a dyn Keeper),
     ) -> Self {
@@ -67,9 +67,9 @@ impl<'a> Hit<'a> {
     #[inline]
     pub fn length(&self) -> Option<u64> {
         match self.form {
-            Form::NotModified => None,
-            Form::Head { length } => length,
-            Form::Whole | Form::Part { .. } => Some(self.content.len() as u64),
+            ReplyForm::NotModified => None,
+            ReplyForm::Head { length } => length,
+            ReplyForm::Whole | ReplyForm::Part { .. } => Some(self.content.len() as u64),
         }
     }
 
@@ -89,7 +89,7 @@ impl<'a> Hit<'a> {
 
 /// A body that nobody else keeps.
 #[cfg(any(test, feature = "fuzzing"))]
-impl Keeper for Body {
+impl Keeper for MemoryBody {
     fn keep(&self, place: Range<usize>, _: usize) -> ReplyBody {
         ReplyBody::Memory(self.bytes().slice(place))
     }
@@ -101,7 +101,7 @@ impl Keeper for Body {
 
 /// What a reply makes of a stored response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Form {
+pub enum ReplyForm {
     /// All of it.
     Whole,
     /// 304: the client has it already.
@@ -120,7 +120,7 @@ pub enum Form {
     },
 }
 
-impl Form {
+impl ReplyForm {
     /// The reply's status.
     #[inline]
     pub fn status(self, stored: &StoredHead) -> StatusCode {
@@ -200,7 +200,7 @@ const CACHE_STATUS: &[u8] = b"\r\ncache-status: ";
 
 /// How far the reply to a hit came at once.
 #[derive(Clone, Copy, Debug)]
-pub enum Sent {
+pub enum SendProgress {
     /// The connection took all of it, whose head has so many bytes.
     Whole {
         /// Bytes of head sent.
@@ -211,12 +211,12 @@ pub enum Sent {
 }
 
 /// What came of a glance at RAM.
-pub enum Glance {
+pub enum FastPathOutcome {
     /// Nothing: the request goes the ordinary way.
     Ordinary,
     /// A hit whose reply was sent whole, counted and logged.
     Sent,
     /// A hit whose reply is still being sent. The record, when somebody wants one, is given back through
     /// [`Handler::sent`](crate::message::Handler::sent).
-    Sending(Option<Box<Record>>),
+    Sending(Option<Box<AccessRecord>>),
 }

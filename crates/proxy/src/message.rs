@@ -4,7 +4,7 @@
 //! never sees a chunk or a frame. A reply says where its body is, so that the transport can send it in the
 //! cheapest way it has.
 
-pub use crate::hit::{Form, Glance, Hit, HitFields, Keeper, Sent};
+pub use crate::hit::{FastPathOutcome, HitFields, Keeper, RamHit, ReplyForm, SendProgress};
 pub use crate::holds::Hold;
 pub use crate::server_name::{ServerName, Shown};
 pub use crate::stored_head::StoredHead;
@@ -14,8 +14,8 @@ use http::header::CONTENT_LENGTH;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use shoal_core::Timestamp;
-use shoal_semantics::OnwardLines;
-use shoal_wire::{PlainRequest, RequestParts};
+use shoal_semantics::NextHopFields;
+use shoal_wire::{FastPathRequest, RequestParts};
 use std::borrow::Cow;
 use std::fmt;
 use std::net::SocketAddr;
@@ -69,7 +69,7 @@ pub struct Reply {
     /// Where the body is.
     pub body: ReplyBody,
     /// What the access log will say; the transport completes it and gives it back through [`Handler::sent`].
-    pub record: Box<Record>,
+    pub record: Box<AccessRecord>,
 }
 
 /// Status and fields of a reply.
@@ -83,7 +83,7 @@ pub enum ReplyHead {
         /// The stored part.
         stored: Arc<StoredHead>,
         /// What becomes of it.
-        form: Form,
+        form: ReplyForm,
         /// Current age in seconds, for the Age field.
         age_seconds: u64,
         /// The Cache-Status value of this node.
@@ -98,7 +98,7 @@ pub struct RelayedHead {
     /// The status.
     pub status: StatusCode,
     /// The fields. Holds no hop-by-hop and no framing fields, but Upgrade with status 101.
-    pub lines: OnwardLines,
+    pub lines: NextHopFields,
     /// What Content-Length said, if anything.
     pub length: Option<u64>,
 }
@@ -118,7 +118,7 @@ impl ReplyHead {
         match self {
             Self::Built(_, fields) => fields.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok(),
             Self::Relayed(head) => head.length,
-            Self::Stored { form: Form::Head { length }, .. } => *length,
+            Self::Stored { form: ReplyForm::Head { length }, .. } => *length,
             Self::Stored { .. } => None,
         }
     }
@@ -148,7 +148,7 @@ impl<T: AsyncRead + AsyncWrite + Send + Unpin> TunnelIo for T {}
 
 /// What the access log says of one request.
 #[derive(Debug, Default)]
-pub struct Record {
+pub struct AccessRecord {
     /// When the request arrived.
     pub time: Timestamp,
     /// From its first byte to the reply's last, in microseconds. Set by the transport.
@@ -172,7 +172,7 @@ pub struct Record {
     /// Whether the reply was cut: the client left, or the body failed. Set by the transport.
     pub aborted: bool,
     /// What the cache did.
-    pub outcome: Outcome,
+    pub outcome: CacheResult,
     /// Who was asked; `None` when nobody was.
     pub upstream: Option<NextHop>,
     /// Referer and User-Agent for the combined format.
@@ -206,7 +206,7 @@ impl NextHop {
 
 /// What the cache did with a request, in Squid's words in the log.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Outcome {
+pub enum CacheResult {
     /// Refused or answered by the proxy itself.
     #[default]
     None,
@@ -246,14 +246,14 @@ pub trait Handler: Send + Sync + 'static {
     /// No lock is held while `reply` runs, and nothing is allocated unless some of it is sent later.
     fn glance(
         &self,
-        plain: &PlainRequest<'_>,
+        plain: &FastPathRequest<'_>,
         client: &Client,
         received: Instant,
-        reply: impl FnOnce(&Hit<'_>) -> Sent,
-    ) -> Glance;
+        reply: impl FnOnce(&RamHit<'_>) -> SendProgress,
+    ) -> FastPathOutcome;
 
     /// Takes note of a reply that was sent or cut, its record now complete.
-    fn sent(&self, record: Box<Record>);
+    fn sent(&self, record: Box<AccessRecord>);
 
     /// An answer of the server's own, before any request could be made out: 400, 408, 413, 414, 431, 505.
     fn refuse(&self, status: StatusCode, reason: &'static str, client: &Client) -> Reply;

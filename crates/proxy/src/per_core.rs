@@ -24,7 +24,7 @@ pub const OWNED: usize = 24;
 /// A value on a cache line of its own.
 #[derive(Debug, Default)]
 #[repr(align(64))]
-pub struct Apart<T>(pub T);
+pub struct CachePadded<T>(pub T);
 
 /// This thread's place, below [`PLACES`]. Below [`OWNED`] no other thread has it.
 #[inline]

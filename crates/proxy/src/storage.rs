@@ -1,18 +1,18 @@
 //! Everything that keeps responses, made from the settings: RAM tier, disks, pools for their jobs, the table of purges.
 
-use crate::exchange::Epochs;
-use crate::exchange::shelf::{Limits, Shelf};
+use crate::exchange::PurgeTable;
+use crate::exchange::shelf::{HybridCache, ObjectSizeLimits};
 use crate::io_pool::IoPool;
 use crate::metrics::Metrics;
 use crate::room::Neighbours;
 use ring::rand::{SecureRandom, SystemRandom};
 use shoal_core::{KeySecret, Timestamp};
-use shoal_policy::{Admission, Policy};
+use shoal_policy::{Admission, ReplacementPolicy};
 use shoal_settings::{Disk, Settings};
 use shoal_store::arch::{SegmentPolicy, SegmentSettings, VolumeSettings, secret_of};
-use shoal_store::disks::{Disks, Opener, Share};
+use shoal_store::disks::{DiskOpener, DiskSpec, Disks};
 use shoal_store::door::private;
-use shoal_store::memory::{self, Content, Ledger, MemoryTier};
+use shoal_store::memory::{self, MemoryBudget, MemoryTier, TierValue};
 use shoal_store::patience::{all_within, within};
 use shoal_store::{Error, OpenOptions, Store};
 use std::path::Path;
@@ -20,13 +20,13 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 /// Where responses are kept.
-pub(crate) struct Storage {
+pub(crate) struct StorageStack {
     /// RAM and disks as the exchange sees them.
-    pub shelf: Arc<Shelf>,
+    pub shelf: Arc<HybridCache>,
     /// The disks as an operator sees them; `None` when none are wanted.
     pub disks: Option<Arc<Disks>>,
     /// When what was purged.
-    pub epochs: Arc<Epochs>,
+    pub epochs: Arc<PurgeTable>,
 }
 
 /// Why nothing can be kept as the settings want it.
@@ -38,7 +38,7 @@ pub(crate) enum StorageError {
     NoDisk(Vec<String>),
 }
 
-impl Storage {
+impl StorageStack {
     /// Makes or opens everything. Disks that cannot be used are said in the log; without any, RAM serves alone until one comes, unless a
     /// disk is required.
     pub(crate) fn open(settings: &Settings, metrics: &Arc<Metrics>) -> Result<Self, StorageError> {
@@ -64,11 +64,11 @@ impl Storage {
     ) -> std::io::Result<Self> {
         let store = &settings.store;
         // What stands around objects that were read is in RAM too.
-        let ledger = Ledger::new(settings.cache.ram.0);
+        let ledger = MemoryBudget::new(settings.cache.ram.0);
         let reserved = ledger.try_reserve(windows);
         let account = Arc::clone(&ledger);
         let shards = memory_shards(settings.cache.ram.0);
-        let memory = match Policy::named(&settings.cache.ram_policy) {
+        let memory = match ReplacementPolicy::named(&settings.cache.ram_policy) {
             Some(policy) => MemoryTier::with_policy(account, shards, policy.construct),
             // The settings know no other name.
             None => MemoryTier::new(account, shards),
@@ -79,15 +79,15 @@ impl Storage {
             Some(disks) if disks.serves() || !store.disks.is_empty() => purges(&store.directory),
             // The one disk has them, which may be another process's: it is brought into service with them.
             Some(disks) => lost_purges(disks),
-            None => Arc::new(Epochs::volatile(now())),
+            None => Arc::new(PurgeTable::volatile(now())),
         };
-        let limits = Limits {
+        let limits = ObjectSizeLimits {
             memory_object_max: settings.cache.ram_object_max.0,
             disk_object_max: store.object_max.0,
         };
         let disk = disks.as_ref().map(|disks| Arc::clone(disks) as Arc<dyn Store>);
         keep_memory_tidy(&memory)?;
-        let shelf = Shelf::new((memory, ledger, reserved), disk, pools, Arc::clone(metrics), limits);
+        let shelf = HybridCache::new((memory, ledger, reserved), disk, pools, Arc::clone(metrics), limits);
         Ok(Self { shelf: Arc::new(shelf), disks, epochs })
     }
 }
@@ -112,7 +112,7 @@ fn install_secret(store: &shoal_settings::Store) -> std::io::Result<()> {
 }
 
 /// Starts a thread that gives back what the allocator has free, and strikes off the books what nobody holds any more, for as long as anything is kept.
-fn keep_memory_tidy<V: Content>(memory: &Arc<MemoryTier<V>>) -> std::io::Result<()> {
+fn keep_memory_tidy<V: TierValue>(memory: &Arc<MemoryTier<V>>) -> std::io::Result<()> {
     let memory = Arc::downgrade(memory);
     let work = move || {
         while let Some(memory) = memory.upgrade() {
@@ -127,8 +127,8 @@ fn keep_memory_tidy<V: Content>(memory: &Arc<MemoryTier<V>>) -> std::io::Result<
 
 /// The table of purges that outlives the process, where that can be. While it cannot be read nothing that was stored before is served: it may
 /// say of anything that it was purged.
-fn purges(directory: &Path) -> Arc<Epochs> {
-    let epochs = Arc::new(Epochs::volatile(now()));
+fn purges(directory: &Path) -> Arc<PurgeTable> {
+    let epochs = Arc::new(PurgeTable::volatile(now()));
     let (taken_up, folder) = (Arc::clone(&epochs), directory.to_owned());
     let outcome = within(PURGES_PATIENCE, "shoal-purges", move || take_up_purges(&taken_up, &folder));
     let why = match outcome {
@@ -145,15 +145,15 @@ fn purges(directory: &Path) -> Arc<Epochs> {
 }
 
 /// The table of purges while the one disk that has it cannot be used.
-fn lost_purges(disks: &Disks) -> Arc<Epochs> {
-    let epochs = Arc::new(Epochs::volatile(now()));
+fn lost_purges(disks: &Disks) -> Arc<PurgeTable> {
+    let epochs = Arc::new(PurgeTable::volatile(now()));
     let why = disks.states().into_iter().next().map(|disk| disk.why);
     epochs.let_go(&why.unwrap_or_else(|| "its disk is out of service".into()));
     epochs
 }
 
 /// Adds the purges that are written down in the store's folder, and writes them there from now on.
-pub(crate) fn take_up_purges(epochs: &Epochs, directory: &Path) -> std::io::Result<()> {
+pub(crate) fn take_up_purges(epochs: &PurgeTable, directory: &Path) -> std::io::Result<()> {
     private::folder(directory)?;
     epochs.take_up(&directory.join(PURGES))
 }
@@ -183,9 +183,9 @@ fn open_disks(settings: &Settings, window_bytes: u64) -> Option<Arc<Disks>> {
     let with_opener = |(at, disk): (usize, Disk)| {
         let windows = u128::from(window_bytes) * u128::from(disk.bytes.0) / all_bytes.max(1);
         let options = options(store, &disk, u64::try_from(windows).unwrap_or(window_bytes));
-        let share = Share { path: disk.path.to_string_lossy().into_owned(), bytes: disk.bytes.0 };
+        let share = DiskSpec { path: disk.path.to_string_lossy().into_owned(), bytes: disk.bytes.0 };
         let (neighbours, is_named) = (Arc::clone(&neighbours), store.names_a_disk());
-        let opener: Opener = Box::new(move || {
+        let opener: DiskOpener = Box::new(move || {
             if is_named {
                 neighbours.check(at).map_err(Error::Unusable)?;
             }
@@ -211,7 +211,7 @@ fn options(store: &shoal_settings::Store, disk: &Disk, window_bytes: u64) -> Ope
     let has_purges = disk.path == store.directory;
     OpenOptions {
         directory: disk.path.clone(),
-        disk_bytes: disk.bytes.0.saturating_sub(if has_purges { Epochs::BYTES } else { 0 }),
+        disk_bytes: disk.bytes.0.saturating_sub(if has_purges { PurgeTable::BYTES } else { 0 }),
         max_objects: store.max_objects,
         object_max_bytes: store.object_max.0,
         files_per_folder: store.files_per_folder,

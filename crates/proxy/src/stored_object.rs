@@ -1,6 +1,6 @@
 //! What a stored object is, for whoever looks at a store from outside: read from its key and metadata.
 
-use crate::exchange::record::Record;
+use crate::exchange::record::ObjectMetadata;
 use crate::exchange::target::{FORWARD, Target};
 use http::StatusCode;
 use shoal_core::{ObjectKey, Timestamp};
@@ -43,8 +43,8 @@ impl StoredObject {
         let (url, rest) = full_key.split_at(end.unwrap_or(full_key.len()));
         let url = std::str::from_utf8(url).ok()?.to_owned();
         let is_variant = !rest.strip_prefix(FORWARD).unwrap_or(rest).is_empty();
-        let kind = match Record::decode(metadata)? {
-            Record::Response(head) => StoredKind::Response {
+        let kind = match ObjectMetadata::decode(metadata)? {
+            ObjectMetadata::Response(head) => StoredKind::Response {
                 status: head.stored.status(),
                 stored: head.policy.response_time(),
                 is_fresh: head.policy.is_fresh(now),
@@ -55,8 +55,8 @@ impl StoredObject {
                     .collect(),
                 is_variant,
             },
-            Record::Vary(_) => StoredKind::Variants,
-            Record::Parts(_) => StoredKind::Parts,
+            ObjectMetadata::Vary(_) => StoredKind::Variants,
+            ObjectMetadata::Parts(_) => StoredKind::Parts,
         };
         Some(Self { url, kind })
     }

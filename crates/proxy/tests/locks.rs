@@ -9,8 +9,8 @@
 mod rig;
 
 use rig::{Rig, client, connected, is_whole};
-use shoal_proxy::exchange::Front;
-use shoal_proxy::server::Detached;
+use shoal_proxy::exchange::CacheHandler;
+use shoal_proxy::server::StreamServer;
 use shoal_settings::{Log, LogFormat};
 use shoal_store::memory::LENT_MIN;
 use std::io::{self, Read, Write};
@@ -126,7 +126,7 @@ fn is_stuck_while(thread: &Handle, doing: impl FnOnce()) -> bool {
 
 /// Clients that are served on a thread of their own, and the log.
 struct Others {
-    server: Arc<Detached<Front>>,
+    server: Arc<StreamServer<CacheHandler>>,
     runtime: Handle,
     body_bytes: usize,
     log: PathBuf,

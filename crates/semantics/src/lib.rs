@@ -1,7 +1,7 @@
 //! RFC 9111 for a shared cache, as values: may it be stored, may it be reused, what must be asked.
 //!
 //! Nothing here does I/O or reads a clock; the time is an argument. A response is judged once, when it is
-//! stored ([`storage::assess`]), and the judgement is a small fixed-size [`storage::Policy`] that is kept
+//! stored ([`storage::assess`]), and the judgement is a small fixed-size [`storage::CachePolicy`] that is kept
 //! beside it, so that a hit compares integers ([`reuse::decide`]).
 //!
 //! ```text
@@ -33,5 +33,5 @@ pub mod validation;
 pub mod vary;
 
 pub use entity_tag::EntityTag;
-pub use onward::{Onward, OnwardLines};
-pub use rules::{HeuristicQuery, Rules, SetCookie};
+pub use onward::{NextHopFields, NextHopFieldsBuilder};
+pub use rules::{CacheRules, HeuristicQuery, SetCookie};

@@ -13,17 +13,17 @@ use shoal_core::{FieldLines, Fields};
 use std::ops::Range;
 
 /// The lines of a message in the making, out of those of another.
-pub struct Onward<'f> {
+pub struct NextHopFieldsBuilder<'f> {
     source: &'f FieldLines,
     nominated: Vec<HeaderName>,
-    lines: OnwardLines,
+    lines: NextHopFields,
 }
 
-impl<'f> Onward<'f> {
+impl<'f> NextHopFieldsBuilder<'f> {
     /// Begins with the fields of `source` that go on from this hop, but for those that `is_left_out` names.
     pub fn of(source: &'f FieldLines, is_left_out: impl Fn(&[u8]) -> bool) -> Self {
         let nominated = fields::nominated(source);
-        let mut lines = OnwardLines { text: Vec::with_capacity(LINES_BYTES), ..OnwardLines::default() };
+        let mut lines = NextHopFields { text: Vec::with_capacity(LINES_BYTES), ..NextHopFields::default() };
         for (name, value, whole) in source.lines_as_read() {
             let goes = !fields::is_hop_by_hop(name) && !is_left_out(name);
             if !goes || nominated.iter().any(|other| other.as_str().as_bytes() == name) {
@@ -67,14 +67,14 @@ impl<'f> Onward<'f> {
     }
 
     /// All of them.
-    pub fn finish(self) -> OnwardLines {
+    pub fn finish(self) -> NextHopFields {
         self.lines
     }
 }
 
 /// Fields as HTTP/1 lines (`name: value CRLF`…), ready to be sent.
 #[derive(Clone, Debug, Default)]
-pub struct OnwardLines {
+pub struct NextHopFields {
     text: Vec<u8>,
     /// Where the line of Expect stands.
     expect: Option<Range<usize>>,
@@ -82,7 +82,7 @@ pub struct OnwardLines {
     length: Option<Range<usize>>,
 }
 
-impl OnwardLines {
+impl NextHopFields {
     /// The lines.
     pub fn as_bytes(&self) -> &[u8] {
         &self.text
@@ -144,7 +144,7 @@ impl OnwardLines {
     }
 }
 
-impl<N: AsRef<[u8]>, V: AsRef<[u8]>> FromIterator<(N, V)> for OnwardLines {
+impl<N: AsRef<[u8]>, V: AsRef<[u8]>> FromIterator<(N, V)> for NextHopFields {
     fn from_iter<I: IntoIterator<Item = (N, V)>>(fields: I) -> Self {
         let mut lines = Self::default();
         fields.into_iter().for_each(|(name, value)| lines.push(name.as_ref(), value.as_ref()));
@@ -167,7 +167,7 @@ mod tests {
         fields.iter().copied().collect()
     }
 
-    fn text(onward: Onward<'_>) -> String {
+    fn text(onward: NextHopFieldsBuilder<'_>) -> String {
         String::from_utf8(onward.finish().as_bytes().to_vec()).expect("ASCII")
     }
 
@@ -181,7 +181,7 @@ mod tests {
             ("via", "1.0 x"),
             ("c", ""),
         ]);
-        let onward = Onward::of(&source, |name| name == b"a");
+        let onward = NextHopFieldsBuilder::of(&source, |name| name == b"a");
         let names = ["b", "c", "via"].map(HeaderName::from_static);
         assert_eq!(names.each_ref().map(|name| onward.leaves_behind(name)), [true, false, false]);
         assert_eq!(text(onward), "via: 1.0 x\r\nc: \r\n");
@@ -190,12 +190,12 @@ mod tests {
     #[test]
     fn members_are_joined_behind_those_that_came() {
         let source = lines(&[("via", "1.0 x"), ("a", "1"), ("via", ""), ("via", "1.1 y")]);
-        let mut onward = Onward::of(&source, |name| name == b"via");
+        let mut onward = NextHopFieldsBuilder::of(&source, |name| name == b"via");
         assert_eq!(onward.member(&VIA, |out| out.extend(b"1.1 z")), b"1.1 z");
         onward.field(&EXPECT, b"nothing");
         assert_eq!(text(onward), "a: 1\r\nvia: 1.0 x, 1.1 y, 1.1 z\r\nexpect: nothing\r\n");
         let source = lines(&[("connection", "x-list"), ("x-list", "mine")]);
-        let mut onward = Onward::of(&source, |name| name == b"x-list");
+        let mut onward = NextHopFieldsBuilder::of(&source, |name| name == b"x-list");
         onward.member(&HeaderName::from_static("x-list"), |out| out.extend(b"new"));
         assert_eq!(text(onward), "x-list: new\r\n", "what was for this hop is not handed on");
     }
@@ -204,10 +204,10 @@ mod tests {
     fn lines_tell_what_a_body_needs() {
         let fields = [("content-length", "12"), ("expect", "100-Continue"), ("x", "y")];
         let read = lines(&fields);
-        for lines in [OnwardLines::from_iter(fields), Onward::of(&read, |_| false).finish()] {
+        for lines in [NextHopFields::from_iter(fields), NextHopFieldsBuilder::of(&read, |_| false).finish()] {
             assert_eq!((lines.content_length(), lines.expects_continue()), (Some(&b"12"[..]), true));
             assert_eq!(lines.to_map(), read.to_map());
         }
-        assert!(OnwardLines::default().content_length().is_none());
+        assert!(NextHopFields::default().content_length().is_none());
     }
 }

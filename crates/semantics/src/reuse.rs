@@ -3,8 +3,8 @@
 //! That the response belongs to the request (key, Vary, range) has been settled before; this is about time.
 
 use crate::directives::RequestDirectives;
-use crate::storage::Policy;
-use crate::{Rules, date, lists};
+use crate::storage::CachePolicy;
+use crate::{CacheRules, date, lists};
 use http::StatusCode;
 use http::header::RETRY_AFTER;
 use shoal_core::{Fields, Timestamp};
@@ -25,7 +25,7 @@ pub enum Reuse {
 
 /// Decides about reuse at `now`. `only-if-cached` is the caller's: where this says [`Reuse::Validate`], such
 /// a request is answered with 504.
-pub fn decide(policy: &Policy, request: &RequestDirectives, now: Timestamp) -> Reuse {
+pub fn decide(policy: &CachePolicy, request: &RequestDirectives, now: Timestamp) -> Reuse {
     if request.no_cache || policy.always_validates() {
         return Reuse::Validate;
     }
@@ -60,10 +60,10 @@ pub fn decide(policy: &Policy, request: &RequestDirectives, now: Timestamp) -> R
 /// counts, unless the request wants no stale response (RFC 9111, section 4.2.4: a stale response may be sent
 /// when the cache "is disconnected or doing so is explicitly permitted by the client or origin server").
 pub fn may_serve_on_error(
-    policy: &Policy,
+    policy: &CachePolicy,
     request: &RequestDirectives,
     now: Timestamp,
-    rules: &Rules,
+    rules: &CacheRules,
 ) -> bool {
     if request.no_cache || policy.always_validates() {
         return false;
@@ -96,7 +96,12 @@ pub fn is_error(status: StatusCode) -> bool {
 ///
 /// RFC 9110, section 10.2.3: "Servers send the "Retry-After" header field to indicate how long the user agent ought to wait before
 /// making a follow-up request."
-pub fn rest_asked_for(status: StatusCode, response: &impl Fields, now: Timestamp, rules: &Rules) -> Duration {
+pub fn rest_asked_for(
+    status: StatusCode,
+    response: &impl Fields,
+    now: Timestamp,
+    rules: &CacheRules,
+) -> Duration {
     let until = |text: &[u8]| Some(date::parse(text, now)?.saturating_sub(now.seconds()));
     let said = response
         .value(&RETRY_AFTER)
@@ -109,7 +114,7 @@ pub fn rest_asked_for(status: StatusCode, response: &impl Fields, now: Timestamp
 ///
 /// RFC 9111, section 5.2.1.3: `min-fresh` "indicates that the client prefers a response whose freshness
 /// lifetime is no less than its current age plus the specified time in seconds."
-fn is_fresh_enough(policy: &Policy, request: &RequestDirectives, now: Timestamp) -> bool {
+fn is_fresh_enough(policy: &CachePolicy, request: &RequestDirectives, now: Timestamp) -> bool {
     let lasts = |seconds: u32| {
         let left = policy.freshness_lifetime().saturating_sub(policy.current_age(now));
         left >= Duration::from_secs(u64::from(seconds))
@@ -122,7 +127,7 @@ fn is_fresh_enough(policy: &Policy, request: &RequestDirectives, now: Timestamp)
 /// RFC 9111, section 5.2.1.1: `max-age` "indicates that the client prefers a response whose age is less than
 /// or equal to the specified number of seconds." `max-age=0` is how clients ask for validation, so it is not
 /// met by an age of 0.
-fn is_young_enough(policy: &Policy, request: &RequestDirectives, now: Timestamp) -> bool {
+fn is_young_enough(policy: &CachePolicy, request: &RequestDirectives, now: Timestamp) -> bool {
     request.max_age.is_none_or(|most| most > 0 && policy.current_age(now).as_secs() <= u64::from(most))
 }
 

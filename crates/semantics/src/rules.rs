@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// The settings that freshness and reuse depend on; they mirror the `[cache]` section of the configuration.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Rules {
+pub struct CacheRules {
     /// Share of the time since Last-Modified that a response without explicit freshness stays fresh.
     pub heuristic_fraction: f64,
     /// Longest heuristic freshness lifetime.
@@ -48,7 +48,7 @@ pub enum HeuristicQuery {
     Always,
 }
 
-impl Default for Rules {
+impl Default for CacheRules {
     fn default() -> Self {
         Self {
             heuristic_fraction: 0.1,

@@ -1,6 +1,6 @@
 //! Whether a response may be stored, and what of it (RFC 9111, section 3).
 //!
-//! [`assess`] judges a response once and gives the [`Policy`] that is kept beside it. It is also what
+//! [`assess`] judges a response once and gives the [`CachePolicy`] that is kept beside it. It is also what
 //! freshens a policy: after a 304 or a HEAD has changed the stored fields, assess them again with the times
 //! of that exchange.
 //!
@@ -16,20 +16,20 @@ mod policy;
 
 use crate::directives::Scope;
 use crate::range::ContentRange;
-use crate::targeted::{self, Governing};
+use crate::targeted::{self, EffectiveDirectives};
 use crate::vary::{self, Vary};
-use crate::{EntityTag, Rules, directives::RequestDirectives};
+use crate::{CacheRules, EntityTag, directives::RequestDirectives};
 pub use apart::{sets_cookie, split_fields, stored_fields, take_apart, unstored_fields};
 use freshness::Freshness;
 pub use freshness::brings_credentials;
 use http::header::{AUTHORIZATION, LAST_MODIFIED};
 use http::{HeaderMap, Method, StatusCode};
-pub use policy::Policy;
+pub use policy::CachePolicy;
 use shoal_core::{Fields, Timestamp};
 
 /// A request that was forwarded and the final response to it, as they were exchanged with the origin.
 #[derive(Debug)]
-pub struct Exchanged<'a, Q = HeaderMap, R = HeaderMap> {
+pub struct ForwardedExchange<'a, Q = HeaderMap, R = HeaderMap> {
     /// Method of the request.
     pub method: &'a Method,
     /// The query of the target; `None` without a `?`.
@@ -48,16 +48,16 @@ pub struct Exchanged<'a, Q = HeaderMap, R = HeaderMap> {
 
 /// The verdict.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Storage {
+pub enum StorageDecision {
     /// Store it, with this policy.
-    Store(Policy),
+    Store(CachePolicy),
     /// Do not.
-    Refuse(Refusal),
+    Refuse(StoreRefusal),
 }
 
 /// Why a response is not stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum StoreRefusal {
     /// The method is not GET.
     Method,
     /// The status is never stored, or is unknown and must be understood.
@@ -82,7 +82,7 @@ pub enum Refusal {
     NeverReusable,
 }
 
-impl Refusal {
+impl StoreRefusal {
     /// Whether it is for what the request says: a response to another's may be stored.
     pub fn is_of_request(self) -> bool {
         matches!(self, Self::Method | Self::RequestNoStore | Self::Authorization)
@@ -107,58 +107,67 @@ impl Refusal {
 }
 
 /// Judges a response.
-pub fn assess(exchanged: &Exchanged<'_, impl Fields, impl Fields>, rules: &Rules) -> Storage {
+pub fn assess(
+    exchanged: &ForwardedExchange<'_, impl Fields, impl Fields>,
+    rules: &CacheRules,
+) -> StorageDecision {
     let governing = targeted::governing(exchanged.response, rules);
     if let Some(refusal) = refusal(exchanged, &governing, rules) {
-        return Storage::Refuse(refusal);
+        return StorageDecision::Refuse(refusal);
     }
     let freshness = Freshness::of(exchanged, &governing, rules);
     if !freshness.is_explicit()
         && !governing.directives.public
         && !is_heuristically_cacheable(exchanged.status)
     {
-        return Storage::Refuse(Refusal::NotPermitted);
+        return StorageDecision::Refuse(StoreRefusal::NotPermitted);
     }
-    let policy = Policy::new(exchanged, &governing.directives, freshness);
+    let policy = CachePolicy::new(exchanged, &governing.directives, freshness);
     match is_reusable(&policy, exchanged) {
-        true => Storage::Store(policy),
-        false => Storage::Refuse(Refusal::NeverReusable),
+        true => StorageDecision::Store(policy),
+        false => StorageDecision::Refuse(StoreRefusal::NeverReusable),
     }
 }
 
 /// The first rule of RFC 9111, section 3, or of the operator, that forbids storing.
 fn refusal(
-    exchanged: &Exchanged<'_, impl Fields, impl Fields>,
-    governing: &Governing,
-    rules: &Rules,
-) -> Option<Refusal> {
+    exchanged: &ForwardedExchange<'_, impl Fields, impl Fields>,
+    governing: &EffectiveDirectives,
+    rules: &CacheRules,
+) -> Option<StoreRefusal> {
     let directives = &governing.directives;
     let understood = is_understood(exchanged.status);
     // 5.2.2.3: "When a cache that implements the must-understand directive receives a response that includes
     // it, the cache SHOULD ignore the no-store directive if it understands and implements the status code's
     // caching requirements."
     let no_store = directives.no_store && !directives.must_understand;
-    let refused = |is: bool, why: Refusal| is.then_some(why);
-    refused(exchanged.method != Method::GET, Refusal::Method)
-        .or_else(|| refused(is_never_stored(exchanged.status), Refusal::Status))
-        .or_else(|| refused(directives.must_understand && !understood, Refusal::Status))
-        .or_else(|| refused(no_store, Refusal::NoStore))
-        .or_else(|| refused(directives.private == Scope::Response, Refusal::Private))
+    let refused = |is: bool, why: StoreRefusal| is.then_some(why);
+    refused(exchanged.method != Method::GET, StoreRefusal::Method)
+        .or_else(|| refused(is_never_stored(exchanged.status), StoreRefusal::Status))
+        .or_else(|| refused(directives.must_understand && !understood, StoreRefusal::Status))
+        .or_else(|| refused(no_store, StoreRefusal::NoStore))
+        .or_else(|| refused(directives.private == Scope::Response, StoreRefusal::Private))
         .or_else(|| {
-            refused(!apart::may_go_without_cookie(exchanged.response, directives, rules), Refusal::SetCookie)
+            refused(
+                !apart::may_go_without_cookie(exchanged.response, directives, rules),
+                StoreRefusal::SetCookie,
+            )
         })
-        .or_else(|| refused(vary::nominated(exchanged.response) == Vary::Any, Refusal::VaryAny))
-        .or_else(|| refused(is_broken_partial(exchanged), Refusal::ContentRange))
+        .or_else(|| refused(vary::nominated(exchanged.response) == Vary::Any, StoreRefusal::VaryAny))
+        .or_else(|| refused(is_broken_partial(exchanged), StoreRefusal::ContentRange))
         // Last what is for the request, which says nothing of others'.
-        .or_else(|| refused(!may_share_authorized(exchanged, governing), Refusal::Authorization))
-        .or_else(|| refused(RequestDirectives::of(exchanged.request).no_store, Refusal::RequestNoStore))
+        .or_else(|| refused(!may_share_authorized(exchanged, governing), StoreRefusal::Authorization))
+        .or_else(|| refused(RequestDirectives::of(exchanged.request).no_store, StoreRefusal::RequestNoStore))
 }
 
 /// RFC 9111, section 3.5: "A shared cache MUST NOT use a cached response to a request with an Authorization
 /// header field to satisfy any subsequent request unless the response contains a Cache-Control field with a
 /// response directive that allows it to be stored by a shared cache […] In this specification, the following
 /// response directives have such an effect: must-revalidate, public, and s-maxage."
-fn may_share_authorized(exchanged: &Exchanged<'_, impl Fields, impl Fields>, governing: &Governing) -> bool {
+fn may_share_authorized(
+    exchanged: &ForwardedExchange<'_, impl Fields, impl Fields>,
+    governing: &EffectiveDirectives,
+) -> bool {
     let directives = &governing.directives;
     !exchanged.request.has(&AUTHORIZATION)
         || directives.must_revalidate
@@ -167,14 +176,14 @@ fn may_share_authorized(exchanged: &Exchanged<'_, impl Fields, impl Fields>, gov
 }
 
 /// A partial response whose place within the whole is not known cannot be used for anything.
-fn is_broken_partial(exchanged: &Exchanged<'_, impl Fields, impl Fields>) -> bool {
+fn is_broken_partial(exchanged: &ForwardedExchange<'_, impl Fields, impl Fields>) -> bool {
     exchanged.status == StatusCode::PARTIAL_CONTENT
         && ContentRange::of(exchanged.response).is_none_or(|range| range.range().is_none())
 }
 
 /// Whether keeping it can ever spare anything: it can be validated, or it is fresh for a while, or may be
 /// served stale.
-fn is_reusable(policy: &Policy, exchanged: &Exchanged<'_, impl Fields, impl Fields>) -> bool {
+fn is_reusable(policy: &CachePolicy, exchanged: &ForwardedExchange<'_, impl Fields, impl Fields>) -> bool {
     let validator = EntityTag::of(exchanged.response).is_some() || exchanged.response.has(&LAST_MODIFIED);
     let fresh = policy.is_fresh(exchanged.response_time) && !policy.always_validates();
     validator || fresh || policy.may_be_stale()

@@ -5,13 +5,13 @@
 //! *and* Expires.
 
 use crate::directives::{Argument, CacheControl};
-use crate::{Rules, surrogate};
+use crate::{CacheRules, surrogate};
 use sfv::{BareItem, Dictionary, ListEntry, Parser};
 use shoal_core::Fields;
 
 /// The directives that govern this cache, and where they stand.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Governing {
+pub struct EffectiveDirectives {
     /// The directives.
     pub directives: CacheControl,
     /// Whether a targeted field gave them, so that Expires means nothing.
@@ -24,7 +24,7 @@ pub struct Governing {
 /// non-empty value and use its value to determine the caching policy for the response, and it MUST ignore the
 /// Cache-Control and Expires header fields in that response, unless no valid, non-empty value is available
 /// from the listed header fields."
-pub fn governing(response: &impl Fields, rules: &Rules) -> Governing {
+pub fn governing(response: &impl Fields, rules: &CacheRules) -> EffectiveDirectives {
     for name in &rules.targeted {
         let mut lines = response.values(name);
         let Some(first) = lines.next() else { continue };
@@ -36,12 +36,12 @@ pub fn governing(response: &impl Fields, rules: &Rules) -> Governing {
             }
         };
         if let Some(directives) = parsed {
-            return Governing { directives, targeted: true };
+            return EffectiveDirectives { directives, targeted: true };
         }
     }
     match rules.surrogate.as_ref().and_then(|device| surrogate::directives(response, device)) {
-        Some(directives) => Governing { directives, targeted: true },
-        None => Governing { directives: CacheControl::of(response), targeted: false },
+        Some(directives) => EffectiveDirectives { directives, targeted: true },
+        None => EffectiveDirectives { directives: CacheControl::of(response), targeted: false },
     }
 }
 
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn the_first_valid_field_of_the_list_governs() {
-        let rules = Rules::default();
+        let rules = CacheRules::default();
         for (lines, max_age, targeted) in [
             (&[("cache-control", "max-age=1")][..], Some(1), false),
             (&[("cache-control", "max-age=1"), ("cdn-cache-control", "max-age=3600")], Some(3600), true),

@@ -22,8 +22,8 @@ use proptest::prelude::*;
 use shoal_core::Timestamp;
 use shoal_semantics::directives::RequestDirectives;
 use shoal_semantics::reuse::{self, Reuse};
-use shoal_semantics::storage::{self, Exchanged, Refusal, Storage};
-use shoal_semantics::{Rules, date};
+use shoal_semantics::storage::{self, ForwardedExchange, StorageDecision, StoreRefusal};
+use shoal_semantics::{CacheRules, date};
 use std::time::Duration;
 
 const RECEIVED: Timestamp = Timestamp::from_seconds(1_795_000_000);
@@ -99,8 +99,8 @@ impl Case {
         HeaderMap::from_iter([(header::CACHE_CONTROL, value(&self.asked.join(", ")))])
     }
 
-    fn judge(&self) -> Storage {
-        let exchanged = Exchanged {
+    fn judge(&self) -> StorageDecision {
+        let exchanged = ForwardedExchange {
             method: &Method::GET,
             query: None,
             request: &self.first_request(),
@@ -111,10 +111,10 @@ impl Case {
         };
         storage::assess(
             &exchanged,
-            &Rules {
+            &CacheRules {
                 heuristic_max: Duration::from_secs(1 << 30),
                 negative_ttl: Duration::ZERO,
-                ..Rules::default()
+                ..CacheRules::default()
             },
         )
     }
@@ -149,13 +149,13 @@ proptest! {
 
     #[test]
     fn on_what_may_be_stored(case in cases()) {
-        let ours = !matches!(case.judge(), Storage::Refuse(why) if why != Refusal::NeverReusable);
+        let ours = !matches!(case.judge(), StorageDecision::Refuse(why) if why != StoreRefusal::NeverReusable);
         prop_assert_eq!(ours, case.theirs().is_storable());
     }
 
     #[test]
     fn on_what_may_be_reused(case in cases()) {
-        let Storage::Store(policy) = case.judge() else { return Ok(()) };
+        let StorageDecision::Store(policy) = case.judge() else { return Ok(()) };
         prop_assume!(!case.is_disputed());
         let now = RECEIVED.plus(Duration::from_secs(case.later));
         let mut directives = RequestDirectives::of(&case.second_request());
@@ -170,7 +170,7 @@ proptest! {
 
     #[test]
     fn on_age_and_lifetime(case in cases()) {
-        let Storage::Store(policy) = case.judge() else { return Ok(()) };
+        let StorageDecision::Store(policy) = case.judge() else { return Ok(()) };
         prop_assume!(!policy.always_validates());
         let now = RECEIVED.plus(Duration::from_secs(case.later));
         let theirs = case.theirs();

@@ -5,10 +5,10 @@ use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use shoal_core::Timestamp;
 use shoal_semantics::directives::RequestDirectives;
 use shoal_semantics::reuse::{self, Reuse};
-use shoal_semantics::storage::{self, Exchanged, Policy, Storage};
+use shoal_semantics::storage::{self, CachePolicy, ForwardedExchange, StorageDecision};
 use shoal_semantics::validation::{self, Condition};
 use shoal_semantics::vary::{self, Vary};
-use shoal_semantics::{Rules, date};
+use shoal_semantics::{CacheRules, date};
 use std::time::Duration;
 
 #[test]
@@ -67,8 +67,8 @@ impl<'a> Case<'a> {
 
     /// What a cache does with the second request after it has seen the first exchange.
     fn outcome(&self) -> &'static str {
-        let rules = Rules::default();
-        let exchanged = Exchanged {
+        let rules = CacheRules::default();
+        let exchanged = ForwardedExchange {
             method: &Method::GET,
             query: None,
             request: &self.first_request,
@@ -77,10 +77,10 @@ impl<'a> Case<'a> {
             request_time: FIRST,
             response_time: FIRST.plus(Duration::from_millis(4)),
         };
-        let Storage::Store(policy) = storage::assess(&exchanged, &rules) else {
+        let StorageDecision::Store(policy) = storage::assess(&exchanged, &rules) else {
             return self.at_the_origin(None);
         };
-        let policy = Policy::from_bytes(policy.to_bytes()).expect("its own bytes");
+        let policy = CachePolicy::from_bytes(policy.to_bytes()).expect("its own bytes");
         let stored = storage::stored_fields(&self.response, &rules);
         if let Vary::Fields(names) = vary::nominated(&stored)
             && vary::secondary_key(&names, &self.first_request)

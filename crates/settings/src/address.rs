@@ -1,7 +1,7 @@
 //! Addresses to listen on: of clients' listeners, and of the admin listener, which may be a Unix socket.
 
 use crate::mistake::Mistakes;
-use crate::setting::{Kind, Setting, Written, quoted};
+use crate::setting::{Setting, SettingKind, TomlText, quoted};
 use crate::tree::Node;
 use std::fmt;
 use std::net::{Ipv4Addr, SocketAddr};
@@ -72,8 +72,8 @@ impl fmt::Display for AdminAddress {
 }
 
 impl Setting for AdminAddress {
-    fn kind() -> Kind {
-        Kind::Text("address:port, or unix:/path".into())
+    fn kind() -> SettingKind {
+        SettingKind::Text("address:port, or unix:/path".into())
     }
 
     fn read(node: &Node, key: &str, mistakes: &mut Mistakes) -> Option<Self> {
@@ -81,7 +81,7 @@ impl Setting for AdminAddress {
         text.parse().map_err(|message: String| mistakes.note(&node.place, key, message, None)).ok()
     }
 
-    fn write(&self) -> Written {
+    fn write(&self) -> TomlText {
         quoted(&self.to_string())
     }
 }

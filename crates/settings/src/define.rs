@@ -90,7 +90,7 @@ macro_rules! entry {
                 Some(Self { $($field: $field?,)* })
             }
 
-            fn write_fields(&self) -> Vec<(&'static str, $crate::setting::Written)> {
+            fn write_fields(&self) -> Vec<(&'static str, $crate::setting::TomlText)> {
                 vec![$((stringify!($field), $crate::setting::Setting::write(&self.$field)),)*]
             }
 
@@ -100,9 +100,9 @@ macro_rules! entry {
         }
 
         impl $crate::setting::Setting for $name {
-            fn kind() -> $crate::setting::Kind {
-                use $crate::setting::{Kind, Section};
-                Kind::Section { outline: Self::outline, example: || Self::example().write() }
+            fn kind() -> $crate::setting::SettingKind {
+                use $crate::setting::{SettingKind, Section};
+                SettingKind::Section { outline: Self::outline, example: || Self::example().write() }
             }
 
             fn read(
@@ -113,8 +113,8 @@ macro_rules! entry {
                 $crate::setting::read_section(node, key, mistakes)
             }
 
-            fn write(&self) -> $crate::setting::Written {
-                $crate::setting::Written::Section($crate::setting::Section::write_fields(self))
+            fn write(&self) -> $crate::setting::TomlText {
+                $crate::setting::TomlText::Section($crate::setting::Section::write_fields(self))
             }
         }
     };
@@ -153,8 +153,8 @@ macro_rules! choice {
         }
 
         impl $crate::setting::Setting for $name {
-            fn kind() -> $crate::setting::Kind {
-                $crate::setting::Kind::Choice(&[$(($word, concat!($($text, "\n",)*)),)*])
+            fn kind() -> $crate::setting::SettingKind {
+                $crate::setting::SettingKind::Choice(&[$(($word, concat!($($text, "\n",)*)),)*])
             }
 
             fn read(
@@ -170,7 +170,7 @@ macro_rules! choice {
                 found.copied()
             }
 
-            fn write(&self) -> $crate::setting::Written {
+            fn write(&self) -> $crate::setting::TomlText {
                 $crate::setting::quoted(self.name())
             }
         }

@@ -1,7 +1,7 @@
 //! The sample file and the reference page, printed from the schema.
 
 use crate::Settings;
-use crate::setting::{Field, Kind, Section, Written, join};
+use crate::setting::{Field, Section, SettingKind, TomlText, join};
 use std::fmt::Write;
 
 impl Settings {
@@ -64,19 +64,19 @@ then, and in [OPERATING.md](OPERATING.md#start-reload-stop).
   the environment, and it over the file.
 ";
 
-fn has_heading(kind: &Kind) -> bool {
+fn has_heading(kind: &SettingKind) -> bool {
     match kind {
-        Kind::Section { .. } => true,
-        Kind::List(inner) => has_heading(inner),
+        SettingKind::Section { .. } => true,
+        SettingKind::List(inner) => has_heading(inner),
         _ => false,
     }
 }
 
 /// The fields and an example of a section, or of the entries of a list of them.
-fn inside(kind: &Kind) -> Option<(Vec<Field>, Written)> {
+fn inside(kind: &SettingKind) -> Option<(Vec<Field>, TomlText)> {
     match kind {
-        Kind::Section { outline, example } => Some((outline(), example())),
-        Kind::List(inner) => inside(inner),
+        SettingKind::Section { outline, example } => Some((outline(), example())),
+        SettingKind::List(inner) => inside(inner),
         _ => None,
     }
 }
@@ -85,16 +85,16 @@ fn inside(kind: &Kind) -> Option<(Vec<Field>, Written)> {
 fn section(page: &mut String, field: &Field) {
     let Some((fields, example)) = inside(&field.kind) else { return };
     let (heading, entries, mark) = match &field.default {
-        Some(Written::List(entries)) if entries.is_empty() => {
+        Some(TomlText::List(entries)) if entries.is_empty() => {
             (format!("[[{}]]", field.name), vec![example], "#")
         }
-        Some(Written::List(entries)) => (format!("[[{}]]", field.name), entries.clone(), ""),
+        Some(TomlText::List(entries)) => (format!("[[{}]]", field.name), entries.clone(), ""),
         Some(value) => (format!("[{}]", field.name), vec![value.clone()], ""),
         None => return,
     };
     for entry in entries {
         let _ = writeln!(page, "{mark}{heading}");
-        let Written::Section(values) = &entry else { continue };
+        let TomlText::Section(values) = &entry else { continue };
         for (field, (_, value)) in fields.iter().zip(values) {
             setting(page, field, Some(value), mark);
         }
@@ -102,7 +102,7 @@ fn section(page: &mut String, field: &Field) {
 }
 
 /// One setting under its comment.
-fn setting(page: &mut String, field: &Field, value: Option<&Written>, mark: &str) {
+fn setting(page: &mut String, field: &Field, value: Option<&TomlText>, mark: &str) {
     comment(page, &described(field));
     for (name, words) in words(&field.kind) {
         comment(page, &format!("  {name}: {words}"));
@@ -128,9 +128,9 @@ fn described(field: &Field) -> String {
 }
 
 /// The words of a choice or the fields of an inline table, each with its meaning on one line.
-fn words(kind: &Kind) -> Vec<(String, String)> {
+fn words(kind: &SettingKind) -> Vec<(String, String)> {
     match kind {
-        Kind::Choice(words) => {
+        SettingKind::Choice(words) => {
             words.iter().map(|(word, text)| (format!("\"{word}\""), one_line(text))).collect()
         }
         kind => match inside(kind) {
@@ -151,9 +151,9 @@ fn chapter(page: &mut String, field: &Field, level: &str, outer: &str) {
     let Some((fields, example)) = inside(&field.kind) else { return };
     let name = join(outer, field.name);
     let heading = match (&field.kind, outer.is_empty()) {
-        (Kind::List(_), true) => format!("`[[{name}]]`"),
+        (SettingKind::List(_), true) => format!("`[[{name}]]`"),
         (_, true) => format!("`[{name}]`"),
-        (Kind::List(_), false) => format!("Entries of `{name}`"),
+        (SettingKind::List(_), false) => format!("Entries of `{name}`"),
         (_, false) => format!("`{name}`"),
     };
     let _ = writeln!(page, "\n{level} {heading}\n\n{}\n", one_line(field.text));
@@ -178,7 +178,7 @@ fn rows(page: &mut String, fields: &[Field], outer: &str) {
         if let Some(limits) = &field.limits {
             let _ = write!(text, " From {}.", limits.replace('"', "").replacen(" to ", " up to ", 1));
         }
-        if let Kind::Choice(words) = &field.kind {
+        if let SettingKind::Choice(words) = &field.kind {
             for (word, meaning) in *words {
                 let _ = write!(text, "<br>`{word}`: {}", one_line(meaning));
             }
@@ -189,16 +189,16 @@ fn rows(page: &mut String, fields: &[Field], outer: &str) {
     }
 }
 
-fn type_name(kind: &Kind, name: &str) -> String {
+fn type_name(kind: &SettingKind, name: &str) -> String {
     // the anchors that Markdown makes of the headings of `chapter`
     let anchor = name.replace('.', "");
     match kind {
-        Kind::Text(noun) => noun.clone(),
-        Kind::Bare(noun) => (*noun).into(),
-        Kind::Choice(_) => "one of these".into(),
-        Kind::Section { .. } => format!("[table](#{anchor})"),
-        Kind::List(inner) if has_heading(inner) => format!("[list of tables](#entries-of-{anchor})"),
-        Kind::List(inner) => format!("list of {}", several(&type_name(inner, name))),
+        SettingKind::Text(noun) => noun.clone(),
+        SettingKind::Bare(noun) => (*noun).into(),
+        SettingKind::Choice(_) => "one of these".into(),
+        SettingKind::Section { .. } => format!("[table](#{anchor})"),
+        SettingKind::List(inner) if has_heading(inner) => format!("[list of tables](#entries-of-{anchor})"),
+        SettingKind::List(inner) => format!("list of {}", several(&type_name(inner, name))),
     }
 }
 

@@ -36,4 +36,4 @@ pub use mistake::Mistake;
 pub use overrides::Override;
 pub use ports::Ports;
 pub use schema::*;
-pub use source::Source;
+pub use source::SettingsSource;

@@ -1,6 +1,6 @@
 //! What is wrong with a configuration, and where: collected, placed and shown.
 
-use crate::tree::Place;
+use crate::tree::SourceLocation;
 use std::fmt;
 
 /// One mistake, at the place that an operator has to edit.
@@ -46,7 +46,7 @@ pub(crate) struct Mistakes(Vec<Found>);
 
 #[derive(Debug)]
 struct Found {
-    place: Place,
+    place: SourceLocation,
     key: String,
     message: String,
     hint: Option<String>,
@@ -54,7 +54,13 @@ struct Found {
 
 impl Mistakes {
     /// Notes one.
-    pub fn note(&mut self, place: &Place, key: &str, message: impl Into<String>, hint: Option<String>) {
+    pub fn note(
+        &mut self,
+        place: &SourceLocation,
+        key: &str,
+        message: impl Into<String>,
+        hint: Option<String>,
+    ) {
         self.0.push(Found { place: place.clone(), key: key.into(), message: message.into(), hint });
     }
 
@@ -71,9 +77,9 @@ impl Mistakes {
     /// The mistakes in the order of the file, those from elsewhere last.
     pub fn placed(mut self, file: &str, text: &str) -> Vec<Mistake> {
         self.0.sort_by_key(|found| match found.place {
-            Place::File { offset } => (0, offset),
-            Place::Nowhere => (1, 0),
-            Place::Override(_) => (2, 0),
+            SourceLocation::File { offset } => (0, offset),
+            SourceLocation::Nowhere => (1, 0),
+            SourceLocation::Override(_) => (2, 0),
         });
         self.0.into_iter().map(|found| found.placed(file, text)).collect()
     }
@@ -82,9 +88,9 @@ impl Mistakes {
 impl Found {
     fn placed(self, file: &str, text: &str) -> Mistake {
         let (file, position) = match self.place {
-            Place::File { offset } => (file.to_owned(), Some(position(text, offset))),
-            Place::Nowhere => (file.to_owned(), None),
-            Place::Override(name) => (name.to_string(), None),
+            SourceLocation::File { offset } => (file.to_owned(), Some(position(text, offset))),
+            SourceLocation::Nowhere => (file.to_owned(), None),
+            SourceLocation::Override(name) => (name.to_string(), None),
         };
         Mistake {
             file,

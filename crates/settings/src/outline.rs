@@ -2,15 +2,15 @@
 
 use crate::Settings;
 use crate::mistake::closest;
-use crate::setting::{Field, Kind, Section};
+use crate::setting::{Field, Section, SettingKind};
 
 /// What kind of setting a path such as `cache.ram` names; `None` when it names none. Paths into the
 /// entries of a list lead nowhere.
-pub(crate) fn kind_of(path: &[&str]) -> Option<Kind> {
+pub(crate) fn kind_of(path: &[&str]) -> Option<SettingKind> {
     let (last, sections) = path.split_last()?;
     let mut fields = Settings::outline();
     for section in sections {
-        let Kind::Section { outline, .. } = find(fields, section)?.kind else { return None };
+        let SettingKind::Section { outline, .. } = find(fields, section)?.kind else { return None };
         fields = outline();
     }
     find(fields, last).map(|field| field.kind)
@@ -21,7 +21,7 @@ pub(crate) fn paths() -> Vec<String> {
     let mut paths = Vec::new();
     for field in Settings::outline() {
         match field.kind {
-            Kind::Section { outline, .. } => {
+            SettingKind::Section { outline, .. } => {
                 paths.extend(outline().iter().map(|inner| format!("{}.{}", field.name, inner.name)));
             }
             _ => paths.push(field.name.to_owned()),
@@ -51,9 +51,9 @@ fn homes(name: &str) -> Vec<String> {
             homes.push(String::new());
         }
         let (outline, heading) = match &field.kind {
-            Kind::Section { outline, .. } => (outline, format!("[{}]", field.name)),
-            Kind::List(inner) => match inner.as_ref() {
-                Kind::Section { outline, .. } => (outline, format!("[[{}]]", field.name)),
+            SettingKind::Section { outline, .. } => (outline, format!("[{}]", field.name)),
+            SettingKind::List(inner) => match inner.as_ref() {
+                SettingKind::Section { outline, .. } => (outline, format!("[[{}]]", field.name)),
                 _ => continue,
             },
             _ => continue,

@@ -6,8 +6,8 @@
 use crate::Mode;
 use crate::mistake::{Mistakes, closest};
 use crate::outline::{kind_of, paths};
-use crate::setting::{Kind, Setting as _};
-use crate::tree::{Node, Place, Table, Value};
+use crate::setting::{Setting as _, SettingKind};
+use crate::tree::{Node, SourceLocation, Table, Value};
 use ipnet::IpNet;
 use std::rc::Rc;
 
@@ -48,7 +48,7 @@ impl Override {
 
     /// Puts its value in its place in `table`.
     pub(crate) fn apply(&self, table: &mut Table, mistakes: &mut Mistakes) {
-        let place = Place::Override(Rc::from(self.origin.as_str()));
+        let place = SourceLocation::Override(Rc::from(self.origin.as_str()));
         if self.key == EVERY_LISTENER {
             return self.apply_to_listeners(table, &place);
         }
@@ -60,7 +60,7 @@ impl Override {
             let hint = hint_for(&self.origin, &self.key);
             return mistakes.note(&place, &self.key, "no such setting", hint);
         };
-        if matches!(kind, Kind::Section { .. }) {
+        if matches!(kind, SettingKind::Section { .. }) {
             let hint = match self.origin.starts_with("SHOAL_") {
                 true => format!("name one of its settings: {}__…", self.origin),
                 false => format!("name one of its settings: {}.…", self.key),
@@ -74,7 +74,7 @@ impl Override {
     }
 
     /// Sets `allow_clients` of each listener, or where it would be of forward mode's default, that default.
-    fn apply_to_listeners(&self, table: &mut Table, place: &Place) {
+    fn apply_to_listeners(&self, table: &mut Table, place: &SourceLocation) {
         let networks = node(&self.value, &Vec::<IpNet>::kind(), place);
         let (mut listeners, mut by_default) = (0, 0);
         for listen in table.tables_mut("listen") {
@@ -97,7 +97,7 @@ impl Override {
     }
 
     /// Gives the one listener its address. Where the file has none it is a reverse one when there is a site, else forward.
-    fn apply_address(&self, place: &Place, table: &mut Table, mistakes: &mut Mistakes) {
+    fn apply_address(&self, place: &SourceLocation, table: &mut Table, mistakes: &mut Mistakes) {
         let text = |text: &str| Node { place: place.clone(), value: Value::Text(text.into()) };
         let has_sites = table.value("site").is_some();
         let listeners = match table.value("listen").map(|node| &node.value) {
@@ -148,17 +148,17 @@ fn is_foreign(rest: &str, value: &str) -> bool {
 
 /// The value that `text` spells for a setting of this kind. What is not of the kind comes back as text, for the
 /// setting itself to refuse.
-fn node(text: &str, kind: &Kind, place: &Place) -> Node {
+fn node(text: &str, kind: &SettingKind, place: &SourceLocation) -> Node {
     let as_text = |text: &str| Node { place: place.clone(), value: Value::Text(text.into()) };
     match kind {
-        Kind::Text(_) | Kind::Choice(_) => as_text(text),
-        Kind::Bare(_) | Kind::Section { .. } => {
+        SettingKind::Text(_) | SettingKind::Choice(_) => as_text(text),
+        SettingKind::Bare(_) | SettingKind::Section { .. } => {
             Node::parse(text.trim(), place).unwrap_or_else(|| as_text(text))
         }
-        Kind::List(_) if text.trim_start().starts_with('[') => {
+        SettingKind::List(_) if text.trim_start().starts_with('[') => {
             Node::parse(text.trim(), place).unwrap_or_else(|| as_text(text))
         }
-        Kind::List(inner) => {
+        SettingKind::List(inner) => {
             let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
             let items = items.map(|item| node(item, inner, place)).collect();
             Node { place: place.clone(), value: Value::List(items) }

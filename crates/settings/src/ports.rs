@@ -1,7 +1,7 @@
 //! Ports that something may reach, one or a range of them.
 
 use crate::mistake::Mistakes;
-use crate::setting::{Kind, Setting, Written, quoted};
+use crate::setting::{Setting, SettingKind, TomlText, quoted};
 use crate::tree::{Node, Value};
 use std::fmt;
 use std::ops::RangeInclusive;
@@ -49,8 +49,8 @@ impl fmt::Display for Ports {
 }
 
 impl Setting for Ports {
-    fn kind() -> Kind {
-        Kind::Text("port or range of ports".into())
+    fn kind() -> SettingKind {
+        SettingKind::Text("port or range of ports".into())
     }
 
     fn read(node: &Node, key: &str, mistakes: &mut Mistakes) -> Option<Self> {
@@ -61,9 +61,9 @@ impl Setting for Ports {
         text.parse().map_err(|message: String| mistakes.note(&node.place, key, message, None)).ok()
     }
 
-    fn write(&self) -> Written {
+    fn write(&self) -> TomlText {
         match self.0.start() == self.0.end() {
-            true => Written::Value(self.to_string()),
+            true => TomlText::Value(self.to_string()),
             false => quoted(&self.to_string()),
         }
     }

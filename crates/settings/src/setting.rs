@@ -13,13 +13,13 @@ use std::time::Duration;
 /// A type that a setting can have.
 pub(crate) trait Setting: Sized {
     /// What it is, for the reference and for overrides.
-    fn kind() -> Kind;
+    fn kind() -> SettingKind;
 
     /// Reads it; `None` after noting every mistake in it.
     fn read(node: &Node, key: &str, mistakes: &mut Mistakes) -> Option<Self>;
 
     /// As the file spells it. What is written reads back to an equal value.
-    fn write(&self) -> Written;
+    fn write(&self) -> TomlText;
 }
 
 /// A type whose fields are settings.
@@ -31,7 +31,7 @@ pub(crate) trait Section: Sized {
     fn read_fields(fields: &mut Fields<'_>) -> Option<Self>;
 
     /// Its fields' names and values.
-    fn write_fields(&self) -> Vec<(&'static str, Written)>;
+    fn write_fields(&self) -> Vec<(&'static str, TomlText)>;
 
     /// One that an operator might write, shown in the sample file.
     fn example() -> Self;
@@ -39,13 +39,13 @@ pub(crate) trait Section: Sized {
 
 /// What a setting's type is called, and how an override spells it.
 #[derive(Clone, Debug)]
-pub(crate) enum Kind {
+pub(crate) enum SettingKind {
     /// A value written within quotes.
     Text(String),
     /// A value written bare: a number or a boolean.
     Bare(&'static str),
     /// Several values.
-    List(Box<Kind>),
+    List(Box<SettingKind>),
     /// One of these words, each with its doc comment.
     Choice(&'static [(&'static str, &'static str)]),
     /// A table of settings.
@@ -53,7 +53,7 @@ pub(crate) enum Kind {
         /// Its fields.
         outline: fn() -> Vec<Field>,
         /// One that an operator might write.
-        example: fn() -> Written,
+        example: fn() -> TomlText,
     },
 }
 
@@ -63,28 +63,28 @@ pub(crate) struct Field {
     pub name: &'static str,
     /// The doc comment.
     pub text: &'static str,
-    pub kind: Kind,
+    pub kind: SettingKind,
     /// What it is without being set; required when absent.
-    pub default: Option<Written>,
+    pub default: Option<TomlText>,
     /// Least and greatest value.
     pub limits: Option<String>,
 }
 
 /// A value ready to be printed.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Written {
+pub(crate) enum TomlText {
     Value(String),
-    List(Vec<Written>),
-    Section(Vec<(&'static str, Written)>),
+    List(Vec<TomlText>),
+    Section(Vec<(&'static str, TomlText)>),
 }
 
 /// `"…"`, escaped as TOML wants it.
-pub(crate) fn quoted(text: &str) -> Written {
-    Written::Value(toml::Value::from(text).to_string())
+pub(crate) fn quoted(text: &str) -> TomlText {
+    TomlText::Value(toml::Value::from(text).to_string())
 }
 
 /// On one line.
-impl fmt::Display for Written {
+impl fmt::Display for TomlText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Value(value) => f.write_str(value),
@@ -128,7 +128,7 @@ impl<'a> Fields<'a> {
         let key = join(self.key, name);
         let Some(node) = self.table.value(name) else {
             if default.is_none() {
-                let place = self.node.map_or(&crate::tree::Place::Nowhere, |node| &node.place);
+                let place = self.node.map_or(&crate::tree::SourceLocation::Nowhere, |node| &node.place);
                 self.mistakes.note(place, &key, format!("`{name}` is missing"), None);
             }
             return default.map(|default| default());
@@ -216,8 +216,8 @@ fn read_text<T, E: fmt::Display>(
 macro_rules! integers {
     ($($type:ty),*) => {$(
         impl Setting for $type {
-            fn kind() -> Kind {
-                Kind::Bare("integer")
+            fn kind() -> SettingKind {
+                SettingKind::Bare("integer")
             }
 
             fn read(node: &Node, key: &str, mistakes: &mut Mistakes) -> Option<Self> {
@@ -235,8 +235,8 @@ macro_rules! integers {
                 read
             }
 
-            fn write(&self) -> Written {
-                Written::Value(self.to_string())
+            fn write(&self) -> TomlText {
+                TomlText::Value(self.to_string())
             }
         }
     )*};
@@ -245,8 +245,8 @@ macro_rules! integers {
 integers!(u16, u32, u64, usize);
 
 impl Setting for f64 {
-    fn kind() -> Kind {
-        Kind::Bare("number")
+    fn kind() -> SettingKind {
+        SettingKind::Bare("number")
     }
 
     fn read(node: &Node, key: &str, mistakes: &mut Mistakes) -> Option<Self> {
@@ -257,14 +257,14 @@ impl Setting for f64 {
         }
     }
 
-    fn write(&self) -> Written {
-        Written::Value(format!("{self:?}"))
+    fn write(&self) -> TomlText {
+        TomlText::Value(format!("{self:?}"))
     }
 }
 
 impl Setting for bool {
-    fn kind() -> Kind {
-        Kind::Bare("`true` or `false`")
+    fn kind() -> SettingKind {
+        SettingKind::Bare("`true` or `false`")
     }
 
     fn read(node: &Node, key: &str, mistakes: &mut Mistakes) -> Option<Self> {
@@ -274,28 +274,28 @@ impl Setting for bool {
         }
     }
 
-    fn write(&self) -> Written {
-        Written::Value(self.to_string())
+    fn write(&self) -> TomlText {
+        TomlText::Value(self.to_string())
     }
 }
 
 impl Setting for String {
-    fn kind() -> Kind {
-        Kind::Text("text".into())
+    fn kind() -> SettingKind {
+        SettingKind::Text("text".into())
     }
 
     fn read(node: &Node, key: &str, mistakes: &mut Mistakes) -> Option<Self> {
         read_text(node, key, mistakes, "a text", |text| Ok::<_, fmt::Error>(text.to_owned()))
     }
 
-    fn write(&self) -> Written {
+    fn write(&self) -> TomlText {
         quoted(self)
     }
 }
 
 impl Setting for PathBuf {
-    fn kind() -> Kind {
-        Kind::Text("path".into())
+    fn kind() -> SettingKind {
+        SettingKind::Text("path".into())
     }
 
     fn read(node: &Node, key: &str, mistakes: &mut Mistakes) -> Option<Self> {
@@ -305,14 +305,14 @@ impl Setting for PathBuf {
         })
     }
 
-    fn write(&self) -> Written {
+    fn write(&self) -> TomlText {
         quoted(&self.to_string_lossy())
     }
 }
 
 impl Setting for ByteCount {
-    fn kind() -> Kind {
-        Kind::Text("size".into())
+    fn kind() -> SettingKind {
+        SettingKind::Text("size".into())
     }
 
     fn read(node: &Node, key: &str, mistakes: &mut Mistakes) -> Option<Self> {
@@ -322,14 +322,14 @@ impl Setting for ByteCount {
         read_text(node, key, mistakes, "a size such as \"512 MB\" or \"1.5 GiB\"", str::parse)
     }
 
-    fn write(&self) -> Written {
+    fn write(&self) -> TomlText {
         quoted(&self.to_string())
     }
 }
 
 impl Setting for Duration {
-    fn kind() -> Kind {
-        Kind::Text("duration".into())
+    fn kind() -> SettingKind {
+        SettingKind::Text("duration".into())
     }
 
     fn read(node: &Node, key: &str, mistakes: &mut Mistakes) -> Option<Self> {
@@ -337,7 +337,7 @@ impl Setting for Duration {
         read_text(node, key, mistakes, expected, parse_duration)
     }
 
-    fn write(&self) -> Written {
+    fn write(&self) -> TomlText {
         let (seconds, millis) = (self.as_secs(), self.subsec_millis());
         let unit = [("day", 86_400), ("h", 3600), ("min", 60)]
             .into_iter()
@@ -351,8 +351,8 @@ impl Setting for Duration {
 }
 
 impl Setting for SocketAddr {
-    fn kind() -> Kind {
-        Kind::Text("address:port".into())
+    fn kind() -> SettingKind {
+        SettingKind::Text("address:port".into())
     }
 
     fn read(node: &Node, key: &str, mistakes: &mut Mistakes) -> Option<Self> {
@@ -360,14 +360,14 @@ impl Setting for SocketAddr {
         read_text(node, key, mistakes, expected, crate::listen_address)
     }
 
-    fn write(&self) -> Written {
+    fn write(&self) -> TomlText {
         quoted(&self.to_string())
     }
 }
 
 impl Setting for IpNet {
-    fn kind() -> Kind {
-        Kind::Text("network".into())
+    fn kind() -> SettingKind {
+        SettingKind::Text("network".into())
     }
 
     fn read(node: &Node, key: &str, mistakes: &mut Mistakes) -> Option<Self> {
@@ -379,16 +379,16 @@ impl Setting for IpNet {
         })
     }
 
-    fn write(&self) -> Written {
+    fn write(&self) -> TomlText {
         quoted(&self.to_string())
     }
 }
 
 /// Absent is spelled `"none"`, so that a default that is present can be taken away.
 impl<T: Setting> Setting for Option<T> {
-    fn kind() -> Kind {
+    fn kind() -> SettingKind {
         match T::kind() {
-            Kind::Text(noun) => Kind::Text(format!("{noun}, or `none`")),
+            SettingKind::Text(noun) => SettingKind::Text(format!("{noun}, or `none`")),
             other => other,
         }
     }
@@ -400,20 +400,20 @@ impl<T: Setting> Setting for Option<T> {
         }
     }
 
-    fn write(&self) -> Written {
+    fn write(&self) -> TomlText {
         self.as_ref().map_or_else(|| quoted("none"), T::write)
     }
 }
 
 impl<T: Setting> Setting for Vec<T> {
-    fn kind() -> Kind {
-        Kind::List(Box::new(T::kind()))
+    fn kind() -> SettingKind {
+        SettingKind::List(Box::new(T::kind()))
     }
 
     fn read(node: &Node, key: &str, mistakes: &mut Mistakes) -> Option<Self> {
         let Value::List(items) = &node.value else {
             let hint = match (T::kind(), key.contains('[')) {
-                (Kind::Section { .. }, false) => format!("write [[{key}]], once for each"),
+                (SettingKind::Section { .. }, false) => format!("write [[{key}]], once for each"),
                 _ => "write [ and ] around it".into(),
             };
             return unexpected(node, key, "a list", Some(&hint), mistakes);
@@ -426,7 +426,7 @@ impl<T: Setting> Setting for Vec<T> {
         read.into_iter().collect()
     }
 
-    fn write(&self) -> Written {
-        Written::List(self.iter().map(T::write).collect())
+    fn write(&self) -> TomlText {
+        TomlText::List(self.iter().map(T::write).collect())
     }
 }

@@ -3,13 +3,13 @@
 use crate::mistake::{Mistake, Mistakes};
 use crate::overrides::LISTEN_ADDRESS;
 use crate::setting::{Fields, Section as _};
-use crate::tree::{Place, Table};
+use crate::tree::{SourceLocation, Table};
 use crate::{Listen, Override, Settings, Site, Store, check};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 /// Everything that settings are made from.
-pub struct Source<'a> {
+pub struct SettingsSource<'a> {
     /// What the file is called in mistakes.
     pub file: &'a str,
     /// What it says; empty for the built-in defaults.
@@ -20,7 +20,7 @@ pub struct Source<'a> {
     pub readable: &'a dyn Fn(&Path) -> Result<(), String>,
 }
 
-impl Source<'_> {
+impl SettingsSource<'_> {
     /// Reads and checks the settings, or gives every mistake, in the order of the file.
     pub fn read(&self) -> Result<Settings, Vec<Mistake>> {
         let mut mistakes = Mistakes::default();
@@ -28,7 +28,7 @@ impl Source<'_> {
             Ok(table) => table,
             Err(errors) => {
                 for (offset, message) in errors {
-                    mistakes.note(&Place::File { offset }, "", message, None);
+                    mistakes.note(&SourceLocation::File { offset }, "", message, None);
                 }
                 return Err(mistakes.placed(self.file, self.text));
             }
@@ -51,7 +51,7 @@ impl Settings {
     ///
     /// Every mistake, in the order of the file; when it is not TOML, only what keeps it from being so.
     pub fn parse(text: &str, file: &str) -> Result<Self, Vec<Mistake>> {
-        Source { file, text, overrides: Vec::new(), readable: &|_| Ok(()) }.read()
+        SettingsSource { file, text, overrides: Vec::new(), readable: &|_| Ok(()) }.read()
     }
 
     /// Brings defaults into line with what was set, and names into the form in which they are compared.
@@ -78,7 +78,8 @@ impl Store {
     /// Requires the store that an option or a variable names, although it may be the built-in one.
     fn require_what_was_given(&mut self, table: &Table) {
         let is_given = |name: &&str| {
-            table.holds("store", name) && matches!(table.locate(&format!("store.{name}")), Place::Override(_))
+            table.holds("store", name)
+                && matches!(table.locate(&format!("store.{name}")), SourceLocation::Override(_))
         };
         if self.required.is_none() && !self.all_disks().is_empty() {
             self.required = ["directory", "disk", "disks"].iter().any(is_given).then_some(true);

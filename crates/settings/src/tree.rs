@@ -6,7 +6,7 @@ use toml::de::{DeTable, DeValue};
 
 /// Where something was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
+pub(crate) enum SourceLocation {
     /// In the file, from this byte on.
     File { offset: usize },
     /// In an environment variable or command line option of this name.
@@ -18,7 +18,7 @@ pub(crate) enum Place {
 /// A value and its place.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
-    pub place: Place,
+    pub place: SourceLocation,
     pub value: Value,
 }
 
@@ -58,7 +58,7 @@ pub(crate) struct Table(Vec<(Name, Node)>);
 #[derive(Clone, Debug)]
 pub(crate) struct Name {
     pub text: String,
-    pub place: Place,
+    pub place: SourceLocation,
 }
 
 impl Table {
@@ -85,7 +85,7 @@ impl Table {
     }
 
     /// The table called `name`, made when there is none or something else in its place.
-    pub fn table_mut(&mut self, name: &str, place: &Place) -> &mut Table {
+    pub fn table_mut(&mut self, name: &str, place: &SourceLocation) -> &mut Table {
         let index = match self.0.iter().position(|(key, _)| key.text == name) {
             Some(index) => index,
             None => {
@@ -117,8 +117,8 @@ impl Table {
     }
 
     /// The place of a key path such as `site[0].hosts[1]`, or of what is nearest around it.
-    pub fn locate(&self, path: &str) -> Place {
-        let mut place = Place::Nowhere;
+    pub fn locate(&self, path: &str) -> SourceLocation {
+        let mut place = SourceLocation::Nowhere;
         let mut table = self;
         let mut parts = path.split(['.', '[']).peekable();
         'path: while let Some(part) = parts.next() {
@@ -153,7 +153,7 @@ impl Table {
             .collect())
     }
 
-    fn from_toml(table: &DeTable<'_>, place: Option<&Place>) -> Self {
+    fn from_toml(table: &DeTable<'_>, place: Option<&SourceLocation>) -> Self {
         let entry = |(key, value): (&Spanned<_>, &Spanned<DeValue<'_>>)| {
             let key: &Spanned<std::borrow::Cow<'_, str>> = key;
             let name = Name { text: key.get_ref().to_string(), place: place_of(key, place) };
@@ -165,12 +165,12 @@ impl Table {
 
 impl Node {
     /// Reads one TOML value, all of it at `place`.
-    pub fn parse(text: &str, place: &Place) -> Option<Self> {
+    pub fn parse(text: &str, place: &SourceLocation) -> Option<Self> {
         let value = DeValue::parse(text).ok()?;
         Some(Self::from_toml(&value, Some(place)))
     }
 
-    fn from_toml(value: &Spanned<DeValue<'_>>, place: Option<&Place>) -> Self {
+    fn from_toml(value: &Spanned<DeValue<'_>>, place: Option<&SourceLocation>) -> Self {
         let converted = match value.get_ref() {
             DeValue::Boolean(value) => Value::Boolean(*value),
             DeValue::Integer(number) => {
@@ -189,8 +189,8 @@ impl Node {
     }
 }
 
-fn place_of<T>(spanned: &Spanned<T>, place: Option<&Place>) -> Place {
-    place.cloned().unwrap_or(Place::File { offset: spanned.span().start })
+fn place_of<T>(spanned: &Spanned<T>, place: Option<&SourceLocation>) -> SourceLocation {
+    place.cloned().unwrap_or(SourceLocation::File { offset: spanned.span().start })
 }
 
 #[cfg(test)]
@@ -208,10 +208,10 @@ mod tests {
             ("b[0].missing", "[[b]]"),
             ("b[7]", "[[b]]"),
         ] {
-            let Place::File { offset } = table.locate(path) else { panic!("{path} has no place") };
+            let SourceLocation::File { offset } = table.locate(path) else { panic!("{path} has no place") };
             assert!(text[offset..].starts_with(found), "{path}: {:?}", &text[offset..]);
         }
-        assert_eq!(table.locate("z"), Place::Nowhere);
+        assert_eq!(table.locate("z"), SourceLocation::Nowhere);
     }
 
     #[test]

@@ -40,11 +40,11 @@ pub trait Store: Send + Sync {
 
     /// Opens the object, counting as a hit for replacement. `None` is a miss: absent, or what was
     /// found did not stand up to its checks (then counted, and its entry dropped).
-    fn open(&self, key: &ObjectKey) -> Result<Option<Stored>, Error>;
+    fn open(&self, key: &ObjectKey) -> Result<Option<OpenObject>, Error>;
 
     /// The same without waiting for the device, for who must not: an object that still waits to be written, or that lies in
     /// what has been read for another. `None` says nothing: [`open`](Self::open) knows.
-    fn open_at_once(&self, _key: &ObjectKey) -> Option<Stored> {
+    fn open_at_once(&self, _key: &ObjectKey) -> Option<OpenObject> {
         None
     }
 
@@ -65,8 +65,8 @@ pub trait Store: Send + Sync {
         _metadata: &[u8],
         _body: &Bytes,
         _still: &dyn Fn() -> bool,
-    ) -> Result<AtOnce, Error> {
-        Ok(AtOnce::MustWait)
+    ) -> Result<TryInsert, Error> {
+        Ok(TryInsert::MustWait)
     }
 
     /// Writes what [`insert_at_once`](Self::insert_at_once) has left to be written, on the disk that has this key.
@@ -109,7 +109,7 @@ pub trait Store: Send + Sync {
 
     /// Will tell `gave_up` of each key whose object is given up to make room, or could not be written. Where that is not told, who keeps a copy
     /// elsewhere cannot know that it has become the only one.
-    fn tell(&self, gave_up: GaveUp) {
+    fn tell(&self, gave_up: EvictionCallback) {
         drop(gave_up);
     }
 
@@ -122,7 +122,7 @@ pub trait Store: Send + Sync {
 
 /// What became of an insert without waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum AtOnce {
+pub enum TryInsert {
     /// It has been made.
     Done,
     /// The same, and so much waits to be written by now that somebody should call [`Store::write_due`].
@@ -132,10 +132,10 @@ pub enum AtOnce {
 }
 
 /// Who wants to know which objects the disk has no longer.
-pub type GaveUp = Arc<dyn Fn(Key) + Send + Sync>;
+pub type EvictionCallback = Arc<dyn Fn(Key) + Send + Sync>;
 
 /// An object that stood up to its checks on opening.
-pub struct Stored {
+pub struct OpenObject {
     /// The metadata given on insert or by the last update.
     pub metadata: Bytes,
     /// The body.

@@ -3,7 +3,7 @@
 //! A store that a running node has open can be looked at too: it is then seen as the node would find it if it were killed
 //! now, less what is being written meanwhile.
 
-use crate::{Error, Stored};
+use crate::{Error, OpenObject};
 use shoal_core::ObjectKey;
 
 pub use crate::arch::{format, inspect};
@@ -11,28 +11,29 @@ pub use crate::arch::{format, inspect};
 /// A store as it is seen from outside.
 pub trait Inspect: Send + Sync {
     /// What it is.
-    fn facts(&self) -> Facts;
+    fn facts(&self) -> StoreInfo;
 
     /// Shows objects in the order in which they were written, or the other way round, until `visit` says false. What
     /// stands behind an object has not been checked.
     ///
     /// # Errors
     /// [`Error::Disk`] when the disk cannot be read.
-    fn list(&self, newest_first: bool, visit: &mut dyn FnMut(&Listed<'_>) -> bool) -> Result<(), Error>;
+    fn list(&self, newest_first: bool, visit: &mut dyn FnMut(&ListedObject<'_>) -> bool)
+    -> Result<(), Error>;
 
     /// Reads everything and checks it. `progress` is told how many parts of how many have been looked at.
-    fn verify(&self, progress: &mut dyn FnMut(u64, u64)) -> Verified;
+    fn verify(&self, progress: &mut dyn FnMut(u64, u64)) -> VerifyReport;
 
     /// The object of this key; what is read of it has been checked.
     ///
     /// # Errors
     /// [`Error::Disk`] when the disk cannot be read.
-    fn find(&self, key: &ObjectKey) -> Result<Option<Stored>, Error>;
+    fn find(&self, key: &ObjectKey) -> Result<Option<OpenObject>, Error>;
 }
 
 /// What a store is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Facts {
+pub struct StoreInfo {
     /// Its architecture.
     pub architecture: &'static str,
     /// A process has it open now.
@@ -66,7 +67,7 @@ pub struct Facts {
 
 /// An object as it stands in the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Listed<'a> {
+pub struct ListedObject<'a> {
     /// Its full key.
     pub key: &'a [u8],
     /// What was stored beside the body.
@@ -79,7 +80,7 @@ pub struct Listed<'a> {
 
 /// What a check of everything has found.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Verified {
+pub struct VerifyReport {
     /// Objects that are whole.
     pub objects: u64,
     /// Bytes of their bodies.
@@ -94,7 +95,7 @@ pub struct Verified {
     pub damage: Vec<Damage>,
 }
 
-impl Verified {
+impl VerifyReport {
     /// Counts damage.
     pub(crate) fn note(&mut self, position: u64, part: &'static str) {
         self.damaged += 1;

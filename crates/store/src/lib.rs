@@ -22,5 +22,7 @@ pub mod patience;
 mod sys;
 mod together;
 
-pub use contract::{AtOnce, Declined, Error, GaveUp, Insert, Store, Stored, StoredBody, Usage};
+pub use contract::{
+    Declined, Error, EvictionCallback, Insert, OpenObject, Store, StoredBody, TryInsert, Usage,
+};
 pub use options::{OpenOptions, open};

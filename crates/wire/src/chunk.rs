@@ -10,7 +10,7 @@
 
 use crate::BODY_BYTES_MAX;
 use crate::body::{Decoded, Malformed};
-use crate::lines::{BadLine, Lines, Manner, Section};
+use crate::lines::{BadLine, Lines, SectionProgress, Strictness};
 use bytes::{Buf, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use shoal_core::FieldLine;
@@ -131,14 +131,14 @@ impl ChunkDecoder {
             return Ok(Decoded::End(None));
         }
         let mut fields = Vec::new();
-        match Lines::new(buffer, Manner::Strict).fields(TRAILERS_MAX, &mut fields) {
-            Ok(Section::Whole { end, .. }) if end <= TRAILER_BYTES_MAX => {
+        match Lines::new(buffer, Strictness::Strict).fields(TRAILERS_MAX, &mut fields) {
+            Ok(SectionProgress::Whole { end, .. }) if end <= TRAILER_BYTES_MAX => {
                 let trailers = read_trailers(&buffer[..end], &fields)?;
                 buffer.advance(end);
                 self.state = State::End;
                 Ok(Decoded::End(Some(trailers).filter(|trailers| !trailers.is_empty())))
             }
-            Ok(Section::Partial) if buffer.len() < TRAILER_BYTES_MAX => Ok(Decoded::NeedMore),
+            Ok(SectionProgress::Partial) if buffer.len() < TRAILER_BYTES_MAX => Ok(Decoded::NeedMore),
             Ok(_) => Err(Malformed("trailers too large")),
             Err(BadLine::BareLf) => Err(Malformed("trailer line not ended by CRLF")),
             Err(BadLine::Name | BadLine::Control) => Err(INVALID_TRAILERS),

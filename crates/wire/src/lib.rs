@@ -28,9 +28,10 @@ mod response_head;
 pub use body::{BodyDecoder, Decoded, Malformed};
 pub use date::{DateCache, IMF_FIXDATE_BYTES};
 pub use decimal::{Decimal, push_decimal, push_filled, three_digits};
-pub use refusal::Refusal;
+pub use refusal::RequestRefusal;
 pub use request::{
-    Authority, BodyFraming, Conditions, HeadParser, Limits, Parsed, PlainRequest, RequestHead, RequestParts,
+    Authority, BodyFraming, Conditions, FastPathRequest, HeadLimits, HeadParser, Parsed, RequestHead,
+    RequestParts,
 };
 pub use response_head::{BadHead, RESPONSE_FIELDS_MAX, ResponseHead, ResponseHeadParser};
 

@@ -4,14 +4,14 @@ use http::StatusCode;
 
 /// A request that is answered with an error and a closed connection, and never forwarded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Refusal {
+pub struct RequestRefusal {
     /// The status to answer with.
     pub status: StatusCode,
     /// What was wrong, for the log and the error page. Holds nothing that the client sent.
     pub reason: &'static str,
 }
 
-impl Refusal {
+impl RequestRefusal {
     /// 400: the request makes no sense, or more than one.
     pub const fn bad_request(reason: &'static str) -> Self {
         Self { status: StatusCode::BAD_REQUEST, reason }

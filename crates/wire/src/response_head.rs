@@ -6,7 +6,7 @@
 //!
 //! Cost: one pass over the head ([`crate::lines`]), and one over its names.
 
-use crate::lines::{BadLine, Lines, Manner, Section, holds_end};
+use crate::lines::{BadLine, Lines, SectionProgress, Strictness, holds_end};
 use bytes::BytesMut;
 use http::{HeaderValue, StatusCode, Version};
 use shoal_core::{FieldLine, FieldLines, Fields};
@@ -64,7 +64,7 @@ impl ResponseHeadParser {
     }
 }
 
-struct Seen {
+struct ResponseTokens {
     status: u16,
     version: Version,
     head_bytes: usize,
@@ -74,8 +74,8 @@ struct Seen {
 }
 
 /// Finds the parts of the head at the front of `buffer`. `None` when it is not whole.
-fn tokenize(buffer: &[u8], head_bytes_max: usize) -> Result<Option<Seen>, BadHead> {
-    let mut lines = Lines::new(buffer, Manner::Lenient);
+fn tokenize(buffer: &[u8], head_bytes_max: usize) -> Result<Option<ResponseTokens>, BadHead> {
+    let mut lines = Lines::new(buffer, Strictness::Lenient);
     let line = loop {
         match lines.line().map_err(|_| INVALID_STATUS)? {
             // Some origins send an empty line too many after a body.
@@ -88,11 +88,11 @@ fn tokenize(buffer: &[u8], head_bytes_max: usize) -> Result<Option<Seen>, BadHea
     let (version, status) = status_line(line)?;
     let mut fields = Vec::with_capacity(FIELDS_EXPECTED);
     match lines.fields(RESPONSE_FIELDS_MAX, &mut fields).map_err(bad_field_line)? {
-        Section::Whole { end, is_folded } if end <= head_bytes_max => {
-            Ok(Some(Seen { status, version, head_bytes: end, fields, is_folded }))
+        SectionProgress::Whole { end, is_folded } if end <= head_bytes_max => {
+            Ok(Some(ResponseTokens { status, version, head_bytes: end, fields, is_folded }))
         }
-        Section::Whole { .. } | Section::TooMany => Err(BadHead::TooLarge),
-        Section::Partial => Ok(None),
+        SectionProgress::Whole { .. } | SectionProgress::TooMany => Err(BadHead::TooLarge),
+        SectionProgress::Partial => Ok(None),
     }
 }
 
@@ -117,7 +117,7 @@ fn status_line(line: &[u8]) -> Result<(Version, u16), BadHead> {
     }
 }
 
-fn build(lines: Seen, head: BytesMut) -> Result<ResponseHead, BadHead> {
+fn build(lines: ResponseTokens, head: BytesMut) -> Result<ResponseHead, BadHead> {
     let status = StatusCode::from_u16(lines.status).map_err(|_| BadHead::Malformed("invalid status"))?;
     let mut fields = FieldLines::of_text(head, lines.fields);
     if lines.is_folded {

@@ -4,9 +4,9 @@
 //! be taken, so that the first cannot be passed by refusing everything.
 
 use bytes::BytesMut;
-use shoal_wire::{HeadParser, Limits, Parsed};
+use shoal_wire::{HeadLimits, HeadParser, Parsed};
 
-const LIMITS: Limits = Limits { head_bytes_max: 16_384, fields_max: 64, target_bytes_max: 4096 };
+const LIMITS: HeadLimits = HeadLimits { head_bytes_max: 16_384, fields_max: 64, target_bytes_max: 4096 };
 
 #[test]
 fn ambiguous_requests_are_refused() {

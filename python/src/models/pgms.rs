@@ -4,7 +4,7 @@ use crate::arrays::{counts, wrong};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use shoal_lab::prefetching::{
-    Costs, DiskTimes, Finished, Hinting, MOST_NODES, Prefetching, Program, Setting, simulate,
+    Costs, DiskTimes, Hinting, MOST_NODES, PrefetchSetup, Prefetching, Program, ProgramResult, simulate,
 };
 
 /// A program that tells what it will read, on a node whose idle neighbours' disks and memory prefetch for it.
@@ -14,7 +14,7 @@ use shoal_lab::prefetching::{
 #[pyclass(frozen, module = "shoal")]
 pub struct Pgms {
     program: Program,
-    setting: Setting,
+    setting: PrefetchSetup,
 }
 
 #[pymethods]
@@ -40,7 +40,7 @@ impl Pgms {
         within("references", program.references.len().saturating_mul(rounds), 1, MOST_REFERENCES)?;
         program.references = program.references.repeat(rounds);
         program.computing_seconds = computing_seconds.unwrap_or(program.computing_seconds);
-        let mut setting = Setting::testbed(frames.unwrap_or(FRAMES / scale as usize), idle);
+        let mut setting = PrefetchSetup::testbed(frames.unwrap_or(FRAMES / scale as usize), idle);
         // a disk faster than the testbed's at random reads is no slower at those that follow each other
         let disk = DiskTimes {
             random_seconds: disk_seconds,
@@ -75,7 +75,7 @@ impl Pgms {
         let hinting = Hinting::told(hinted, wrong).ok_or_else(|| {
             refused("hinted, wrong: shares from 0 to 1, and all is told where some of it is wrong")
         })?;
-        let setting = Setting { prefetching, ..self.setting.clone() };
+        let setting = PrefetchSetup { prefetching, ..self.setting.clone() };
         let program = self.program.hinting(hinting);
         let outcome =
             py.detach(|| simulate(std::slice::from_ref(&program), &setting)).map_err(crate::arrays::wrong)?;
@@ -106,7 +106,7 @@ pub struct PgmsFinished {
 }
 
 impl PgmsFinished {
-    fn of(finished: &Finished, epochs: u64) -> Self {
+    fn of(finished: &ProgramResult, epochs: u64) -> Self {
         Self {
             elapsed_seconds: finished.elapsed_seconds,
             user_seconds: finished.user_seconds,

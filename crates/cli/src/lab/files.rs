@@ -1,6 +1,6 @@
 //! `shoal lab files`: SPECweb99's file set on disk, for a server to serve.
 
-use super::telling::Telling;
+use super::telling::ProgressLine;
 use crate::failure::Failure;
 use crate::show::{print, size};
 use shoal_lab::experiment::Progress;
@@ -27,7 +27,7 @@ impl Options {
     pub fn perform(self) -> Result<(), Failure> {
         let set = FileSet::of(self.directories);
         check_is_free(&self.folder)?;
-        let mut telling = Telling::new();
+        let mut telling = ProgressLine::new();
         telling.begin("files", set.len() as u64);
         let mut bytes = 0;
         for file in set.files() {

@@ -1,10 +1,10 @@
 //! `shoal lab run`: one experiment, from trace to report.
 
 use super::measured;
-use super::telling::Telling;
+use super::telling::ProgressLine;
 use crate::failure::Failure;
 use crate::show::print;
-use crate::trace::source::Reading;
+use crate::trace::source::TraceInputOptions;
 use crate::trace::told::{account, lost, refused, wrong_times};
 use shoal_lab::experiment::{EXPERIMENTS, Experiment, Inputs, find};
 use shoal_lab::global_memory::Application;
@@ -45,7 +45,7 @@ pub struct Options {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    reading: Reading,
+    reading: TraceInputOptions,
 }
 
 /// How much of it.
@@ -94,7 +94,7 @@ impl Options {
         // A folder that cannot be made is told now, and not after an hour.
         std::fs::create_dir_all(out)
             .map_err(|error| Failure::Runtime(format!("cannot write {}: {error}", out.display())))?;
-        let mut telling = Telling::new();
+        let mut telling = ProgressLine::new();
         let report = (experiment.run)(&inputs, &mut telling);
         telling.finish();
         report.map_err(|error| {

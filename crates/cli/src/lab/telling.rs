@@ -5,35 +5,35 @@ use shoal_lab::experiment::{Progress, Silent};
 use std::io::IsTerminal;
 
 /// Progress that can be taken off the screen.
-pub trait Told: Progress {
+pub trait ClearableProgress: Progress {
     /// It is over.
     fn finish(&self);
 }
 
 /// A bar where stderr is a terminal, and nothing where it is none.
-pub fn on_terminal() -> Box<dyn Told> {
-    if std::io::stderr().is_terminal() { Box::new(Telling::new()) } else { Box::new(Silent) }
+pub fn on_terminal() -> Box<dyn ClearableProgress> {
+    if std::io::stderr().is_terminal() { Box::new(ProgressLine::new()) } else { Box::new(Silent) }
 }
 
-impl Told for Telling {
+impl ClearableProgress for ProgressLine {
     fn finish(&self) {
-        Telling::finish(self);
+        ProgressLine::finish(self);
     }
 }
 
-impl Told for Silent {
+impl ClearableProgress for Silent {
     fn finish(&self) {}
 }
 
 /// Tells on stderr.
-pub struct Telling {
+pub struct ProgressLine {
     bar: ProgressBar,
     on_terminal: bool,
     /// Steps done and not yet drawn.
     held_back: u64,
 }
 
-impl Telling {
+impl ProgressLine {
     pub fn new() -> Self {
         let bar = ProgressBar::with_draw_target(Some(0), ProgressDrawTarget::stderr());
         let shape = "{msg:>24} {wide_bar} {percent:>3}% {elapsed}";
@@ -47,7 +47,7 @@ impl Telling {
     }
 }
 
-impl Progress for Telling {
+impl Progress for ProgressLine {
     fn begin(&mut self, part: &str, steps: u64) {
         self.held_back = 0;
         if self.on_terminal {

@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use crate::show::print;
 use serde_json::{Value, json};
 use shoal_lab::prefetching::{
-    Costs, DiskTimes, Fetches, Finished, Hinting, Prefetching, Program, Setting, simulate,
+    Costs, DiskTimes, Fetches, Hinting, PrefetchSetup, Prefetching, Program, ProgramResult, simulate,
 };
 use std::fmt::Write;
 
@@ -79,8 +79,8 @@ Examples:
 /// The program at one number of idle nodes.
 struct Row {
     idle: usize,
-    gms: Finished,
-    pgms: Finished,
+    gms: ProgramResult,
+    pgms: ProgramResult,
 }
 
 impl Options {
@@ -103,8 +103,8 @@ impl Options {
         Ok(Row { idle, gms: self.gms(program, &setting)?, pgms })
     }
 
-    fn gms(&self, program: &Program, setting: &Setting) -> Result<Finished, Failure> {
-        let setting = Setting { prefetching: Prefetching::NONE, ..setting.clone() };
+    fn gms(&self, program: &Program, setting: &PrefetchSetup) -> Result<ProgramResult, Failure> {
+        let setting = PrefetchSetup { prefetching: Prefetching::NONE, ..setting.clone() };
         Ok(simulate(&[program.unhinted()], &setting).map_err(wrong)?.programs[0])
     }
 
@@ -183,9 +183,9 @@ impl Options {
         Ok(Costs { disk, ..Costs::TESTBED.with_global(self.global_us / 1e6) })
     }
 
-    fn setting(&self, idle: usize, costs: Costs) -> Result<Setting, Failure> {
+    fn setting(&self, idle: usize, costs: Costs) -> Result<PrefetchSetup, Failure> {
         let frames = self.frames.unwrap_or(4096 / self.scale as usize);
-        let mut setting = Setting::testbed(frames, idle);
+        let mut setting = PrefetchSetup::testbed(frames, idle);
         if let Some(together) = self.idle_frames {
             setting.frames.iter_mut().skip(1).for_each(|frames| *frames = together / idle);
         }
@@ -241,7 +241,7 @@ fn table_of(rows: &[Row], alone: f64, bound: f64) -> String {
 }
 
 fn json_of(rows: &[Row], alone: f64, bound: f64) -> String {
-    let of = |run: &Finished| {
+    let of = |run: &ProgramResult| {
         let fetches = |of: &Fetches| json!({ "in_time": of.in_time, "stalls": of.stalls, "cold": of.cold });
         json!({
             "elapsed_seconds": run.elapsed_seconds,

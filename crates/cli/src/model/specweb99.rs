@@ -7,7 +7,7 @@ use shoal_core::ByteCount;
 use shoal_lab::model::specweb99::analytic::{Analytic, REUSE};
 use shoal_lab::model::specweb99::simulation::{Setting, simulate};
 use shoal_lab::model::specweb99::{Outcome, PathLength, Population, Reading, che};
-use shoal_policy::{POLICIES, Policy};
+use shoal_policy::{POLICIES, ReplacementPolicy};
 use shoal_trace::generate::specweb99::FileSet;
 use std::fmt::Write;
 
@@ -36,7 +36,7 @@ pub struct Options {
 
 impl Options {
     pub fn perform(self) -> Result<(), Failure> {
-        let policy = Policy::<u64>::named(&self.policy).ok_or_else(|| {
+        let policy = ReplacementPolicy::<u64>::named(&self.policy).ok_or_else(|| {
             let known: Vec<&str> = POLICIES.iter().map(|policy| policy.name).collect();
             Failure::Usage(format!(
                 "--policy: there is no {:?}; there are: {}",

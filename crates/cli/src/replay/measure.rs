@@ -4,10 +4,10 @@
 
 use super::Options;
 use super::device::{Activity, Device};
-use super::report::Side;
+use super::report::PartReadings;
 use super::usage::Usage;
 use crate::failure::Failure;
-use shoal_lab::replay::{Clock, Timed};
+use shoal_lab::replay::{Clock, TimingFs};
 use std::fs::File;
 use std::time::Instant;
 
@@ -27,7 +27,7 @@ impl Clock for Stopwatch {
 }
 
 /// The meters when a part began.
-pub struct Begun {
+pub struct PartStart {
     at: Instant,
     usage: Usage,
     activity: Option<Activity>,
@@ -37,24 +37,24 @@ pub struct Begun {
 /// Looks at the meters before a part.
 pub fn begin(
     options: &Options,
-    door: &Timed,
+    door: &TimingFs,
     device: Option<&Device>,
     evictions: u64,
-) -> Result<Begun, Failure> {
+) -> Result<PartStart, Failure> {
     sync(options)?;
     door.take();
     let activity = activity(device)?;
-    Ok(Begun { activity, usage: Usage::now(), at: Instant::now(), evictions })
+    Ok(PartStart { activity, usage: Usage::now(), at: Instant::now(), evictions })
 }
 
 /// Looks at them after it.
 pub fn end(
     options: &Options,
-    begun: &Begun,
-    door: &Timed,
+    begun: &PartStart,
+    door: &TimingFs,
     device: Option<&Device>,
     evictions: u64,
-) -> Result<Side, Failure> {
+) -> Result<PartReadings, Failure> {
     let seconds = begun.at.elapsed().as_secs_f64();
     let usage = Usage::now().since(&begun.usage);
     let calls = door.take();
@@ -62,7 +62,7 @@ pub fn end(
     sync(options)?;
     let sync_seconds = synced.elapsed().as_secs_f64();
     let activity = activity(device)?.zip(begun.activity).map(|(now, then)| now.since(&then));
-    Ok(Side { seconds, sync_seconds, usage, calls, activity, evictions: evictions - begun.evictions })
+    Ok(PartReadings { seconds, sync_seconds, usage, calls, activity, evictions: evictions - begun.evictions })
 }
 
 /// Has the kernel give up its caches of files, folders and inodes.

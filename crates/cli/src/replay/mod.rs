@@ -17,10 +17,10 @@ use device::Device;
 use interrupt::Interrupt;
 use measure::Stopwatch;
 use progress::Progress;
-use report::{Report, Side};
+use report::{PartReadings, Report};
 use shoal_core::Timestamp;
-use shoal_lab::replay::{Driver, End, Keeper, Outcome, Part, Timed};
-use shoal_policy::Policy;
+use shoal_lab::replay::{Driver, DriverReplacement, End, ReplayResult, TimingFs, TracePart};
+use shoal_policy::ReplacementPolicy;
 use shoal_store::{OpenOptions, Store};
 use source::Source;
 use std::sync::{Arc, Mutex, OnceLock};
@@ -35,7 +35,7 @@ fn run(options: &Options) -> Result<(), Failure> {
     let disk_bytes = options.disk_bytes.map_or_else(|| source::room_for_all(&source.trace), |bytes| bytes.0);
     let door = OnceLock::new();
     let store = open(options, wanted, disk_bytes, &source, &door)?;
-    let door: &Timed = door.get().ok_or_else(|| Failure::Runtime("the store has no door".into()))?;
+    let door: &TimingFs = door.get().ok_or_else(|| Failure::Runtime("the store has no door".into()))?;
     let driver = Driver {
         store: &*store,
         trace: &source.trace,
@@ -47,7 +47,7 @@ fn run(options: &Options) -> Result<(), Failure> {
     let mut sides = Vec::new();
     let outcome = drive(options, &driver, door, device.as_ref().ok(), &mut sides)?;
     let closed = store.close();
-    let report = Report::new(report::Facts {
+    let report = Report::new(report::ReportInput {
         options,
         source: &source,
         device: &device,
@@ -62,7 +62,11 @@ fn run(options: &Options) -> Result<(), Failure> {
 }
 
 /// The exit code's reason.
-fn ending(options: &Options, outcome: &Outcome, unclosed: Option<shoal_store::Error>) -> Result<(), Failure> {
+fn ending(
+    options: &Options,
+    outcome: &ReplayResult,
+    unclosed: Option<shoal_store::Error>,
+) -> Result<(), Failure> {
     let folder = options.dir.display();
     let done = outcome.warm_up.requests + outcome.measured.requests;
     match &outcome.end {
@@ -87,7 +91,7 @@ fn open(
     architecture: &str,
     disk_bytes: u64,
     source: &Source,
-    door: &OnceLock<Timed>,
+    door: &OnceLock<TimingFs>,
 ) -> Result<Arc<dyn Store>, Failure> {
     let objects = source.trace.objects().len() as u64 + SPARE_OBJECTS;
     let open_options = OpenOptions {
@@ -105,7 +109,7 @@ fn open(
         now: Timestamp::from_system(SystemTime::now()),
     };
     let wrapped = shoal_store::arch::open_through(&open_options, |files| {
-        let timed = Timed::new(files, Box::new(Stopwatch::default()));
+        let timed = TimingFs::new(files, Box::new(Stopwatch::default()));
         Arc::new(door.get_or_init(|| timed).clone())
     });
     wrapped.map_err(|error| match error {
@@ -117,11 +121,11 @@ fn open(
 
 /// Replacement by the driver, in the room that the store has for objects.
 fn keeper(
-    policy: &Policy<u64>,
+    policy: &ReplacementPolicy<u64>,
     options: &Options,
     store: &dyn Store,
     source: &Source,
-) -> Result<Keeper, Failure> {
+) -> Result<DriverReplacement, Failure> {
     let usage = store.usage();
     if usage.objects > 0 {
         let folder = options.dir.display();
@@ -130,16 +134,16 @@ fn keeper(
     let room = usage.bytes_max.saturating_sub(usage.bytes);
     // What is being written is charged before what it replaces is let go.
     let limit = room - room / ROOM_SPARED;
-    Ok(Keeper::new((policy.construct)(), source.trace.objects().len(), limit, BLOCK_BYTES))
+    Ok(DriverReplacement::new((policy.construct)(), source.trace.objects().len(), limit, BLOCK_BYTES))
 }
 
 fn drive(
     options: &Options,
     driver: &Driver<'_>,
-    door: &Timed,
+    door: &TimingFs,
     device: Option<&Device>,
-    sides: &mut Vec<Side>,
-) -> Result<Outcome, Failure> {
+    sides: &mut Vec<PartReadings>,
+) -> Result<ReplayResult, Failure> {
     let interrupt =
         Interrupt::watch().map_err(|error| Failure::Runtime(format!("cannot take signals: {error}")))?;
     let progress = Progress::new(driver.trace.requests().len());
@@ -149,7 +153,7 @@ fn drive(
         |part| {
             let evictions = driver.store.usage().evictions;
             let side = measure::end(options, &begun, door, device, evictions);
-            let drop_caches = options.drop_caches && part == Part::WarmUp;
+            let drop_caches = options.drop_caches && part == TracePart::WarmUp;
             let next = side.and_then(|side| {
                 sides.push(side);
                 if drop_caches {

@@ -2,8 +2,8 @@
 
 use crate::failure::Failure;
 use shoal_core::ByteCount;
-use shoal_lab::replay::{Plan, Sizes};
-use shoal_policy::Policy;
+use shoal_lab::replay::{ReplayPlan, Sizes};
+use shoal_policy::ReplacementPolicy;
 use shoal_store::arch::{ARCHITECTURES, SegmentPolicy, SegmentSettings};
 use shoal_trace::{Filter, Format, SizeChange};
 use std::path::PathBuf;
@@ -130,12 +130,12 @@ impl Options {
     }
 
     /// The policy that the driver applies; `None` leaves replacement to the store.
-    pub(super) fn policy(&self) -> Result<Option<&'static Policy<u64>>, Failure> {
+    pub(super) fn policy(&self) -> Result<Option<&'static ReplacementPolicy<u64>>, Failure> {
         if self.policy == "own" {
             return Ok(None);
         }
-        Policy::<u64>::named(&self.policy).map(Some).ok_or_else(|| {
-            let known: Vec<_> = Policy::<u64>::ALL.iter().map(|policy| policy.name).collect();
+        ReplacementPolicy::<u64>::named(&self.policy).map(Some).ok_or_else(|| {
+            let known: Vec<_> = ReplacementPolicy::<u64>::ALL.iter().map(|policy| policy.name).collect();
             let name = &self.policy;
             Failure::Usage(format!("no policy is called {name:?}; known are: own, {}", known.join(", ")))
         })
@@ -158,12 +158,12 @@ impl Options {
     }
 
     /// How a trace of so many requests is driven.
-    pub(super) fn plan(&self, requests: usize) -> Plan {
+    pub(super) fn plan(&self, requests: usize) -> ReplayPlan {
         let warm_up = match self.warm_up {
             WarmUp::Share(share) => (requests as f64 * share) as usize,
             WarmUp::Requests(number) => number,
         };
-        Plan {
+        ReplayPlan {
             warm_up: warm_up.min(requests),
             in_flight: usize::from(self.in_flight),
             sizes: self.sizes.0,

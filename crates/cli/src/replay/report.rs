@@ -8,12 +8,12 @@ use crate::failure::Failure;
 use crate::show::{count, counted, size};
 use crate::trace::told::left_out;
 use serde_json::{Value, json};
-use shoal_lab::replay::{Call, Counts, End, Latencies, Outcome, Plan, Sizes};
+use shoal_lab::replay::{CallKind, Counts, End, Latencies, ReplayPlan, ReplayResult, Sizes};
 use shoal_store::Store;
 use shoal_trace::{Problem, Reading};
 
 /// The meters' readings over one part.
-pub struct Side {
+pub struct PartReadings {
     /// Wall time of the requests, in seconds.
     pub seconds: f64,
     /// Wall time of the sync after them, in seconds.
@@ -29,31 +29,31 @@ pub struct Side {
 }
 
 /// What a report is made of.
-pub struct Facts<'a> {
+pub struct ReportInput<'a> {
     pub options: &'a Options,
     pub source: &'a Source,
     pub device: &'a Result<Device, String>,
     pub store: &'a dyn Store,
     /// What the store held at the beginning.
     pub held: &'a shoal_store::Usage,
-    pub plan: &'a Plan,
-    pub outcome: &'a Outcome,
+    pub plan: &'a ReplayPlan,
+    pub outcome: &'a ReplayResult,
     /// One for each part that was begun.
-    pub sides: Vec<Side>,
+    pub sides: Vec<PartReadings>,
 }
 
 /// A report.
 pub struct Report<'a> {
-    facts: Facts<'a>,
+    facts: ReportInput<'a>,
     usage: shoal_store::Usage,
 }
 
 /// A row: its name, and how its cell is made.
-type Row = (&'static str, fn(&Counts, &Side) -> String);
+type Row = (&'static str, fn(&Counts, &PartReadings) -> String);
 
 impl<'a> Report<'a> {
     /// Of these facts.
-    pub fn new(facts: Facts<'a>) -> Self {
+    pub fn new(facts: ReportInput<'a>) -> Self {
         let usage = facts.store.usage();
         Self { facts, usage }
     }
@@ -85,7 +85,7 @@ impl<'a> Report<'a> {
     /// # Errors
     /// None that is known of: every value has a form in JSON.
     pub fn json(&self) -> Result<String, Failure> {
-        let Facts { options, source, device, plan, outcome, .. } = &self.facts;
+        let ReportInput { options, source, device, plan, outcome, .. } = &self.facts;
         let parts: serde_json::Map<String, Value> =
             self.parts().map(|(name, counts, side)| (name.to_owned(), part_as_json(counts, side))).collect();
         let (end, error) = match &outcome.end {
@@ -133,14 +133,14 @@ impl<'a> Report<'a> {
     }
 
     /// The parts that were begun.
-    fn parts(&self) -> impl Iterator<Item = (&'static str, &Counts, &Side)> {
-        let Outcome { warm_up, measured, .. } = self.facts.outcome;
+    fn parts(&self) -> impl Iterator<Item = (&'static str, &Counts, &PartReadings)> {
+        let ReplayResult { warm_up, measured, .. } = self.facts.outcome;
         let named = [("warm_up", warm_up), ("measured", measured)].into_iter();
         named.zip(&self.facts.sides).map(|((name, counts), side)| (name, counts, side))
     }
 
     fn head(&self) -> String {
-        let Facts { options, source, device, held, plan, .. } = &self.facts;
+        let ReportInput { options, source, device, held, plan, .. } = &self.facts;
         let trace = &source.trace;
         let mut text = format!(
             "trace      {}: {}, {}, {}\n",
@@ -183,10 +183,10 @@ impl<'a> Report<'a> {
 }
 
 /// Latencies of the door's calls, with what is left of the CPU above them.
-fn calls(counts: &Counts, side: &Side) -> String {
+fn calls(counts: &Counts, side: &PartReadings) -> String {
     let mut text =
         String::from("\ncalls (µs)       number     mean      p50      p90      p99    p99.9      max\n");
-    for call in Call::ALL {
+    for call in CallKind::ALL {
         let latency = side.calls.of(call);
         if latency.calls == 0 {
             continue;
@@ -206,8 +206,8 @@ fn calls(counts: &Counts, side: &Side) -> String {
     text
 }
 
-fn part_as_json(counts: &Counts, side: &Side) -> Value {
-    let calls: serde_json::Map<String, Value> = Call::ALL
+fn part_as_json(counts: &Counts, side: &PartReadings) -> Value {
+    let calls: serde_json::Map<String, Value> = CallKind::ALL
         .into_iter()
         .map(|call| {
             let latency = side.calls.of(call);
@@ -263,7 +263,7 @@ fn reading_as_json(reading: &Reading) -> Value {
     })
 }
 
-fn device(side: &Side, of: impl Fn(&Activity) -> String) -> String {
+fn device(side: &PartReadings, of: impl Fn(&Activity) -> String) -> String {
     side.activity.as_ref().map_or_else(|| "-".into(), of)
 }
 

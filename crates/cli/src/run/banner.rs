@@ -157,7 +157,7 @@ const SITES_SHOWN: usize = 10;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use shoal_settings::{Override, Source};
+    use shoal_settings::{Override, SettingsSource};
 
     #[test]
     fn the_defaults_point_clients_at_the_forward_proxy() {
@@ -184,7 +184,7 @@ mod tests {
             Override::site("--to", "http://a"),
             Override::listen("--to", ([0, 0, 0, 0], 0).into(), true),
         ];
-        let source = Source { file: "", text: "", overrides, readable: &|_| Ok(()) };
+        let source = SettingsSource { file: "", text: "", overrides, readable: &|_| Ok(()) };
         let mut settings = source.read().expect("valid");
         let shown = text(&settings, &[([0, 0, 0, 0], 8080).into()], None, &[]);
         assert!(shown.ends_with("\nTry it:\n  curl http://127.0.0.1:8080/\n"), "{shown}");

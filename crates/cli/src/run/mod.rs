@@ -20,7 +20,7 @@ use crate::configuration::Configuration;
 use crate::failure::Failure;
 use crate::show::print;
 use logging::ErrorLog;
-use node::Running;
+use node::RunningNode;
 use notify::{Notifier, State};
 use shoal_proxy::admin::{AdminListener, BoundAdmin, Control as _, Readiness};
 use shoal_settings::{AdminAddress, Settings};
@@ -53,7 +53,7 @@ fn run_logging(
 
     let admin = bind_admin(&settings)?;
     let admin_address = admin.as_ref().map(|bound| bound.address().clone());
-    let running = Arc::new(Running::start(configuration, settings.clone(), admin_address, error_log)?);
+    let running = Arc::new(RunningNode::start(configuration, settings.clone(), admin_address, error_log)?);
     panics::report_and_count(running.clone());
     let admin = admin.map(|bound| bound.start(running.clone(), &settings.admin.hosts)).transpose();
     let admin =
@@ -75,12 +75,12 @@ fn run_logging(
 }
 
 /// How the node is, for a service manager.
-fn readiness(running: &Running) -> State {
+fn readiness(running: &RunningNode) -> State {
     if running.readiness() == Readiness::Degraded { State::Degraded } else { State::Ready }
 }
 
 /// Handles signals until the node has ended.
-fn serve(running: &Arc<Running>, signals: &mut Signals, notifier: &Notifier) {
+fn serve(running: &Arc<RunningNode>, signals: &mut Signals, notifier: &Notifier) {
     loop {
         match signals.next() {
             Event::Reload => {
@@ -112,7 +112,7 @@ fn ignore(signal: &str) {
 
 /// Reads the settings again, on another thread, since a file may keep it waiting: other signals are heeded meanwhile. True when one says to
 /// stop.
-fn reload(running: &Arc<Running>, signals: &mut Signals) -> bool {
+fn reload(running: &Arc<RunningNode>, signals: &mut Signals) -> bool {
     let begin = |signals: &Signals| {
         let reloading = running.clone();
         // what was wrong is in the error log, and the old settings are at work
@@ -133,7 +133,7 @@ fn reload(running: &Arc<Running>, signals: &mut Signals) -> bool {
 }
 
 /// Lets what is in flight finish, unless a second signal says not to wait.
-fn drain(running: &Arc<Running>, signals: &mut Signals) {
+fn drain(running: &Arc<RunningNode>, signals: &mut Signals) {
     tracing::info!("stopping; what is in flight may finish, a second signal cuts it");
     let draining = running.clone();
     let mut done = signals.watch("drain", move || draining.drain());
@@ -175,7 +175,7 @@ fn bind_admin(settings: &Settings) -> Result<Option<BoundAdmin>, Failure> {
 
 /// Says what runs where. On stderr when stdout is the access log. A terminal that has gone, or a full disk, keeps no node from
 /// serving.
-fn greet(settings: &Settings, running: &Running, admin: Option<&AdminListener>) {
+fn greet(settings: &Settings, running: &RunningNode, admin: Option<&AdminListener>) {
     let disks = running.status().store.map_or_else(Vec::new, |store| store.disks);
     let text = banner::text(settings, &running.addresses(), admin.map(AdminListener::address), &disks);
     match settings.log.access.as_str() {

@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// A running node, and what it was made from.
-pub struct Running {
+pub struct RunningNode {
     node: Node,
     configuration: Configuration,
     error_log: Arc<ErrorLog>,
@@ -24,7 +24,7 @@ pub struct Running {
     reloading: Mutex<()>,
 }
 
-impl Running {
+impl RunningNode {
     /// Starts the node, whose admin listener is bound at `admin`.
     pub fn start(
         configuration: Configuration,
@@ -83,7 +83,7 @@ impl Running {
     }
 }
 
-impl Control for Running {
+impl Control for RunningNode {
     fn metrics(&self) -> &Metrics {
         let metrics = self.node.metrics();
         metrics.error_log_lines_dropped.add(self.error_log.lost_lines());

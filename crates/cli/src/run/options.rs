@@ -122,11 +122,11 @@ const REVERSE_ADDRESS: ([u8; 4], u16) = ([127, 0, 0, 1], 8080);
 #[cfg(test)]
 mod tests {
     use super::*;
-    use shoal_settings::{Mode, Settings, Source};
+    use shoal_settings::{Mode, Settings, SettingsSource};
 
     fn settings(options: Options) -> Result<Settings, Vec<String>> {
         let overrides = options.overrides();
-        let source = Source { file: "built-in", text: "", overrides, readable: &|_| Ok(()) };
+        let source = SettingsSource { file: "built-in", text: "", overrides, readable: &|_| Ok(()) };
         source.read().map_err(|mistakes| mistakes.iter().map(ToString::to_string).collect())
     }
 

@@ -1,6 +1,6 @@
 //! Panics: each is a fault of ours, and none may pass unseen, whatever thread or task it ends.
 
-use super::node::Running;
+use super::node::RunningNode;
 use std::backtrace::{Backtrace, BacktraceStatus};
 use std::panic::{self, PanicHookInfo};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ pub fn report() {
 }
 
 /// Writes every panic to the error log and counts it in the node's metrics.
-pub fn report_and_count(running: Arc<Running>) {
+pub fn report_and_count(running: Arc<RunningNode>) {
     panic::set_hook(Box::new(move |info| {
         running.count_panic();
         log(info);

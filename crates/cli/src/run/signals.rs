@@ -36,7 +36,7 @@ struct Streams {
 }
 
 /// Work that was started by [`Signals::watch`].
-pub struct Done(oneshot::Receiver<()>);
+pub struct Completion(oneshot::Receiver<()>);
 
 impl Signals {
     /// Takes the signals over from their default action.
@@ -64,7 +64,7 @@ impl Signals {
     }
 
     /// Waits for the next one, or for the work: then gives `None`.
-    pub fn next_or(&mut self, done: &mut Done) -> Option<Event> {
+    pub fn next_or(&mut self, done: &mut Completion) -> Option<Event> {
         self.runtime.block_on(async {
             tokio::select! {
                 event = self.streams.next() => Some(event),
@@ -75,7 +75,7 @@ impl Signals {
     }
 
     /// Does blocking work on a thread of its own, of this name, to wait for it beside the signals.
-    pub fn watch(&self, name: &str, work: impl FnOnce() + Send + 'static) -> Done {
+    pub fn watch(&self, name: &str, work: impl FnOnce() + Send + 'static) -> Completion {
         let (sender, receiver) = oneshot::channel();
         let work = move || {
             work();
@@ -85,7 +85,7 @@ impl Signals {
         if let Err(error) = std::thread::Builder::new().name(name.into()).spawn(work) {
             tracing::warn!(%error, "cannot start a thread to {name}");
         }
-        Done(receiver)
+        Completion(receiver)
     }
 }
 

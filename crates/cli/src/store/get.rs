@@ -1,12 +1,12 @@
 //! `shoal store get`: the body that is stored for a URL.
 
 use super::told::now;
-use super::{Seen, Which, failed};
+use super::{InspectedStore, StoreSelection, failed};
 use crate::failure::Failure;
 use shoal_core::ObjectKey;
 use shoal_proxy::stored_object::{StoredKind, StoredObject};
 use shoal_store::inspect::Inspect;
-use shoal_store::{Stored, StoredBody};
+use shoal_store::{OpenObject, StoredBody};
 use std::io::{ErrorKind, Write};
 
 /// Write the body that is stored for a URL to stdout
@@ -18,7 +18,7 @@ pub struct Options {
     /// The absolute URL
     url: String,
     #[command(flatten)]
-    which: Which,
+    which: StoreSelection,
     /// The response's head before the body
     #[arg(long)]
     head: bool,
@@ -54,13 +54,19 @@ impl Options {
 }
 
 /// The response for a URL, on whichever disk it is and of whichever mode; of several the one that was stored last.
-fn find(stores: &[Seen], keys: &[ObjectKey]) -> Result<Option<(Stored, StoredObject)>, Failure> {
+fn find(
+    stores: &[InspectedStore],
+    keys: &[ObjectKey],
+) -> Result<Option<(OpenObject, StoredObject)>, Failure> {
     let found = keys.iter().map(|key| find_one(stores, key)).collect::<Result<Vec<_>, _>>()?;
     Ok(found.into_iter().flatten().max_by_key(|(_, object)| super::told::stored(object)))
 }
 
-fn find_one(stores: &[Seen], key: &ObjectKey) -> Result<Option<(Stored, StoredObject)>, Failure> {
-    let mut found: Vec<(Stored, StoredObject)> = Vec::new();
+fn find_one(
+    stores: &[InspectedStore],
+    key: &ObjectKey,
+) -> Result<Option<(OpenObject, StoredObject)>, Failure> {
+    let mut found: Vec<(OpenObject, StoredObject)> = Vec::new();
     let mut has_variants = false;
     for (_, store) in stores {
         let Some(stored) = store.find(key).map_err(failed)? else { continue };
@@ -83,7 +89,10 @@ fn find_one(stores: &[Seen], key: &ObjectKey) -> Result<Option<(Stored, StoredOb
 }
 
 /// The variant of a key that was written last to one store.
-fn newest_variant(store: &dyn Inspect, key: &ObjectKey) -> Result<Option<(Stored, StoredObject)>, Failure> {
+fn newest_variant(
+    store: &dyn Inspect,
+    key: &ObjectKey,
+) -> Result<Option<(OpenObject, StoredObject)>, Failure> {
     let mut variant = None;
     let listing = store.list(true, &mut |listed| {
         let rest = listed.key.strip_prefix(key.full());

@@ -1,20 +1,20 @@
 //! `shoal store info`: what a store is.
 
-use super::Which;
+use super::StoreSelection;
 use super::told::{now, stored, time};
 use crate::failure::Failure;
 use crate::show::{self, print};
 use serde_json::{Value, json};
 use shoal_proxy::stored_object::StoredObject;
 use shoal_store::Error;
-use shoal_store::inspect::{Facts, Inspect};
+use shoal_store::inspect::{Inspect, StoreInfo};
 use std::fmt::Write;
 
 /// Tell what a store is: geometry, objects, bytes, age, where it is written, whether it was closed in order
 #[derive(clap::Args)]
 pub struct Options {
     #[command(flatten)]
-    which: Which,
+    which: StoreSelection,
     /// Print JSON, a line for each store
     #[arg(long)]
     json: bool,
@@ -59,7 +59,7 @@ fn end_of(store: &dyn Inspect, newest: bool) -> Result<Option<String>, Error> {
     Ok(found)
 }
 
-fn health(facts: &Facts) -> &'static str {
+fn health(facts: &StoreInfo) -> &'static str {
     match (facts.is_live, facts.is_clean) {
         (true, _) => "in use by a running process",
         (false, true) => "closed in order",
@@ -67,7 +67,7 @@ fn health(facts: &Facts) -> &'static str {
     }
 }
 
-fn told(folder: &str, facts: &Facts, ages: &Ages) -> String {
+fn told(folder: &str, facts: &StoreInfo, ages: &Ages) -> String {
     let mut text = format!("{folder}: {}, {}\n", facts.architecture, health(facts));
     let share = facts.objects as f64 / facts.objects_max.max(1) as f64 * 100.0;
     let lines = [
@@ -108,7 +108,7 @@ fn told(folder: &str, facts: &Facts, ages: &Ages) -> String {
     text
 }
 
-fn as_json(folder: &str, facts: &Facts, ages: &Ages) -> Value {
+fn as_json(folder: &str, facts: &StoreInfo, ages: &Ages) -> Value {
     json!({
         "store": folder,
         "architecture": facts.architecture,

@@ -1,12 +1,12 @@
 //! `shoal store ls`: what is stored.
 
-use super::Which;
+use super::StoreSelection;
 use super::told::{kind, line_of_json, now, stored, time};
 use crate::failure::Failure;
 use crate::show;
 use shoal_core::ByteCount;
 use shoal_proxy::stored_object::{StoredKind, StoredObject};
-use shoal_store::inspect::Listed;
+use shoal_store::inspect::ListedObject;
 use std::io::{BufWriter, ErrorKind, Write};
 
 /// List what is stored: when, size, position, URL
@@ -19,7 +19,7 @@ pub struct Options {
     #[arg(value_name = "TEXT")]
     text: Option<String>,
     #[command(flatten)]
-    which: Which,
+    which: StoreSelection,
     /// Only bodies of at least so many bytes, such as 1MB
     #[arg(long, value_name = "SIZE")]
     larger: Option<ByteCount>,
@@ -48,7 +48,7 @@ pub struct Options {
 
 impl Options {
     pub fn perform(mut self) -> Result<(), Failure> {
-        let which = std::mem::replace(&mut self.which, Which { stores: Vec::new(), config: None });
+        let which = std::mem::replace(&mut self.which, StoreSelection { stores: Vec::new(), config: None });
         let mut stores = which.open()?;
         let mut out = BufWriter::new(std::io::stdout().lock());
         let now = now();
@@ -80,7 +80,7 @@ impl Options {
         stores.end()
     }
 
-    fn is_wanted(&self, listed: &Listed<'_>, object: &StoredObject) -> bool {
+    fn is_wanted(&self, listed: &ListedObject<'_>, object: &StoredObject) -> bool {
         let is_of_kind = match &object.kind {
             StoredKind::Response { status, is_fresh, .. } => {
                 self.status.is_none_or(|wanted| wanted == status.as_u16())
@@ -97,7 +97,7 @@ impl Options {
     }
 }
 
-fn line(listed: &Listed<'_>, object: &StoredObject) -> String {
+fn line(listed: &ListedObject<'_>, object: &StoredObject) -> String {
     let when = stored(object).map_or_else(|| kind(object).to_owned(), time);
     let status = match &object.kind {
         StoredKind::Response { status, .. } => status.as_str().to_owned(),

@@ -59,7 +59,7 @@ impl Options {
 
 /// Which stores are meant.
 #[derive(clap::Args)]
-struct Which {
+struct StoreSelection {
     /// Folder or device of the store; may be given more than once. Without it, the disks of the settings are meant
     #[arg(long = "store", value_name = "PATH")]
     stores: Vec<PathBuf>,
@@ -68,7 +68,7 @@ struct Which {
     config: Option<PathBuf>,
 }
 
-impl Which {
+impl StoreSelection {
     /// All of them, opened for looking at: what can be seen of some is told although others cannot be read.
     fn open(self) -> Result<Stores, Failure> {
         let configuration = Configuration::find(self.config);
@@ -99,7 +99,7 @@ impl Which {
 
 /// The stores that are meant.
 struct Stores {
-    seen: Vec<Seen>,
+    seen: Vec<InspectedStore>,
     /// Why the others cannot be looked at, and what was found wrong, a line each.
     failures: Vec<String>,
 }
@@ -115,7 +115,7 @@ impl Stores {
 }
 
 /// A store's folder, and the store as it is seen from outside.
-type Seen = (PathBuf, Box<dyn Inspect>);
+type InspectedStore = (PathBuf, Box<dyn Inspect>);
 
 /// A disk that could not be read.
 fn failed(error: shoal_store::Error) -> Failure {

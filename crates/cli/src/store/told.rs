@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use shoal_core::Timestamp;
 use shoal_proxy::stored_object::{StoredKind, StoredObject};
-use shoal_store::inspect::Listed;
+use shoal_store::inspect::ListedObject;
 use std::time::SystemTime;
 
 /// Now.
@@ -50,7 +50,7 @@ pub fn stored(object: &StoredObject) -> Option<Timestamp> {
 }
 
 /// An object as a line of JSON.
-pub fn line_of_json(folder: &str, listed: &Listed<'_>, object: &StoredObject) -> Value {
+pub fn line_of_json(folder: &str, listed: &ListedObject<'_>, object: &StoredObject) -> Value {
     let mut value = json!({
         "url": object.url,
         "kind": kind(object),

@@ -1,11 +1,11 @@
 //! `shoal store verify`: reads everything and checks it.
 
-use super::Which;
+use super::StoreSelection;
 use crate::failure::Failure;
 use crate::show::{self, print};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_json::json;
-use shoal_store::inspect::Verified;
+use shoal_store::inspect::VerifyReport;
 use std::fmt::Write;
 
 /// Read everything and check it; exit code 1 when something is damaged
@@ -16,7 +16,7 @@ use std::fmt::Write;
 #[derive(clap::Args)]
 pub struct Options {
     #[command(flatten)]
-    which: Which,
+    which: StoreSelection,
     /// Print JSON, a line for each store
     #[arg(long)]
     json: bool,
@@ -50,7 +50,7 @@ impl Options {
     }
 }
 
-fn told(folder: &str, verified: &Verified) -> String {
+fn told(folder: &str, verified: &VerifyReport) -> String {
     let mut text = format!(
         "{folder}: {} whole, {} of bodies, {} sound, outdated index entries: {}, {} damaged\n",
         show::counted(verified.objects, "object"),
@@ -68,7 +68,7 @@ fn told(folder: &str, verified: &Verified) -> String {
     text
 }
 
-fn as_json(folder: &str, verified: &Verified) -> serde_json::Value {
+fn as_json(folder: &str, verified: &VerifyReport) -> serde_json::Value {
     let places = verified.damage.iter();
     let places: Vec<_> =
         places.map(|damage| json!({ "position": damage.position, "part": damage.part })).collect();

@@ -1,7 +1,7 @@
 //! `shoal trace anonymize`.
 
-use super::sink::{Writing, stream};
-use super::source::Reading;
+use super::sink::{TraceOutputOptions, stream};
+use super::source::TraceInputOptions;
 use crate::failure::Failure;
 use crate::show::counted;
 use shoal_trace::{Anonymizer, Queries};
@@ -26,9 +26,9 @@ pub struct Options {
     #[arg(long)]
     hash_queries: bool,
     #[command(flatten)]
-    reading: Reading,
+    reading: TraceInputOptions,
     #[command(flatten)]
-    writing: Writing,
+    writing: TraceOutputOptions,
 }
 
 impl Options {

@@ -1,7 +1,7 @@
 //! `shoal trace convert`.
 
-use super::sink::{Writing, stream};
-use super::source::Reading;
+use super::sink::{TraceOutputOptions, stream};
+use super::source::TraceInputOptions;
 use crate::failure::Failure;
 use shoal_trace::Record;
 use shoal_trace::generate::{Impossible, Traffic, specweb99};
@@ -13,9 +13,9 @@ pub struct Options {
     /// the operations of that benchmark, POSTs included (`specweb99:throughput=2500,requests=1000000,seed=1`)
     trace: String,
     #[command(flatten)]
-    reading: Reading,
+    reading: TraceInputOptions,
     #[command(flatten)]
-    writing: Writing,
+    writing: TraceOutputOptions,
 }
 
 impl Options {

@@ -1,7 +1,7 @@
 //! `shoal trace filter`.
 
-use super::sink::{Writing, stream};
-use super::source::Reading;
+use super::sink::{TraceOutputOptions, stream};
+use super::source::TraceInputOptions;
 use crate::failure::Failure;
 use crate::replay::FilterRules;
 use shoal_core::ByteCount;
@@ -39,9 +39,9 @@ pub struct Options {
     #[arg(long, value_name = "TIME", value_parser = moment)]
     before: Option<u64>,
     #[command(flatten)]
-    reading: Reading,
+    reading: TraceInputOptions,
     #[command(flatten)]
-    writing: Writing,
+    writing: TraceOutputOptions,
 }
 
 impl Options {

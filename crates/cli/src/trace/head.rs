@@ -1,6 +1,6 @@
 //! `shoal trace head`.
 
-use super::source::Reading;
+use super::source::TraceInputOptions;
 use super::told::account;
 use crate::failure::Failure;
 use crate::show::print;
@@ -19,7 +19,7 @@ pub struct Options {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    reading: Reading,
+    reading: TraceInputOptions,
 }
 
 impl Options {

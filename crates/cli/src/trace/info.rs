@@ -1,6 +1,6 @@
 //! `shoal trace info`.
 
-use super::source::Reading;
+use super::source::TraceInputOptions;
 use super::told::{account, lost, refused, row, wrong_times};
 use crate::failure::Failure;
 use crate::lab::telling;
@@ -27,7 +27,7 @@ pub struct Options {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    reading: Reading,
+    reading: TraceInputOptions,
 }
 
 impl Options {

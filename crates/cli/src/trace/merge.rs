@@ -1,7 +1,7 @@
 //! `shoal trace merge`.
 
-use super::sink::Writing;
-use super::source::Reading;
+use super::sink::TraceOutputOptions;
+use super::source::TraceInputOptions;
 use super::told::account;
 use crate::failure::Failure;
 use shoal_trace::Merge;
@@ -15,9 +15,9 @@ pub struct Options {
     #[arg(required = true, num_args = 1..)]
     traces: Vec<String>,
     #[command(flatten)]
-    reading: Reading,
+    reading: TraceInputOptions,
     #[command(flatten)]
-    writing: Writing,
+    writing: TraceOutputOptions,
 }
 
 impl Options {

@@ -1,7 +1,7 @@
 //! `shoal trace sample`.
 
-use super::sink::{Writing, stream};
-use super::source::Reading;
+use super::sink::{TraceOutputOptions, stream};
+use super::source::TraceInputOptions;
 use crate::failure::Failure;
 use shoal_trace::{SampleBy, Sampler};
 
@@ -22,9 +22,9 @@ pub struct Options {
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     #[command(flatten)]
-    reading: Reading,
+    reading: TraceInputOptions,
     #[command(flatten)]
-    writing: Writing,
+    writing: TraceOutputOptions,
 }
 
 #[derive(Clone, Copy, clap::ValueEnum)]

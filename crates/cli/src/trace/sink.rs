@@ -13,7 +13,7 @@ use std::str::FromStr;
 
 /// How a trace is written.
 #[derive(clap::Args, Clone)]
-pub struct Writing {
+pub struct TraceOutputOptions {
     /// File to write; .gz and .zst are compressed. Without it, or with -, standard output
     #[arg(long, short, value_name = "FILE")]
     pub out: Option<PathBuf>,
@@ -79,7 +79,7 @@ impl Drop for Part {
     }
 }
 
-impl Writing {
+impl TraceOutputOptions {
     /// Begins to write.
     pub fn open(&self) -> Result<Sink, Failure> {
         let name = self.out.as_ref().map_or("-".into(), |path| path.display().to_string());
@@ -161,7 +161,7 @@ impl Sink {
 /// Takes a source to its end: what `change` makes of a request is written, if it makes anything.
 pub fn stream(
     mut source: Source,
-    writing: &Writing,
+    writing: &TraceOutputOptions,
     mut change: impl for<'a> FnMut(&Record<'a>) -> Option<Record<'a>>,
 ) -> Result<(), Failure> {
     let mut sink = writing.open()?;

@@ -9,7 +9,7 @@ use std::path::Path;
 
 /// How a trace is read.
 #[derive(clap::Args, Clone)]
-pub struct Reading {
+pub struct TraceInputOptions {
     /// The format: table, squid, common, w3c, json, url_size, csv, paths, pages, oracle_general or shoal; found by the beginning when not given
     #[arg(long, value_name = "NAME")]
     pub format: Option<FormatName>,
@@ -30,7 +30,7 @@ pub struct Source {
     bar: ProgressBar,
 }
 
-impl Reading {
+impl TraceInputOptions {
     /// The options as they can be given again, with a blank before each; nothing where all are the defaults.
     pub fn told(&self) -> String {
         let mut text = self.format.map_or(String::new(), |format| format!(" --format {}", format.0.name()));

@@ -9,14 +9,14 @@ use shoal_core::Key;
 
 /// How large a digest is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Shape {
+pub struct DigestShape {
     /// Words of 64 bits.
     words: u32,
     /// Bits that a key sets.
     hashes: u32,
 }
 
-impl Shape {
+impl DigestShape {
     /// So many bits for each of so many keys, and so many hashes, each at least one and at most 32; 2^32 bits at most.
     pub fn new(keys: u64, bits_per_key: u32, hashes: u32) -> Self {
         let bits = keys.saturating_mul(u64::from(bits_per_key.clamp(1, 32)));
@@ -42,18 +42,18 @@ impl Shape {
 /// A digest of what a node held when it was told last.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Digest {
-    shape: Shape,
+    shape: DigestShape,
     words: Vec<u64>,
 }
 
 impl Digest {
     /// The digest of nothing.
-    pub fn new(shape: Shape) -> Self {
+    pub fn new(shape: DigestShape) -> Self {
         Self { shape, words: vec![0; shape.words as usize] }
     }
 
     /// Its size.
-    pub fn shape(&self) -> Shape {
+    pub fn shape(&self) -> DigestShape {
         self.shape
     }
 
@@ -91,14 +91,14 @@ impl Digest {
 
 /// A node's own keys, counted.
 #[derive(Clone, Debug)]
-pub(super) struct Counted {
+pub(super) struct CountingFilter {
     pub digest: Digest,
     /// Two counters of four bits in a byte, one for each bit of the digest.
     counters: Vec<u8>,
 }
 
-impl Counted {
-    pub fn new(shape: Shape) -> Self {
+impl CountingFilter {
+    pub fn new(shape: DigestShape) -> Self {
         Self { digest: Digest::new(shape), counters: vec![0; shape.bits() as usize / 2] }
     }
 

@@ -22,17 +22,17 @@ mod bloom;
 #[cfg(test)]
 mod tests;
 
-pub use bloom::{Digest, Shape};
+pub use bloom::{Digest, DigestShape};
 
 use crate::route::NodeId;
-use bloom::Counted;
+use bloom::CountingFilter;
 use shoal_core::Key;
 use std::collections::BTreeMap;
 
 /// What a node holds and what it knows of its peers.
 #[derive(Clone, Debug)]
 pub struct Directory {
-    own: Counted,
+    own: CountingFilter,
     /// What the peers know of us.
     told: Digest,
     held: u64,
@@ -59,12 +59,12 @@ pub struct Update {
     /// Its number: one more than that of the update before.
     pub sequence: u64,
     /// What it tells.
-    pub body: Body,
+    pub body: UpdateBody,
 }
 
 /// What an update tells.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Body {
+pub enum UpdateBody {
     /// All of the digest.
     Whole(Digest),
     /// The bits that turned over since the update before.
@@ -74,7 +74,7 @@ pub enum Body {
 /// What became of an update.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
-pub enum Received {
+pub enum UpdateOutcome {
     /// The peer's digest is up to date.
     Applied,
     /// An update is missing, and nothing is known of the peer until it sends its whole digest.
@@ -87,8 +87,8 @@ impl Update {
     /// Its size on the wire, in bytes: a head of 16 (life and number), and 4 for each bit or one for eight of all.
     pub fn bytes(&self) -> u64 {
         16 + match &self.body {
-            Body::Whole(digest) => digest.shape().bits() / 8,
-            Body::Flips(flips) => flips.len() as u64 * 4,
+            UpdateBody::Whole(digest) => digest.shape().bits() / 8,
+            UpdateBody::Flips(flips) => flips.len() as u64 * 4,
         }
     }
 }
@@ -104,9 +104,9 @@ impl Peer {
 impl Directory {
     /// A node that holds nothing and knows of no peer. It tells the others when changes exceed this share of what it holds; at 0 after every change.
     /// Its life is any number that it has not had before, such as a random one; lives are not in order, and need no clock.
-    pub fn new(shape: Shape, threshold: f64, life: u64) -> Self {
+    pub fn new(shape: DigestShape, threshold: f64, life: u64) -> Self {
         Self {
-            own: Counted::new(shape),
+            own: CountingFilter::new(shape),
             told: Digest::new(shape),
             held: 0,
             changes: 0,
@@ -139,7 +139,7 @@ impl Directory {
 
     /// Our whole digest as it was told last, for a peer that is new or lost an update.
     pub fn whole(&self) -> Update {
-        self.telling(Body::Whole(self.told.clone()))
+        self.telling(UpdateBody::Whole(self.told.clone()))
     }
 
     fn tell(&mut self) -> Update {
@@ -150,34 +150,34 @@ impl Directory {
         self.changes = 0;
         self.sequence += 1;
         if flips.len() as u64 * 32 < self.told.shape().bits() {
-            self.telling(Body::Flips(flips))
+            self.telling(UpdateBody::Flips(flips))
         } else {
             self.whole()
         }
     }
 
-    fn telling(&self, body: Body) -> Update {
+    fn telling(&self, body: UpdateBody) -> Update {
         Update { life: self.life, sequence: self.sequence, body }
     }
 
     /// What a peer tells. The caller answers a gap by asking the peer for its whole digest.
-    pub fn receive(&mut self, from: NodeId, update: Update) -> Received {
+    pub fn receive(&mut self, from: NodeId, update: Update) -> UpdateOutcome {
         let known = self.peers.get_mut(&from).filter(|peer| peer.life == update.life);
         match (known, update.body) {
-            (Some(peer), _) if update.sequence < peer.sequence => Received::Old,
-            (_, Body::Whole(digest)) => {
+            (Some(peer), _) if update.sequence < peer.sequence => UpdateOutcome::Old,
+            (_, UpdateBody::Whole(digest)) => {
                 self.peers.insert(from, Peer { digest, life: update.life, sequence: update.sequence });
-                Received::Applied
+                UpdateOutcome::Applied
             }
-            (Some(peer), Body::Flips(_)) if update.sequence == peer.sequence => Received::Old,
-            (Some(peer), Body::Flips(flips)) if peer.is_followed_by(update.sequence, &flips) => {
+            (Some(peer), UpdateBody::Flips(_)) if update.sequence == peer.sequence => UpdateOutcome::Old,
+            (Some(peer), UpdateBody::Flips(flips)) if peer.is_followed_by(update.sequence, &flips) => {
                 flips.into_iter().for_each(|bit| peer.digest.flip(bit));
                 peer.sequence = update.sequence;
-                Received::Applied
+                UpdateOutcome::Applied
             }
-            (_, Body::Flips(_)) => {
+            (_, UpdateBody::Flips(_)) => {
                 self.peers.remove(&from);
-                Received::Gap
+                UpdateOutcome::Gap
             }
         }
     }

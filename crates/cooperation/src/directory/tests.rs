@@ -12,7 +12,7 @@ fn key(number: u64) -> Key {
 #[test]
 fn strange_keys_are_found_as_seldom_as_the_formula_says() {
     for (bits_per_key, expected) in [(8, 0.024), (16, 0.0024)] {
-        let mut own = Counted::new(Shape::new(20_000, bits_per_key, 4));
+        let mut own = CountingFilter::new(DigestShape::new(20_000, bits_per_key, 4));
         (0..20_000).for_each(|number| own.insert(key(number)));
         assert!((0..20_000).all(|number| own.digest.contains(key(number))), "what is in is found");
         let found = (20_000..220_000).filter(|number| own.digest.contains(key(*number))).count() as f64 / 2e5;
@@ -26,43 +26,43 @@ fn strange_keys_are_found_as_seldom_as_the_formula_says() {
 
 #[test]
 fn updates_wait_for_the_threshold_and_take_the_shorter_form() {
-    let mut node = Directory::new(Shape::new(1000, 8, 4), 0.02, 1);
+    let mut node = Directory::new(DigestShape::new(1000, 8, 4), 0.02, 1);
     assert_eq!(node.update(), None);
     (0..1000).for_each(|number| node.stored(key(number)));
     let whole = node.update().expect("everything is new");
-    assert!(matches!(whole.body, Body::Whole(_)) && whole.bytes() == 16 + 1000);
+    assert!(matches!(whole.body, UpdateBody::Whole(_)) && whole.bytes() == 16 + 1000);
     for number in 1000..1020 {
         node.stored(key(number));
         assert_eq!(node.update(), None, "{number}");
     }
     node.stored(key(1020));
     let few = node.update().expect("two in a hundred are new");
-    assert!(matches!(&few.body, Body::Flips(flips) if (40..=84).contains(&flips.len())));
+    assert!(matches!(&few.body, UpdateBody::Flips(flips) if (40..=84).contains(&flips.len())));
     assert!(few.bytes() < whole.bytes() && few.sequence == 2);
     assert_eq!((node.held(), node.update()), (1021, None));
 }
 
 #[test]
 fn a_lost_update_makes_the_peer_unknown_until_it_sends_all() {
-    let shape = Shape::new(10_000, 8, 4);
+    let shape = DigestShape::new(10_000, 8, 4);
     let (mut a, mut b, from) = (Directory::new(shape, 0.0, 1), Directory::new(shape, 0.0, 2), NodeId(1));
     let mut told = |number| {
         a.stored(key(number));
         a.update().expect("a threshold of nothing")
     };
     let (first, second, third) = (told(1), told(2), told(3));
-    assert_eq!(b.receive(from, first.clone()), Received::Gap, "the peer was never known");
+    assert_eq!(b.receive(from, first.clone()), UpdateOutcome::Gap, "the peer was never known");
     assert_eq!(
-        b.receive(from, Update { life: 1, sequence: 0, body: Body::Whole(Digest::new(shape)) }),
-        Received::Applied
+        b.receive(from, Update { life: 1, sequence: 0, body: UpdateBody::Whole(Digest::new(shape)) }),
+        UpdateOutcome::Applied
     );
-    assert_eq!(b.receive(from, first.clone()), Received::Applied);
-    assert_eq!(b.receive(from, first), Received::Old);
+    assert_eq!(b.receive(from, first.clone()), UpdateOutcome::Applied);
+    assert_eq!(b.receive(from, first), UpdateOutcome::Old);
     assert_eq!(b.holders(key(1)).collect::<Vec<_>>(), [from]);
-    assert_eq!(b.receive(from, third), Received::Gap);
+    assert_eq!(b.receive(from, third), UpdateOutcome::Gap);
     assert_eq!(b.holders(key(1)).count(), 0, "nothing is known any more");
-    assert_eq!(b.receive(from, a.whole()), Received::Applied);
-    assert_eq!(b.receive(from, second), Received::Old);
+    assert_eq!(b.receive(from, a.whole()), UpdateOutcome::Applied);
+    assert_eq!(b.receive(from, second), UpdateOutcome::Old);
     assert!([1, 2, 3].iter().all(|number| b.holders(key(*number)).count() == 1));
     b.forget(from);
     assert_eq!(b.holders(key(1)).count(), 0);
@@ -70,7 +70,7 @@ fn a_lost_update_makes_the_peer_unknown_until_it_sends_all() {
 
 #[test]
 fn a_peer_that_began_anew_is_unknown_until_it_sends_all() {
-    let (shape, from) = (Shape::new(10_000, 8, 4), NodeId(1));
+    let (shape, from) = (DigestShape::new(10_000, 8, 4), NodeId(1));
     let live = |life| {
         let mut node = Directory::new(shape, 0.0, life);
         let updates: Vec<Update> = (0..4)
@@ -85,35 +85,43 @@ fn a_peer_that_began_anew_is_unknown_until_it_sends_all() {
     let mut b = Directory::new(shape, 0.0, 9);
     let _ = b.receive(from, before.whole());
     let (last, next) = (told.pop().expect("four"), told_anew.pop().expect("four"));
-    assert_eq!(b.receive(from, last), Received::Old);
+    assert_eq!(b.receive(from, last), UpdateOutcome::Old);
     assert_eq!(
         b.receive(from, Update { sequence: 5, ..next.clone() }),
-        Received::Gap,
+        UpdateOutcome::Gap,
         "the next by number alone"
     );
     assert_eq!(b.holders(key(10)).count(), 0);
     let _ = b.receive(from, before.whole());
     assert_eq!(
         b.receive(from, told_anew.remove(0)),
-        Received::Gap,
+        UpdateOutcome::Gap,
         "what it lost is not believed for four updates more"
     );
-    assert_eq!(b.receive(from, after.whole()), Received::Applied);
+    assert_eq!(b.receive(from, after.whole()), UpdateOutcome::Applied);
     assert_eq!((b.holders(key(13)).count(), b.holders(key(23)).count()), (0, 1));
 }
 
 #[test]
 fn bits_that_a_digest_does_not_have_are_a_gap() {
-    let (shape, from) = (Shape::new(8, 8, 4), NodeId(1));
+    let (shape, from) = (DigestShape::new(8, 8, 4), NodeId(1));
     let (a, mut b) = (Directory::new(shape, 0.0, 1), Directory::new(shape, 0.0, 2));
-    for (bit, expected) in [(63, Received::Applied), (64, Received::Gap), (u32::MAX, Received::Gap)] {
+    for (bit, expected) in
+        [(63, UpdateOutcome::Applied), (64, UpdateOutcome::Gap), (u32::MAX, UpdateOutcome::Gap)]
+    {
         let _ = b.receive(from, a.whole());
-        assert_eq!(b.receive(from, Update { life: 1, sequence: 1, body: Body::Flips(vec![bit]) }), expected);
+        assert_eq!(
+            b.receive(from, Update { life: 1, sequence: 1, body: UpdateBody::Flips(vec![bit]) }),
+            expected
+        );
         b.forget(from);
     }
     let last = Update { sequence: u64::MAX, ..a.whole() };
     let _ = b.receive(from, last.clone());
-    assert_eq!(b.receive(from, Update { sequence: 0, body: Body::Flips(vec![]), ..last }), Received::Old);
+    assert_eq!(
+        b.receive(from, Update { sequence: 0, body: UpdateBody::Flips(vec![]), ..last }),
+        UpdateOutcome::Old
+    );
 }
 
 proptest! {
@@ -121,7 +129,7 @@ proptest! {
     /// holders are never missed among what was told.
     #[test]
     fn what_was_told_is_found(steps in prop::collection::vec((0u64..60, 0u8..8), 1..200)) {
-        let shape = Shape::new(64, 8, 3);
+        let shape = DigestShape::new(64, 8, 3);
         let (mut a, mut b) = (Directory::new(shape, 0.2, 1), Directory::new(shape, 0.2, 2));
         let (mut held, mut told) = (HashSet::new(), HashSet::new());
         let _ = b.receive(NodeId(7), a.whole());
@@ -129,13 +137,13 @@ proptest! {
             if held.remove(&number) { a.removed(key(number)) } else { held.insert(number); a.stored(key(number)) }
             let Some(update) = a.update() else { continue };
             told.clone_from(&held);
-            let received = if fate == 0 { Received::Gap } else { b.receive(NodeId(7), update.clone()) };
+            let received = if fate == 0 { UpdateOutcome::Gap } else { b.receive(NodeId(7), update.clone()) };
             if fate == 1 {
                 let again = b.receive(NodeId(7), update);
-                prop_assert!(again != Received::Gap);
+                prop_assert!(again != UpdateOutcome::Gap);
             }
-            if received == Received::Gap {
-                prop_assert_eq!(b.receive(NodeId(7), a.whole()), Received::Applied);
+            if received == UpdateOutcome::Gap {
+                prop_assert_eq!(b.receive(NodeId(7), a.whole()), UpdateOutcome::Applied);
             }
             for number in &told {
                 prop_assert!(b.holders(key(*number)).count() == 1);
@@ -145,7 +153,7 @@ proptest! {
 
     #[test]
     fn any_shape_and_any_bit_is_taken(keys in any::<u64>(), bits in any::<u32>(), hashes in any::<u32>(), flip in any::<u32>()) {
-        let shape = Shape::new(keys % 10_000, bits, hashes);
+        let shape = DigestShape::new(keys % 10_000, bits, hashes);
         let mut digest = Digest::new(shape);
         digest.flip(flip);
         prop_assert!(digest.filled() <= 1.0 && !digest.contains(key(1)) || shape.bits() < 65);

@@ -16,14 +16,14 @@ use super::Error;
 
 /// How fast this node sends requests, and what share of the servers' time is its own.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Pace {
+pub struct RequestRate {
     /// T_j / S: how many requests a server could serve between two of this node.
     served_meanwhile: f64,
     /// N_g.
     global_nodes: f64,
 }
 
-impl Pace {
+impl RequestRate {
     /// The pace of a node that sends a request each T seconds on average, among N_g global nodes, where a server works S seconds for each.
     ///
     /// # Errors

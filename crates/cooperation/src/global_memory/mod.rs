@@ -10,8 +10,8 @@
 //! | a_i | age weight: the share of the globally oldest pages that node i holds | [`AgeWeights`], [`ReportedAges`] |
 //! | b | load balancing rate: 0 follows ages alone, as GMS does, 1 weights alone | [`select`], [`Tuner`] |
 //! | f_i | selection frequency, b·w_i + (1 − b)·a_i within bounds (Equation 3.1) | [`Frequencies`] |
-//! | T_j, N_g, S | time between global requests of this node; global nodes; service time | [`Pace`] |
-//! | U*_i, U_e,i | most utilization of node i by global requests; what of it goes unused | [`Pace::bound`], [`Pace::borrowed`] |
+//! | T_j, N_g, S | time between global requests of this node; global nodes; service time | [`RequestRate`] |
+//! | U*_i, U_e,i | most utilization of node i by global requests; what of it goes unused | [`RequestRate::bound`], [`RequestRate::borrowed`] |
 //!
 //! ```text
 //!   epoch ──► age weights ─┐
@@ -28,7 +28,7 @@ mod tuner;
 mod tests;
 
 pub use ages::{AgeGroup, AgeWeights, ReportedAges, age_weights};
-pub use bounds::{Pace, unused};
+pub use bounds::{RequestRate, unused};
 pub use select::{Frequencies, select};
 pub use tuner::Tuner;
 

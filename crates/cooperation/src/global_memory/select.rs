@@ -23,7 +23,7 @@ pub struct Frequencies {
 }
 
 /// The frequencies for target weights, age weights, a load balancing rate from 0 to 1, and upper bounds, to which is added what each server lets this node
-/// borrow (see [`Pace`](super::Pace)). Weights of each kind need not sum to one; a bound may be infinite.
+/// borrow (see [`RequestRate`](super::RequestRate)). Weights of each kind need not sum to one; a bound may be infinite.
 ///
 /// # Errors
 /// When the lists differ in length, a number is negative or none, or the rate is out of range.

@@ -142,16 +142,20 @@ fn equation_3_1_and_its_bounds_by_hand() {
 #[test]
 fn bounds_and_what_is_borrowed_are_frequencies() {
     // T = 2.5 ms between requests, S = 194 µs, four nodes: 12.89 requests could be served meanwhile, a quarter of them ours
-    let pace = Pace::new(2.5e-3, 4, 194e-6).unwrap();
+    let pace = RequestRate::new(2.5e-3, 4, 194e-6).unwrap();
     assert!((pace.bound(0.2) - 0.2 * 2.5e-3 / (4.0 * 194e-6)).abs() < 1e-12);
     assert!((pace.bound(0.2) - 0.6443).abs() < 1e-4);
     assert!((pace.borrowed(0.1) - 0.1 * 2.5e-3 / (3.0 * 194e-6)).abs() < 1e-12);
     // when all use their bound, the server is as busy as it may be: N·(f/T)·S = U*
     assert!((4.0 * pace.bound(0.2) / 2.5e-3 * 194e-6 - 0.2).abs() < 1e-12);
-    assert_eq!(Pace::new(2.5e-3, 1, 194e-6).unwrap().borrowed(0.5), 0.0, "a lone node has all of it already");
+    assert_eq!(
+        RequestRate::new(2.5e-3, 1, 194e-6).unwrap().borrowed(0.5),
+        0.0,
+        "a lone node has all of it already"
+    );
     assert_eq!((unused(0.5, 0.2), unused(0.5, 0.7)), (0.3, 0.0));
     for (time, nodes, service) in [(0.0, 4, 1.0), (1.0, 0, 1.0), (1.0, 4, f64::NAN), (-1.0, 4, 1.0)] {
-        assert!(matches!(Pace::new(time, nodes, service), Err(Error::NoPace { .. })));
+        assert!(matches!(RequestRate::new(time, nodes, service), Err(Error::NoPace { .. })));
     }
 }
 

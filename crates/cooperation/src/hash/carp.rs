@@ -6,7 +6,7 @@
 //! off by up to a fifth. Where no other implementation takes part, [`Rendezvous`](super::Rendezvous) is more even.
 //! With unequal shares a lost node changes the others' factors, so that a few of their keys move too.
 
-use super::Homes;
+use super::HashPlacement;
 use crate::route::NodeId;
 use shoal_core::Key;
 
@@ -74,7 +74,7 @@ impl Carp {
     }
 }
 
-impl Homes for Carp {
+impl HashPlacement for Carp {
     /// The home of a key whose URL is not at hand, by the key's own bits.
     fn home(&self, key: Key) -> Option<NodeId> {
         self.best(key.low() as u32)

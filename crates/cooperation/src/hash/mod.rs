@@ -27,7 +27,7 @@ use crate::route::{NodeId, Route};
 use shoal_core::Key;
 
 /// A rule that gives every key a home.
-pub trait Homes {
+pub trait HashPlacement {
     /// The node that keeps a key; `None` when there are no nodes.
     fn home(&self, key: Key) -> Option<NodeId>;
 
@@ -39,7 +39,7 @@ pub trait Homes {
     fn remove(&mut self, node: NodeId);
 }
 
-impl<H: Homes> Route for H {
+impl<H: HashPlacement> Route for H {
     fn path(&self, _entry: NodeId, key: Key, path: &mut Vec<NodeId>) {
         path.clear();
         path.extend(self.home(key));

@@ -3,7 +3,7 @@
 //! After Thaler and Ravishankar 1998, weighted after Schindelhauer and Schomaker 2005: see [`rendezvous_score`]. A lost
 //! node's keys go to whoever came second and no other key moves. O(nodes) a key; 16 bytes a node.
 
-use super::Homes;
+use super::HashPlacement;
 use crate::route::NodeId;
 use shoal_core::{Key, rendezvous_score};
 
@@ -23,7 +23,7 @@ impl Rendezvous {
     }
 }
 
-impl Homes for Rendezvous {
+impl HashPlacement for Rendezvous {
     fn home(&self, key: Key) -> Option<NodeId> {
         let score = |(node, weight): &(NodeId, f64)| rendezvous_score(key, node.0, *weight);
         let best = self.nodes.iter().max_by(|a, b| score(a).total_cmp(&score(b)).then(a.0.cmp(&b.0)));

@@ -4,7 +4,7 @@
 //! points on the ring for weight 1, which keeps loads within some 8% (one deviation) of even. A lost node's stretches go to their neighbours. O(log
 //! points) a key; 16 bytes a point. Fits many nodes and many lookups; [`Rendezvous`](super::Rendezvous) is more even and smaller.
 
-use super::Homes;
+use super::HashPlacement;
 use crate::route::NodeId;
 use shoal_core::{Key, mixed};
 
@@ -24,7 +24,7 @@ impl Ring {
     }
 }
 
-impl Homes for Ring {
+impl HashPlacement for Ring {
     fn home(&self, key: Key) -> Option<NodeId> {
         let at = self.points.partition_point(|(point, _)| *point < key.low());
         self.points.get(at).or(self.points.first()).map(|(_, node)| *node)

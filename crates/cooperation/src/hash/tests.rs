@@ -10,7 +10,7 @@ fn nodes(count: u64) -> impl Iterator<Item = NodeId> {
     (1..=count).map(NodeId)
 }
 
-fn loads(homes: &dyn Homes, count: usize) -> Vec<usize> {
+fn loads(homes: &dyn HashPlacement, count: usize) -> Vec<usize> {
     let mut loads = vec![0; count];
     for key in keys() {
         loads[homes.home(key).expect("there are nodes").0 as usize - 1] += 1;
@@ -19,7 +19,7 @@ fn loads(homes: &dyn Homes, count: usize) -> Vec<usize> {
 }
 
 /// Checks evenness to a share of the mean, and what a loss and a return move.
-fn check(homes: &mut dyn Homes, name: &str, uneven: f64) {
+fn check(homes: &mut dyn HashPlacement, name: &str, uneven: f64) {
     nodes(10).for_each(|node| homes.insert(node, 1.0));
     for load in loads(homes, 10) {
         assert!((load as f64 / 2000.0 - 1.0).abs() < uneven, "{name}: {load}");
@@ -46,7 +46,7 @@ fn loads_are_even_and_a_loss_moves_only_what_was_lost() {
 
 #[test]
 fn weights_are_kept() {
-    let mut rules: [(Box<dyn Homes>, f64); 3] =
+    let mut rules: [(Box<dyn HashPlacement>, f64); 3] =
         [(Box::<Rendezvous>::default(), 0.05), (Box::<Ring>::default(), 0.15), (Box::<Carp>::default(), 0.2)];
     for (homes, off) in &mut rules {
         for (node, weight) in nodes(4).zip([1.0, 2.0, 3.0, 4.0]) {
@@ -65,9 +65,11 @@ fn weights_are_kept() {
 
 #[test]
 fn a_node_of_little_weight_has_a_part() {
-    for homes in
-        &mut [Box::<Rendezvous>::default() as Box<dyn Homes>, Box::<Ring>::default(), Box::<Carp>::default()]
-    {
+    for homes in &mut [
+        Box::<Rendezvous>::default() as Box<dyn HashPlacement>,
+        Box::<Ring>::default(),
+        Box::<Carp>::default(),
+    ] {
         homes.insert(NodeId(7), 1e-4);
         assert_eq!(homes.home(Key::unkeyed(b"x")), Some(NodeId(7)), "it is the only one");
     }

@@ -4,7 +4,7 @@
 //! the nearest group's home first, which asks the next group's home on a miss and keeps a copy. It is a hierarchy whose upper levels are spread over all
 //! nodes, so that none is a bottleneck. O(nodes of the groups passed) a key.
 
-use super::{Homes, Rendezvous};
+use super::{HashPlacement, Rendezvous};
 use crate::route::{NodeId, Route};
 use shoal_core::Key;
 use std::collections::BTreeMap;

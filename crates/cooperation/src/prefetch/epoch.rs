@@ -18,16 +18,16 @@ use crate::global_memory::{AgeGroup, age_weights, select};
 
 /// What a node tells at the start of an epoch.
 #[derive(Clone, Debug, Default)]
-pub struct Load {
+pub struct NodeReport {
     /// The share of its processor that its own programs use, from 0 to 1.
     pub processor: f64,
     /// Its buffers by worth. Only the least valuable matter: no more of them than an epoch replaces.
-    pub buffers: Vec<Buffers>,
+    pub buffers: Vec<BufferGroup>,
 }
 
 /// Buffers of one node and about one value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Buffers {
+pub struct BufferGroup {
     /// What each is worth.
     pub value: Value,
     /// How many they are.
@@ -67,7 +67,7 @@ impl Default for Epoch {
 
 /// Why an epoch is over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ending {
+pub enum EpochEnd {
     /// It has lasted as long as an epoch may.
     Elapsed,
     /// So many pages were replaced as it was made for.
@@ -77,7 +77,7 @@ pub enum Ending {
 }
 
 /// The node that coordinates the next epoch: the one with the least load, the first among equals. `None` without nodes.
-pub fn coordinator(loads: &[Load]) -> Option<usize> {
+pub fn coordinator(loads: &[NodeReport]) -> Option<usize> {
     (0..loads.len()).min_by(|a, b| loads[*a].processor.total_cmp(&loads[*b].processor))
 }
 
@@ -98,13 +98,18 @@ pub fn coordinator(loads: &[Load]) -> Option<usize> {
 /// assert_eq!(epoch.weights(), [50, 100, 0]);
 /// assert_eq!(epoch.max_value(0.0), Value::until(5.0));
 /// ```
-pub fn plan(loads: &[Load], wanted: u64, now_seconds: f64, longest_seconds: f64) -> Result<Epoch, Error> {
+pub fn plan(
+    loads: &[NodeReport],
+    wanted: u64,
+    now_seconds: f64,
+    longest_seconds: f64,
+) -> Result<Epoch, Error> {
     if let Some(node) = loads.iter().position(|load| !(0.0..=1.0).contains(&load.processor)) {
         return Err(Error::Load { node, found: loads[node].processor });
     }
-    let group = |of: &Buffers| AgeGroup { age: of.value.until_us(), pages: of.count };
-    let groups = |load: &Load| {
-        let offered: &[Buffers] = if load.processor < BUSY { &load.buffers } else { &[] };
+    let group = |of: &BufferGroup| AgeGroup { age: of.value.until_us(), pages: of.count };
+    let groups = |load: &NodeReport| {
+        let offered: &[BufferGroup] = if load.processor < BUSY { &load.buffers } else { &[] };
         offered.iter().map(group).collect::<Vec<AgeGroup>>()
     };
     let found = age_weights(&loads.iter().map(groups).collect::<Vec<_>>(), wanted);
@@ -219,15 +224,15 @@ impl Epoch {
     }
 
     /// Whether it is over, and why. An epoch in which nobody gives anything lasts its time.
-    pub fn ending(&self, now_seconds: f64) -> Option<Ending> {
+    pub fn ending(&self, now_seconds: f64) -> Option<EpochEnd> {
         let planned: u64 = self.weights.iter().sum();
         if now_seconds - self.began_seconds >= self.longest_seconds {
-            return Some(Ending::Elapsed);
+            return Some(EpochEnd::Elapsed);
         }
         if planned > 0 && (self.replaced >= planned || (self.is_used_up && self.replaced >= LEAST_WRONG)) {
-            return Some(Ending::Replaced);
+            return Some(EpochEnd::Replaced);
         }
-        (self.wrong >= LEAST_WRONG && self.wrong * 4 > self.replaced).then_some(Ending::Wrong)
+        (self.wrong >= LEAST_WRONG && self.wrong * 4 > self.replaced).then_some(EpochEnd::Wrong)
     }
 }
 
@@ -256,10 +261,11 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn load(processor: f64, buffers: &[(f64, u64)]) -> Load {
-        let buffers =
-            buffers.iter().map(|(seconds, count)| Buffers { value: Value::until(*seconds), count: *count });
-        Load { processor, buffers: buffers.collect() }
+    fn load(processor: f64, buffers: &[(f64, u64)]) -> NodeReport {
+        let buffers = buffers
+            .iter()
+            .map(|(seconds, count)| BufferGroup { value: Value::until(*seconds), count: *count });
+        NodeReport { processor, buffers: buffers.collect() }
     }
 
     #[test]
@@ -282,7 +288,7 @@ mod tests {
         let epoch = plan(&loads, 10, 3.0, 5.0).expect("loads");
         assert_eq!((epoch.weights(), epoch.choose(1, 0.5)), ([0, 0].as_slice(), None));
         assert_eq!(epoch.max_value(3.0), Value::NEVER, "no page is worth fetching");
-        assert_eq!((epoch.ending(4.0), epoch.ending(8.0)), (None, Some(Ending::Elapsed)));
+        assert_eq!((epoch.ending(4.0), epoch.ending(8.0)), (None, Some(EpochEnd::Elapsed)));
         assert_eq!(coordinator(&loads), Some(1));
         assert_eq!(coordinator(&[]), None);
         for found in [f64::NAN, -0.1, 1.1] {
@@ -295,12 +301,12 @@ mod tests {
         let epoch = || plan(&[load(0.0, &[]), load(0.0, &[(60.0, 20)])], 20, 0.0, 5.0).expect("loads");
         let mut right = epoch();
         (0..20).for_each(|_| right.replaced(1, Value::until(70.0), 1.0));
-        assert_eq!((right.ending(1.0), right.left()), (Some(Ending::Replaced), [0, 0].as_slice()));
+        assert_eq!((right.ending(1.0), right.left()), (Some(EpochEnd::Replaced), [0, 0].as_slice()));
         let mut wrong = epoch();
         (0..15).for_each(|_| wrong.replaced(1, Value::until(1.0), 1.0));
         assert_eq!(wrong.ending(1.0), None);
         wrong.replaced(1, Value::until(1.0), 1.0);
-        assert_eq!(wrong.ending(1.0), Some(Ending::Wrong));
+        assert_eq!(wrong.ending(1.0), Some(EpochEnd::Wrong));
         let mut later = epoch();
         (0..16).for_each(|_| later.replaced(1, Value::until(57.5), 3.0));
         assert_eq!(later.ending(3.0), None, "57.5 s off after 3 s is 60.5 s off at the start");
@@ -314,7 +320,7 @@ mod tests {
         assert!(epoch.is_used_up_for(0) && !epoch.is_used_up_for(1));
         assert_eq!(epoch.ending(0.0), None);
         epoch.used_up();
-        assert_eq!(epoch.ending(0.0), Some(Ending::Replaced));
+        assert_eq!(epoch.ending(0.0), Some(EpochEnd::Replaced));
     }
 
     #[test]
@@ -329,7 +335,7 @@ mod tests {
 
     #[test]
     fn many_nodes_give_a_few_buffers_together() {
-        let loads: Vec<Load> = (0..10).map(|_| load(0.0, &[(60.0, 100)])).collect();
+        let loads: Vec<NodeReport> = (0..10).map(|_| load(0.0, &[(60.0, 100)])).collect();
         let given = |wanted| plan(&loads, wanted, 0.0, 5.0).expect("loads").weights().iter().sum::<u64>();
         assert_eq!((given(4), given(5), given(1007)), (4, 5, 1000));
         let even = plan(&loads, 4, 0.0, 5.0).expect("loads").balanced(&[1.0; 10], 0.5);
@@ -353,9 +359,9 @@ mod tests {
             wanted in 0u64..300,
             draw in 0.0..1.0f64,
         ) {
-            let loads: Vec<Load> = nodes.iter().map(|(processor, buffers)| load(*processor, buffers)).collect();
+            let loads: Vec<NodeReport> = nodes.iter().map(|(processor, buffers)| load(*processor, buffers)).collect();
             let epoch = plan(&loads, wanted, 0.0, 5.0).expect("loads");
-            let offered = |load: &Load| if load.processor < BUSY { load.buffers.iter().map(|of| of.count).sum() } else { 0 };
+            let offered = |load: &NodeReport| if load.processor < BUSY { load.buffers.iter().map(|of| of.count).sum() } else { 0 };
             let all: u64 = loads.iter().map(offered).sum();
             let sum: u64 = epoch.weights().iter().sum();
             prop_assert_eq!(sum, wanted.min(all));

@@ -30,7 +30,7 @@ pub struct Hints {
 
 /// How a reference was found among the hints.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Foretold {
+pub enum HintMatch {
     /// It was hinted; so many hints before it were dropped as wrong.
     Yes {
         /// How many.
@@ -58,7 +58,7 @@ impl Hints {
     }
 
     /// The program asks for a page. Pages whose hints are used up by it, dropped ones among them, are put into `passed`, which is emptied before.
-    pub fn referenced(&mut self, page: u64, passed: &mut Vec<u64>) -> Foretold {
+    pub fn referenced(&mut self, page: u64, passed: &mut Vec<u64>) -> HintMatch {
         passed.clear();
         let reach = NEAR + FARTHER * self.unmatched;
         let found = self.distance(page).filter(|distance| *distance <= reach);
@@ -66,13 +66,13 @@ impl Hints {
         self.coverage += NEWEST * (hit - self.coverage);
         let Some(wrong) = found else {
             self.unmatched += 1;
-            return Foretold::No;
+            return HintMatch::No;
         };
         self.unmatched = 0;
         for _ in 0..=wrong {
             passed.extend(self.pass());
         }
-        Foretold::Yes { wrong }
+        HintMatch::Yes { wrong }
     }
 
     /// The hinted references before the next one to this page; `None` when no hint names it.
@@ -149,12 +149,12 @@ mod tests {
         let mut hints = told(&[5, 6, 5, 7]);
         let mut passed = Vec::new();
         assert_eq!((hints.distance(5), hints.distance(7), hints.distance(8)), (Some(0), Some(3), None));
-        assert_eq!(hints.referenced(5, &mut passed), Foretold::Yes { wrong: 0 });
+        assert_eq!(hints.referenced(5, &mut passed), HintMatch::Yes { wrong: 0 });
         assert_eq!((passed.as_slice(), hints.distance(5), hints.next(5)), ([5].as_slice(), Some(1), Some(2)));
         let from = |place| hints.upcoming_from(place).collect::<Vec<_>>();
         assert_eq!((from(0), from(3), from(9)), (vec![(1, 6), (2, 5), (3, 7)], vec![(3, 7)], vec![]));
         (1..4).for_each(|at| {
-            assert_eq!(hints.referenced([5, 6, 5, 7][at], &mut passed), Foretold::Yes { wrong: 0 });
+            assert_eq!(hints.referenced([5, 6, 5, 7][at], &mut passed), HintMatch::Yes { wrong: 0 });
         });
         assert!(hints.is_empty() && hints.distance(5).is_none());
     }
@@ -164,9 +164,9 @@ mod tests {
         let mut hints = told(&[1, 2, 3]);
         let mut passed = Vec::new();
         for page in [90, 91, 92] {
-            assert_eq!(hints.referenced(page, &mut passed), Foretold::No);
+            assert_eq!(hints.referenced(page, &mut passed), HintMatch::No);
         }
-        assert_eq!(hints.referenced(1, &mut passed), Foretold::Yes { wrong: 0 });
+        assert_eq!(hints.referenced(1, &mut passed), HintMatch::Yes { wrong: 0 });
         assert!(hints.coverage() < 0.1);
     }
 
@@ -177,10 +177,10 @@ mod tests {
         let mut hints = told(&[wrong, right.clone()].concat());
         let mut passed = Vec::new();
         let lost =
-            right.iter().take_while(|page| hints.referenced(**page, &mut passed) == Foretold::No).count();
+            right.iter().take_while(|page| hints.referenced(**page, &mut passed) == HintMatch::No).count();
         assert!((1000..1700).contains(&lost), "{lost}");
         for page in &right[lost + 1..lost + 2000] {
-            assert_eq!(hints.referenced(*page, &mut passed), Foretold::Yes { wrong: 0 });
+            assert_eq!(hints.referenced(*page, &mut passed), HintMatch::Yes { wrong: 0 });
         }
         assert!(hints.coverage() > 0.99);
     }
@@ -189,8 +189,8 @@ mod tests {
     fn one_stray_reference_does_not_throw_hints_away() {
         let mut hints = told(&(0..1000).collect::<Vec<u64>>());
         let mut passed = Vec::new();
-        assert_eq!(hints.referenced(900, &mut passed), Foretold::No);
-        assert_eq!(hints.referenced(3, &mut passed), Foretold::Yes { wrong: 3 });
+        assert_eq!(hints.referenced(900, &mut passed), HintMatch::No);
+        assert_eq!(hints.referenced(3, &mut passed), HintMatch::Yes { wrong: 3 });
         assert_eq!(passed, [0, 1, 2, 3]);
     }
 
@@ -214,12 +214,12 @@ mod tests {
             for page in asked {
                 let expected = left.iter().position(|one| *one == page);
                 match hints.referenced(page, &mut passed) {
-                    Foretold::Yes { wrong } => {
+                    HintMatch::Yes { wrong } => {
                         prop_assert_eq!(Some(wrong as usize), expected);
                         let over: Vec<u64> = left.drain(..=wrong as usize).collect();
                         prop_assert_eq!(&over, &passed);
                     }
-                    Foretold::No => prop_assert!(passed.is_empty() && expected.is_none_or(|at| at > 64)),
+                    HintMatch::No => prop_assert!(passed.is_empty() && expected.is_none_or(|at| at > 64)),
                 }
                 for page in 0..14 {
                     let expected = left.iter().position(|one| *one == page).map(|at| at as u64);

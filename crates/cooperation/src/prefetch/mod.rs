@@ -28,21 +28,21 @@ pub mod predicate;
 pub mod requests;
 pub mod value;
 
-pub use epoch::{Buffers, Ending, Epoch, Load, coordinator, plan};
-pub use hints::{Foretold, Hints};
-pub use predicate::{Forestall, Missing, is_due, slack};
-pub use requests::{Queue, Request, Requester};
+pub use epoch::{BufferGroup, Epoch, EpochEnd, NodeReport, coordinator, plan};
+pub use hints::{HintMatch, Hints};
+pub use predicate::{Forestall, MissingPage, is_due, slack};
+pub use requests::{PrefetchQueue, PrefetchRequest, PrefetchRequester};
 pub use value::{Stride, Value};
 
 /// What a reference costs, in seconds, by where the page is: F_L, F_G and F_D.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Times {
+pub struct AccessTimes {
     local_seconds: f64,
     global_seconds: f64,
     disk_seconds: f64,
 }
 
-impl Times {
+impl AccessTimes {
     /// The testbed of section 4.4: a page from global memory in 370 µs, from disk in 13 ms. A local hit counts for nothing.
     pub const TESTBED: Self = Self { local_seconds: 0.0, global_seconds: 370e-6, disk_seconds: 13e-3 };
 
@@ -130,7 +130,7 @@ mod tests {
 
     #[test]
     fn three_levels_or_none() {
-        let times = Times::new(1e-6, 370e-6, 13e-3).expect("rising");
+        let times = AccessTimes::new(1e-6, 370e-6, 13e-3).expect("rising");
         assert!((times.bound() - 1.0854).abs() < 1e-4);
         for (local, global, disk) in [
             (0.0, 0.0, 1.0),
@@ -139,7 +139,7 @@ mod tests {
             (0.0, 1.0, f64::INFINITY),
             (f64::NAN, 1.0, 2.0),
         ] {
-            assert!(matches!(Times::new(local, global, disk), Err(Error::Times { .. })));
+            assert!(matches!(AccessTimes::new(local, global, disk), Err(Error::Times { .. })));
         }
     }
 }

@@ -16,7 +16,7 @@
 
 /// A missing page.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Missing {
+pub struct MissingPage {
     /// t_b: computing until it is asked for, in seconds.
     pub until_seconds: f64,
     /// F: what it takes to fetch, in seconds.
@@ -24,7 +24,7 @@ pub struct Missing {
 }
 
 /// Whether prefetching must begin now. It reads no further than it must.
-pub fn is_due(missing: impl IntoIterator<Item = Missing>) -> bool {
+pub fn is_due(missing: impl IntoIterator<Item = MissingPage>) -> bool {
     let mut fetching = 0.0;
     missing.into_iter().any(|page| {
         fetching += page.fetch_seconds;
@@ -34,7 +34,7 @@ pub fn is_due(missing: impl IntoIterator<Item = Missing>) -> bool {
 
 /// How many seconds of computing there are until prefetching must begin; zero or less when it must now, `None` when nothing is missing. It reads no further
 /// than to the first page that makes it zero or less.
-pub fn slack(missing: impl IntoIterator<Item = Missing>) -> Option<f64> {
+pub fn slack(missing: impl IntoIterator<Item = MissingPage>) -> Option<f64> {
     let (mut fetching, mut least) = (0.0, None);
     for page in missing {
         fetching += page.fetch_seconds;
@@ -88,8 +88,10 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn pages(list: &[(f64, f64)]) -> Vec<Missing> {
-        list.iter().map(|(until, fetch)| Missing { until_seconds: *until, fetch_seconds: *fetch }).collect()
+    fn pages(list: &[(f64, f64)]) -> Vec<MissingPage> {
+        list.iter()
+            .map(|(until, fetch)| MissingPage { until_seconds: *until, fetch_seconds: *fetch })
+            .collect()
     }
 
     #[test]

@@ -4,8 +4,8 @@
 //! Voelker 2000, sections 4.2.2 and 4.3.3, has it: the page on disk that is asked for soonest is fetched as long as some page in the cluster's memory is asked for later. Nobody
 //! can look at all pages for each request, so both sides of the comparison are of the epoch:
 //!
-//! - A [`Requester`] asks other nodes with w_k > 0 in turn, for pages that are worth more than MaxValue, with at most B requests outstanding.
-//! - The [`Queue`] of the node that is asked begins with the page of highest value and tells the requester when it begins. The acknowledgement ends the request's being
+//! - A [`PrefetchRequester`] asks other nodes with w_k > 0 in turn, for pages that are worth more than MaxValue, with at most B requests outstanding.
+//! - The [`PrefetchQueue`] of the node that is asked begins with the page of highest value and tells the requester when it begins. The acknowledgement ends the request's being
 //!   outstanding, and carries how many of w_k are left.
 //!
 //! B bounds what waits in queues, not what disks do: with B = 8 as in the prototype and four idle nodes each disk has one page to read and two more waiting. O(log requests) each.
@@ -15,14 +15,14 @@ use std::collections::BTreeMap;
 
 /// One node's side that asks.
 #[derive(Clone, Debug)]
-pub struct Requester {
+pub struct PrefetchRequester {
     own: usize,
     most_outstanding: usize,
     outstanding: usize,
     turn: usize,
 }
 
-impl Requester {
+impl PrefetchRequester {
     /// Of node `own`, with at most B requests outstanding.
     pub fn new(own: usize, most_outstanding: usize) -> Self {
         Self { own, most_outstanding, outstanding: 0, turn: own + 1 }
@@ -57,7 +57,7 @@ impl Requester {
 
 /// A page that another node's disk is to read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Request<P> {
+pub struct PrefetchRequest<P> {
     /// Which.
     pub page: P,
     /// Who asks.
@@ -68,21 +68,21 @@ pub struct Request<P> {
 
 /// One node's side that is asked: what waits for its disk.
 #[derive(Clone, Debug)]
-pub struct Queue<P> {
+pub struct PrefetchQueue<P> {
     /// By the time until the page is asked for, and then by arrival.
-    waiting: BTreeMap<(u64, u64), Request<P>>,
+    waiting: BTreeMap<(u64, u64), PrefetchRequest<P>>,
     arrived: u64,
     most: usize,
 }
 
-impl<P: Copy + PartialEq> Queue<P> {
+impl<P: Copy + PartialEq> PrefetchQueue<P> {
     /// An empty queue for at most so many requests: B for each other node.
     pub fn new(most: usize) -> Self {
         Self { waiting: BTreeMap::new(), arrived: 0, most }
     }
 
     /// A request comes in. Gives false when there is no room for it.
-    pub fn push(&mut self, request: Request<P>) -> bool {
+    pub fn push(&mut self, request: PrefetchRequest<P>) -> bool {
         if self.waiting.len() >= self.most {
             return false;
         }
@@ -92,14 +92,14 @@ impl<P: Copy + PartialEq> Queue<P> {
     }
 
     /// The request that is begun now: the one of highest value, the earlier one among equals.
-    pub fn begin(&mut self) -> Option<Request<P>> {
+    pub fn begin(&mut self) -> Option<PrefetchRequest<P>> {
         self.waiting.pop_first().map(|(_, request)| request)
     }
 
     /// Takes a node's request back, since it needs the page at once. Gives false when it is not waiting; another node's request for the page stays.
     /// O(requests).
     pub fn withdraw(&mut self, from: usize, page: P) -> bool {
-        let is_it = |request: &Request<P>| request.from == from && request.page == page;
+        let is_it = |request: &PrefetchRequest<P>| request.from == from && request.page == page;
         let found = self.waiting.iter().find(|(_, request)| is_it(request)).map(|(key, _)| *key);
         found.is_some_and(|key| self.waiting.remove(&key).is_some())
     }
@@ -118,20 +118,21 @@ impl<P: Copy + PartialEq> Queue<P> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::prefetch::{Buffers, Load, plan};
+    use crate::prefetch::{BufferGroup, NodeReport, plan};
 
     fn epoch(weights: &[u64]) -> Epoch {
-        let load = |count: &u64| Load {
+        let load = |count: &u64| NodeReport {
             processor: 0.0,
-            buffers: vec![Buffers { value: Value::until(60.0), count: *count }],
+            buffers: vec![BufferGroup { value: Value::until(60.0), count: *count }],
         };
-        plan(&weights.iter().map(load).collect::<Vec<Load>>(), weights.iter().sum(), 0.0, 5.0).expect("loads")
+        plan(&weights.iter().map(load).collect::<Vec<NodeReport>>(), weights.iter().sum(), 0.0, 5.0)
+            .expect("loads")
     }
 
     #[test]
     fn other_nodes_that_give_are_asked_in_turn() {
         let epoch = epoch(&[9, 9, 0, 9]);
-        let mut requester = Requester::new(0, 8);
+        let mut requester = PrefetchRequester::new(0, 8);
         let soon = Value::until(1.0);
         let asked: Vec<Option<usize>> = (0..4).map(|_| requester.ask(soon, &epoch, 0.0)).collect();
         assert_eq!(asked, [Some(1), Some(3), Some(1), Some(3)]);
@@ -141,19 +142,19 @@ mod tests {
     #[test]
     fn no_more_than_b_are_outstanding() {
         let epoch = epoch(&[0, 9]);
-        let mut requester = Requester::new(0, 2);
-        let ask = |requester: &mut Requester| requester.ask(Value::NOW, &epoch, 0.0);
+        let mut requester = PrefetchRequester::new(0, 2);
+        let ask = |requester: &mut PrefetchRequester| requester.ask(Value::NOW, &epoch, 0.0);
         assert_eq!([ask(&mut requester), ask(&mut requester), ask(&mut requester)], [Some(1), Some(1), None]);
         requester.acknowledged();
         assert_eq!([ask(&mut requester), ask(&mut requester)], [Some(1), None]);
-        let mut alone = Requester::new(1, 2);
+        let mut alone = PrefetchRequester::new(1, 2);
         assert_eq!(alone.ask(Value::NOW, &epoch, 0.0), None, "nobody else gives");
     }
 
     #[test]
     fn each_withdraws_its_own_request() {
-        let mut queue = Queue::new(3);
-        let request = |from, seconds| Request { page: 7u32, from, value: Value::until(seconds) };
+        let mut queue = PrefetchQueue::new(3);
+        let request = |from, seconds| PrefetchRequest { page: 7u32, from, value: Value::until(seconds) };
         assert!(queue.push(request(1, 1.0)) && queue.push(request(2, 2.0)));
         assert!(queue.withdraw(2, 7) && !queue.withdraw(2, 7) && !queue.withdraw(3, 7));
         assert_eq!(queue.begin().map(|request| request.from), Some(1));
@@ -161,8 +162,8 @@ mod tests {
 
     #[test]
     fn the_soonest_page_is_read_first() {
-        let mut queue = Queue::new(3);
-        let request = |page: u32, seconds| Request { page, from: 0, value: Value::until(seconds) };
+        let mut queue = PrefetchQueue::new(3);
+        let request = |page: u32, seconds| PrefetchRequest { page, from: 0, value: Value::until(seconds) };
         assert!(queue.push(request(1, 3.0)) && queue.push(request(2, 1.0)) && queue.push(request(3, 1.0)));
         assert!(!queue.push(request(4, 0.0)), "no room");
         assert!(queue.withdraw(0, 3) && !queue.withdraw(0, 3));

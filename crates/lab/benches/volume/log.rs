@@ -7,7 +7,7 @@
 use super::{Trace, on_disk};
 use shoal_core::Key;
 use shoal_policy::Probation;
-use shoal_policy::carry::{HITS_MAX, Verdict, judge};
+use shoal_policy::carry::{HITS_MAX, ReinsertionDecision, judge};
 use std::collections::{HashMap, VecDeque};
 
 /// A volume. See the file's head.
@@ -237,13 +237,14 @@ impl<'a> Log<'a> {
             .filter(|record| record.piece.is_none() && self.is_live(stripe, record))
             .copied()
             .collect();
-        let verdicts: Vec<Verdict> = live.iter().map(|record| self.judge(record)).collect();
-        let carried = |(_, verdict): &(&Record, &Verdict)| matches!(verdict, Verdict::Carry(_));
+        let verdicts: Vec<ReinsertionDecision> = live.iter().map(|record| self.judge(record)).collect();
+        let carried =
+            |(_, verdict): &(&Record, &ReinsertionDecision)| matches!(verdict, ReinsertionDecision::Carry(_));
         let wanted: Vec<&Record> =
             live.iter().zip(&verdicts).filter(carried).map(|(record, _)| record).collect();
         if wanted.iter().map(|record| record.bytes).sum::<u64>() > STRIPE_BYTES * KEPT_PERCENT / 100 {
             for (record, verdict) in live.iter().zip(&verdicts) {
-                let hits = if let Verdict::Carry(hits) = verdict { *hits } else { 0 };
+                let hits = if let ReinsertionDecision::Carry(hits) = verdict { *hits } else { 0 };
                 self.places[record.object as usize].hits = hits;
             }
             return false;
@@ -253,7 +254,7 @@ impl<'a> Log<'a> {
         }
         for (record, verdict) in live.iter().zip(&verdicts).rev() {
             self.give_up(record.object);
-            if let Verdict::Carry(hits) = verdict {
+            if let ReinsertionDecision::Carry(hits) = verdict {
                 self.places[record.object as usize].is_waiting = true;
                 let Record { object, bytes, .. } = *record;
                 self.push(Waiting { object, piece: None, bytes, hits: *hits }, true);
@@ -269,9 +270,9 @@ impl<'a> Log<'a> {
         true
     }
 
-    fn judge(&self, record: &Record) -> Verdict {
+    fn judge(&self, record: &Record) -> ReinsertionDecision {
         let place = &self.places[record.object as usize];
-        if place.pieces.is_empty() { judge(place.hits, record.bytes) } else { Verdict::GiveUp }
+        if place.pieces.is_empty() { judge(place.hits, record.bytes) } else { ReinsertionDecision::GiveUp }
     }
 
     fn give_up(&mut self, object: u64) {

@@ -26,7 +26,7 @@ pub use report::{report, section as report_section};
 pub use sizes::{SizeClass, Sizes, Spread};
 pub use time::{Slice, WorkingSet};
 
-use crate::curve::{Sampled, Shards};
+use crate::curve::{SampledDistances, Shards};
 use crate::experiment::{Progress, share};
 use shoal_trace::Trace;
 
@@ -55,7 +55,7 @@ pub struct Character {
     /// How sizes lie.
     pub sizes: Sizes,
     /// How soon objects come back, in distinct objects and bytes.
-    pub reuse: Sampled,
+    pub reuse: SampledDistances,
     /// How hosts follow one another.
     pub locality: Locality,
     /// What is asked for within slices of time.
@@ -167,7 +167,7 @@ impl Infinite {
 }
 
 /// Reuse distances: exact where that takes seconds, sampled beyond.
-fn reuse(trace: &Trace, seed: u64) -> Sampled {
+fn reuse(trace: &Trace, seed: u64) -> SampledDistances {
     let mut shards = if trace.requests().len() <= EXACT_REQUESTS {
         Shards::exact()
     } else {

@@ -4,7 +4,7 @@
 //! client manages the rest for itself, and what stands there serves nobody else. Each request that misses locally goes through the server, and
 //! so does each block that is placed.
 
-use super::{BLOCK, Cluster, Memory, SERVER, Served, Size, System};
+use super::{BLOCK, Cluster, ClusterScheme, ClusterSize, Memory, SERVER, ServedFrom};
 
 /// See the file's head.
 pub struct Central {
@@ -20,7 +20,7 @@ pub struct Central {
 
 impl Central {
     /// This share of each client's memory is coordinated; Dahlin et al. found 0.8 good.
-    pub fn new(size: &Size, coordinated_share: f64) -> Self {
+    pub fn new(size: &ClusterSize, coordinated_share: f64) -> Self {
         let local = locals(size, coordinated_share);
         let parts = size.nodes.iter().zip(&local).map(|(all, local)| all.saturating_sub(*local));
         let mut central = Self {
@@ -61,7 +61,7 @@ impl Central {
 }
 
 /// The frames that each client keeps for itself, at least one.
-pub(super) fn locals(size: &Size, coordinated_share: f64) -> Vec<usize> {
+pub(super) fn locals(size: &ClusterSize, coordinated_share: f64) -> Vec<usize> {
     let share = 1.0 - coordinated_share.clamp(0.0, 1.0);
     size.nodes.iter().map(|frames| ((*frames as f64 * share) as usize).clamp(1, (*frames).max(1))).collect()
 }
@@ -76,14 +76,14 @@ pub(super) fn keep(cluster: &mut Cluster, node: usize, object: u32, frames: usiz
     cluster.insert(node, object, cluster.now);
 }
 
-impl System for Central {
+impl ClusterScheme for Central {
     fn name(&self) -> &'static str {
         "centrally coordinated caching"
     }
 
-    fn request(&mut self, cluster: &mut Cluster, node: usize, object: u32) -> Served {
+    fn request(&mut self, cluster: &mut Cluster, node: usize, object: u32) -> ServedFrom {
         if cluster.touch(node, object) {
-            return Served::Local;
+            return ServedFrom::Local;
         }
         let is_coordinated = !cluster.server.has(object) && self.coordinated.touch(object, cluster.now);
         let served = if is_coordinated {

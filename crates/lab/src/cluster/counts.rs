@@ -1,6 +1,6 @@
 //! What a run counted, and the latencies of Dahlin et al. 1994, where nobody waits.
 
-use super::Served;
+use super::ServedFrom;
 
 /// What a run counted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -32,15 +32,15 @@ pub struct Counts {
 }
 
 impl Counts {
-    pub(super) fn add(&mut self, served: Served) {
+    pub(super) fn add(&mut self, served: ServedFrom) {
         self.requests += 1;
         let sent = |hops: u32| MEMORY_US + TRANSFER_US + u64::from(hops) * HOP_US;
         let (count, microseconds) = match served {
-            Served::Local => (&mut self.local, MEMORY_US),
-            Served::Remote { hops, .. } => (&mut self.remote, sent(hops)),
-            Served::Server(hops) => (&mut self.server, sent(hops)),
-            Served::Disk(hops) => (&mut self.disk, sent(hops) + DISK_US),
-            Served::OwnDisk => (&mut self.disk, MEMORY_US + DISK_US),
+            ServedFrom::Local => (&mut self.local, MEMORY_US),
+            ServedFrom::Remote { hops, .. } => (&mut self.remote, sent(hops)),
+            ServedFrom::Server(hops) => (&mut self.server, sent(hops)),
+            ServedFrom::Disk(hops) => (&mut self.disk, sent(hops) + DISK_US),
+            ServedFrom::OwnDisk => (&mut self.disk, MEMORY_US + DISK_US),
         };
         *count += 1;
         self.microseconds += microseconds;

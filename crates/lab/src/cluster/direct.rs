@@ -3,7 +3,7 @@
 //! Dahlin et al. 1994, section 2.1; as Comer and Griffioen 1990, Felten and Zahorjan 1991 and the Remote Memory Pager have it. What a client evicts goes to its part of
 //! the idle nodes' memory; nobody else can get it there. The server knows nothing of it.
 
-use super::{Asked, Cluster, Memory, Served, System};
+use super::{Cluster, ClusterScheme, LocatedBy, Memory, ServedFrom};
 
 /// See the file's head.
 pub struct Direct {
@@ -15,7 +15,7 @@ pub struct Direct {
 
 impl Direct {
     /// The memory of nodes that are idle is shared out equally among the others. A node beyond the list is active.
-    pub fn new(size: &super::Size, is_idle: &[bool]) -> Self {
+    pub fn new(size: &super::ClusterSize, is_idle: &[bool]) -> Self {
         let idle = |node: usize| is_idle.get(node).copied().unwrap_or(false);
         let nodes = size.nodes.len();
         let frames: usize = (0..nodes).filter(|node| idle(*node)).map(|node| size.nodes[node]).sum();
@@ -26,19 +26,19 @@ impl Direct {
     }
 }
 
-impl System for Direct {
+impl ClusterScheme for Direct {
     fn name(&self) -> &'static str {
         "direct client cooperation"
     }
 
-    fn request(&mut self, cluster: &mut Cluster, node: usize, object: u32) -> Served {
+    fn request(&mut self, cluster: &mut Cluster, node: usize, object: u32) -> ServedFrom {
         if cluster.touch(node, object) {
-            return Served::Local;
+            return ServedFrom::Local;
         }
         let backing = &mut self.backing[node];
         let frame = backing.as_ref().and_then(|memory| memory.frame(object));
         let served = match frame.and_then(|frame| lender(&self.idle, frame)) {
-            Some(from) => Served::Remote { from, hops: 2, asked: Asked::Nobody },
+            Some(from) => ServedFrom::Remote { from, hops: 2, asked: LocatedBy::Nobody },
             None => cluster.ask_server(object, 2).0,
         };
         if let Some(memory) = backing {

@@ -2,17 +2,17 @@
 //!
 //! Koussih, Acharya, Setia, *Dodo: a user-level system for exploiting idle memory in workstation clusters*, HPDC 1999; Voelker 2000, section 2.1.5. A program opens regions, here so many
 //! consecutive pages each, opened and read from disk with the first request for one of them. A region is allocated only when one idle node has room for the whole of it, and stays there. The
-//! node that uses it caches regions as a whole, replaced by LRU or never ([`Keep`]); what it misses comes over as a whole, from the idle node or, when the region could not be allocated,
+//! node that uses it caches regions as a whole, replaced by LRU or never ([`RegionReplacement`]); what it misses comes over as a whole, from the idle node or, when the region could not be allocated,
 //! from disk. Of a region that it does not keep it reads the page alone.
 //! A write goes to the idle node and to disk at once and brings nothing in (no write allocate), so that nothing on idle nodes need be safe.
 //!
 //! Fits one program with large sequential reads; what is asked for at random pays for the rest of the region. O(pages of a region) a miss.
 
-use super::{Asked, Chore, Cluster, Served, Size, System, TRANSFER_US};
+use super::{BackgroundOp, Cluster, ClusterScheme, ClusterSize, LocatedBy, ServedFrom, TRANSFER_US};
 
 /// How a node replaces the regions that it caches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keep {
+pub enum RegionReplacement {
     /// The region used longest ago goes.
     Lru,
     /// First-in: what is cached stays; other regions are read and not kept.
@@ -23,7 +23,7 @@ pub enum Keep {
 pub struct Dodo {
     /// Pages of a region.
     pages: usize,
-    keep: Keep,
+    keep: RegionReplacement,
     /// Free frames of each idle node.
     idle: Vec<(usize, usize)>,
     /// The idle node of each region that was opened: none when none had room.
@@ -40,7 +40,7 @@ enum Home {
 
 impl Dodo {
     /// Regions of so many pages, at least one, kept on the idle nodes. A node beyond the list is active.
-    pub fn new(size: &Size, is_idle: &[bool], pages: usize, keep: Keep) -> Self {
+    pub fn new(size: &ClusterSize, is_idle: &[bool], pages: usize, keep: RegionReplacement) -> Self {
         let pages = pages.max(1);
         let idle = (0..size.nodes.len())
             .filter(|node| is_idle.get(*node).copied().unwrap_or(false))
@@ -78,7 +78,7 @@ impl Dodo {
     }
 
     /// Brings a region in from where it is, or of one that is not kept the page that is asked for.
-    fn fetch(&mut self, cluster: &mut Cluster, node: usize, object: u32, is_kept: bool) -> Served {
+    fn fetch(&mut self, cluster: &mut Cluster, node: usize, object: u32, is_kept: bool) -> ServedFrom {
         let home = self.homes[object as usize / self.pages];
         // the disk seeks once: each further page takes what it takes on the wire
         let more = if is_kept || home == Home::NotOpened { self.region(object).len() as u64 - 1 } else { 0 };
@@ -86,15 +86,15 @@ impl Dodo {
         match home {
             Home::On(home) => {
                 for _ in 0..more {
-                    cluster.chore(Chore::Block { from: home, to: node });
+                    cluster.chore(BackgroundOp::Block { from: home, to: node });
                 }
-                Served::Remote { from: home, hops: 2, asked: Asked::Nobody }
+                ServedFrom::Remote { from: home, hops: 2, asked: LocatedBy::Nobody }
             }
             Home::NotOpened => {
                 self.open(cluster, node, object);
-                Served::OwnDisk
+                ServedFrom::OwnDisk
             }
-            Home::Nowhere => Served::OwnDisk,
+            Home::Nowhere => ServedFrom::OwnDisk,
         }
     }
 
@@ -102,7 +102,7 @@ impl Dodo {
     fn make_room(&self, cluster: &mut Cluster, node: usize, wanted: usize) -> bool {
         while cluster.nodes[node].capacity() - cluster.nodes[node].len() < wanted {
             let Some(oldest) = cluster.nodes[node].oldest() else { return false };
-            if self.keep == Keep::FirstIn {
+            if self.keep == RegionReplacement::FirstIn {
                 return false;
             }
             for page in self.region(oldest) {
@@ -113,21 +113,21 @@ impl Dodo {
     }
 }
 
-impl System for Dodo {
+impl ClusterScheme for Dodo {
     fn name(&self) -> &'static str {
         match self.keep {
-            Keep::Lru => "dodo, lru",
-            Keep::FirstIn => "dodo, first-in",
+            RegionReplacement::Lru => "dodo, lru",
+            RegionReplacement::FirstIn => "dodo, first-in",
         }
     }
 
-    fn request(&mut self, cluster: &mut Cluster, node: usize, object: u32) -> Served {
+    fn request(&mut self, cluster: &mut Cluster, node: usize, object: u32) -> ServedFrom {
         if cluster.nodes[node].has(object) {
             // a region is used as a whole
             for page in self.region(object) {
                 cluster.touch(node, page);
             }
-            return Served::Local;
+            return ServedFrom::Local;
         }
         let region = self.region(object);
         let is_kept = self.make_room(cluster, node, region.len());

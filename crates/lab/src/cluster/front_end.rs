@@ -4,7 +4,7 @@
 //! memories as [`Gms`] has it. A back-end replaces by LRU, where the paper takes GreedyDual-Size: objects are of one size here, for which both are the same but for the inflation of
 //! GreedyDual-Size's clock.
 
-use super::{Cluster, Disks, Gms, Served, System};
+use super::{Cluster, ClusterScheme, DiskPlacement, Gms, ServedFrom};
 use shoal_cooperation::distribution::{
     Distribution, GlobalCache, Lard, LardReplicated, Locality, RoundRobin, Thresholds,
 };
@@ -29,7 +29,10 @@ impl FrontEnd {
 
     /// WRR/GMS: the same over back-ends that share their memories, with the seed of what they draw.
     pub fn wrr_gms(seed: u64) -> Self {
-        Self { shared: Some(Gms::new(0.0, seed, Disks::Own)), ..Self::of("wrr/gms", RoundRobin::default()) }
+        Self {
+            shared: Some(Gms::new(0.0, seed, DiskPlacement::Own)),
+            ..Self::of("wrr/gms", RoundRobin::default())
+        }
     }
 
     /// LB: each object has one back-end.
@@ -53,7 +56,7 @@ impl FrontEnd {
     }
 }
 
-impl System for FrontEnd {
+impl ClusterScheme for FrontEnd {
     fn name(&self) -> &'static str {
         self.name
     }
@@ -62,12 +65,12 @@ impl System for FrontEnd {
         self.rule.choose(u64::from(object), cluster)
     }
 
-    fn request(&mut self, cluster: &mut Cluster, node: usize, object: u32) -> Served {
+    fn request(&mut self, cluster: &mut Cluster, node: usize, object: u32) -> ServedFrom {
         if let Some(gms) = &mut self.shared {
             return gms.request(cluster, node, object);
         }
         if cluster.touch(node, object) {
-            return Served::Local;
+            return ServedFrom::Local;
         }
         if cluster.nodes[node].is_full()
             && let Some(evicted) = cluster.nodes[node].oldest()
@@ -75,7 +78,7 @@ impl System for FrontEnd {
             cluster.remove(node, evicted);
         }
         cluster.insert(node, object, cluster.now);
-        Served::OwnDisk
+        ServedFrom::OwnDisk
     }
 
     fn lost(&mut self, cluster: &mut Cluster, node: usize) {

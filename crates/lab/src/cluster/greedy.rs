@@ -3,20 +3,20 @@
 //! Dahlin et al. 1994, section 2.2; as Franklin, Carey and Livny 1992 have it. The server knows which client holds what, and passes a request on to one of them. A block may
 //! have copies everywhere, and its last one is given up like any other.
 
-use super::{Cluster, Served, System};
+use super::{Cluster, ClusterScheme, ServedFrom};
 
 /// See the file's head.
 #[derive(Default)]
 pub struct Greedy;
 
-impl System for Greedy {
+impl ClusterScheme for Greedy {
     fn name(&self) -> &'static str {
         "greedy forwarding"
     }
 
-    fn request(&mut self, cluster: &mut Cluster, node: usize, object: u32) -> Served {
+    fn request(&mut self, cluster: &mut Cluster, node: usize, object: u32) -> ServedFrom {
         if cluster.touch(node, object) {
-            return Served::Local;
+            return ServedFrom::Local;
         }
         let served = ask(cluster, node, object);
         if cluster.nodes[node].is_full()
@@ -30,7 +30,7 @@ impl System for Greedy {
 }
 
 /// Asks the server, which has the block, passes the request on to a node that has it, or reads the disk.
-pub(super) fn ask(cluster: &mut Cluster, node: usize, object: u32) -> Served {
+pub(super) fn ask(cluster: &mut Cluster, node: usize, object: u32) -> ServedFrom {
     match cluster.other_holder(node, object).filter(|_| !cluster.server.has(object)) {
         Some(holder) => cluster.pass_on(holder),
         None => cluster.ask_server(object, 2).0,

@@ -4,7 +4,9 @@
 //! sends what it gives up to its home. So the server hears only of what is not found, at the price of one more hop for that.
 
 use super::central::{keep, locals};
-use super::{Asked, BLOCK, Chore, Cluster, Memory, SERVER, Served, Size, System};
+use super::{
+    BLOCK, BackgroundOp, Cluster, ClusterScheme, ClusterSize, LocatedBy, Memory, SERVER, ServedFrom,
+};
 
 /// See the file's head.
 pub struct Hashed {
@@ -15,7 +17,7 @@ pub struct Hashed {
 
 impl Hashed {
     /// This share of each client's memory is coordinated.
-    pub fn new(size: &Size, coordinated_share: f64) -> Self {
+    pub fn new(size: &ClusterSize, coordinated_share: f64) -> Self {
         let local = locals(size, coordinated_share);
         let part = |(all, local): (&usize, &usize)| Memory::new(all.saturating_sub(*local), size.objects);
         let parts = size.nodes.iter().zip(&local).map(part).collect();
@@ -29,24 +31,24 @@ impl Hashed {
     }
 }
 
-impl System for Hashed {
+impl ClusterScheme for Hashed {
     fn name(&self) -> &'static str {
         "hash-distributed caching"
     }
 
-    fn request(&mut self, cluster: &mut Cluster, node: usize, object: u32) -> Served {
+    fn request(&mut self, cluster: &mut Cluster, node: usize, object: u32) -> ServedFrom {
         if cluster.touch(node, object) {
-            return Served::Local;
+            return ServedFrom::Local;
         }
         let home = self.home(object);
         let served = if self.parts[home].touch(object, cluster.now) {
             if home == node {
-                Served::Local
+                ServedFrom::Local
             } else {
-                Served::Remote { from: home, hops: 2, asked: Asked::Nobody }
+                ServedFrom::Remote { from: home, hops: 2, asked: LocatedBy::Nobody }
             }
         } else {
-            cluster.chore(Chore::Message(home));
+            cluster.chore(BackgroundOp::Message(home));
             let (served, evicted) = cluster.ask_server(object, 3);
             if let Some(evicted) = evicted {
                 let home = self.home(evicted);

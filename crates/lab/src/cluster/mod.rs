@@ -1,6 +1,6 @@
 //! Clusters whose nodes share memories or requests, side by side: nodes with memories, a server with memory and disk, and one trace of who asks for what.
 //!
-//! Voelker 2000, chapter 2. Each system is a file behind one trait, [`System`], and decides where requests are answered and where copies go; [`Cluster`] holds the
+//! Voelker 2000, chapter 2. Each system is a file behind one trait, [`ClusterScheme`], and decides where requests are answered and where copies go; [`Cluster`] holds the
 //! memories and the books.
 //!
 //! | system | shares what | who replaces |
@@ -47,24 +47,24 @@ mod tests;
 pub use central::Central;
 pub use counts::Counts;
 pub use direct::Direct;
-pub use dodo::{Dodo, Keep};
+pub use dodo::{Dodo, RegionReplacement};
 pub use front_end::FrontEnd;
-pub use gms::{Disks, Gms};
+pub use gms::{DiskPlacement, Gms};
 pub use greedy::Greedy;
 pub use hashed::Hashed;
 pub use memory::Memory;
 pub use n_chance::NChance;
 pub use pager::Pager;
-pub use queues::{Busy, Outcome, Service, serve};
-pub use state::{Cluster, Size};
-pub use systems::{Make, Options, SYSTEMS, named};
+pub use queues::{NodeUtilization, ServiceTimes, ThroughputResult, serve};
+pub use state::{Cluster, ClusterSize};
+pub use systems::{SYSTEMS, SchemeConstructor, SchemeOptions, named};
 pub use weighted_lru::WeightedLru;
 
 use counts::{BLOCK, DISK_US, HOP_US, MEMORY_US, MESSAGE, TRANSFER_US};
-use state::{Chore, MOST_NODES, SERVER};
+use state::{BackgroundOp, MOST_NODES, SERVER};
 
 /// Decides where requests are served and where copies go.
-pub trait System {
+pub trait ClusterScheme {
     /// Its name.
     fn name(&self) -> &'static str;
 
@@ -74,8 +74,8 @@ pub trait System {
     }
 
     /// A node wants an object. The system says from where it comes, and afterwards the node holds it
-    /// (but for [`Keep::FirstIn`]).
-    fn request(&mut self, cluster: &mut Cluster, node: usize, object: u32) -> Served;
+    /// (but for [`RegionReplacement::FirstIn`]).
+    fn request(&mut self, cluster: &mut Cluster, node: usize, object: u32) -> ServedFrom;
 
     /// A node has changed an object that it has just got: no other copy is good any more.
     fn written(&mut self, cluster: &mut Cluster, node: usize, object: u32) {
@@ -88,7 +88,7 @@ pub trait System {
 
 /// Where a request was served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Served {
+pub enum ServedFrom {
     /// From the node's own memory.
     Local,
     /// From another node's memory.
@@ -98,7 +98,7 @@ pub enum Served {
         /// Over so many hops.
         hops: u32,
         /// Who knew that it is there.
-        asked: Asked,
+        asked: LocatedBy,
     },
     /// From the server's memory, over so many hops.
     Server(u32),
@@ -110,7 +110,7 @@ pub enum Served {
 
 /// Who was asked where an object is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum LocatedBy {
     /// Nobody: the node knew.
     Nobody,
     /// The server.
@@ -138,7 +138,7 @@ impl From<(usize, u32)> for Access {
 
 /// What happens during a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct Plan {
+pub struct RunPlan {
     /// So many requests first fill the memories and are not counted.
     pub warm_up: u64,
     /// After so many requests this node is lost.
@@ -147,20 +147,20 @@ pub struct Plan {
 
 /// Runs a system over requests, where nobody waits for anybody. The first `warm_up` are not counted. Requests of nodes or for objects that do not exist are passed over.
 pub fn simulate(
-    system: &mut dyn System,
-    size: &Size,
+    system: &mut dyn ClusterScheme,
+    size: &ClusterSize,
     requests: impl IntoIterator<Item = impl Into<Access>>,
     warm_up: u64,
 ) -> Counts {
-    simulate_with(system, size, requests, Plan { warm_up, failure: None })
+    simulate_with(system, size, requests, RunPlan { warm_up, failure: None })
 }
 
 /// The same with everything that may happen. Requests of a node that is lost are passed over too.
 pub fn simulate_with(
-    system: &mut dyn System,
-    size: &Size,
+    system: &mut dyn ClusterScheme,
+    size: &ClusterSize,
     requests: impl IntoIterator<Item = impl Into<Access>>,
-    plan: Plan,
+    plan: RunPlan,
 ) -> Counts {
     let mut cluster = Cluster::new(size);
     let mut before = Counts::default();

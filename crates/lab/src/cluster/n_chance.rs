@@ -4,7 +4,7 @@
 //! takes it as if it had just been used, and lowers the count when it evicts it in turn. A request for it clears the count. Lest one eviction
 //! set off another without end, who makes room for such a block gives up a duplicate among its oldest, or else the one with the fewest chances left, and passes nothing on.
 
-use super::{Cluster, Memory, Served, System, greedy};
+use super::{Cluster, ClusterScheme, Memory, ServedFrom, greedy};
 use shoal_trace::Random;
 
 /// See the file's head.
@@ -63,18 +63,18 @@ fn victim(cluster: &Cluster, node: usize) -> Option<u32> {
     memory.from_oldest().take(LOOKED_AT).map(|(object, _)| object).min_by_key(|object| chances(*object))
 }
 
-impl System for NChance {
+impl ClusterScheme for NChance {
     fn name(&self) -> &'static str {
         "n-chance forwarding"
     }
 
-    fn request(&mut self, cluster: &mut Cluster, node: usize, object: u32) -> Served {
+    fn request(&mut self, cluster: &mut Cluster, node: usize, object: u32) -> ServedFrom {
         if cluster.touch(node, object) {
-            return Served::Local;
+            return ServedFrom::Local;
         }
         let served = greedy::ask(cluster, node, object);
         // a block that was passed on for nobody's use moves to who wants it
-        if let Served::Remote { .. } = served
+        if let ServedFrom::Remote { .. } = served
             && let Some(other) = cluster.other_holder(node, object)
             && cluster.nodes[other].mark(object) != 0
         {

@@ -1,11 +1,11 @@
 //! The memories of a cluster, who holds what, and the books.
 
-use super::{Access, Asked, BLOCK, Counts, MESSAGE, Memory, Served, System};
+use super::{Access, BLOCK, ClusterScheme, Counts, LocatedBy, MESSAGE, Memory, ServedFrom};
 use shoal_cooperation::distribution::{Backends, OUT_OF_SERVICE};
 
 /// How large the cluster is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Size {
+pub struct ClusterSize {
     /// Frames of each node, of which each has at least one; at most 64 nodes.
     pub nodes: Vec<usize>,
     /// Frames of the server.
@@ -31,12 +31,12 @@ pub struct Cluster {
     /// What was counted.
     pub counts: Counts,
     /// Work that no request waits for, for a driver that queues it; `None` for one that does not.
-    pub(super) chores: Option<Vec<Chore>>,
+    pub(super) chores: Option<Vec<BackgroundOp>>,
 }
 
 /// Work beside requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Chore {
+pub(super) enum BackgroundOp {
     /// A message that a node handles.
     Message(usize),
     /// A block from one node's memory, or [`SERVER`]'s, to another's.
@@ -47,7 +47,7 @@ pub(super) enum Chore {
 
 impl Cluster {
     /// Empty memories. Nodes beyond the 64th are left out.
-    pub fn new(size: &Size) -> Self {
+    pub fn new(size: &ClusterSize) -> Self {
         let memory = |frames: &usize| Memory::new(*frames, size.objects);
         let nodes: Vec<Memory> =
             size.nodes.iter().take(MOST_NODES).map(|frames| memory(&(*frames).max(1))).collect();
@@ -64,7 +64,7 @@ impl Cluster {
     }
 
     /// Takes a request through a system: the node that answered it, and how. `None` for one of a node or for an object that does not exist, or that nobody answers.
-    pub fn perform(&mut self, system: &mut dyn System, access: Access) -> Option<(usize, Served)> {
+    pub fn perform(&mut self, system: &mut dyn ClusterScheme, access: Access) -> Option<(usize, ServedFrom)> {
         let Access { node, object, is_write } = access;
         if object as usize >= self.holders.len() {
             return None;
@@ -82,7 +82,7 @@ impl Cluster {
     }
 
     /// Loses a node with its memory when its time has come.
-    pub(super) fn fail(&mut self, system: &mut dyn System, failure: Option<(u64, usize)>) {
+    pub(super) fn fail(&mut self, system: &mut dyn ClusterScheme, failure: Option<(u64, usize)>) {
         let Some((_, node)) = failure.filter(|(after, _)| *after == self.counts.requests) else { return };
         if node >= self.nodes.len() || !self.serves(node) {
             return;
@@ -155,35 +155,35 @@ impl Cluster {
     /// A node writes a block to disk.
     pub fn write(&mut self, node: usize) {
         self.counts.disk_writes += 1;
-        self.chore(Chore::Write(node));
+        self.chore(BackgroundOp::Write(node));
     }
 
     /// A block goes from one node to another, to be kept.
     pub fn forward(&mut self, from: usize, to: usize) {
         self.counts.forwarded += 1;
-        self.chore(Chore::Block { from, to });
+        self.chore(BackgroundOp::Block { from, to });
     }
 
-    pub(super) fn chore(&mut self, chore: Chore) {
+    pub(super) fn chore(&mut self, chore: BackgroundOp) {
         if let Some(chores) = &mut self.chores {
             chores.push(chore);
         }
     }
 
     /// Asks the server's memory and, when it is not there either, the disk, whose block the server keeps. Gives what the server gave up for it.
-    pub fn ask_server(&mut self, object: u32, hops: u32) -> (Served, Option<u32>) {
+    pub fn ask_server(&mut self, object: u32, hops: u32) -> (ServedFrom, Option<u32>) {
         if self.server.touch(object, self.now) {
             self.counts.server_load += MESSAGE + BLOCK;
-            return (Served::Server(hops), None);
+            return (ServedFrom::Server(hops), None);
         }
         self.counts.server_load += MESSAGE + BLOCK + BLOCK;
-        (Served::Disk(hops), self.server.take_in(object, self.now))
+        (ServedFrom::Disk(hops), self.server.take_in(object, self.now))
     }
 
     /// The server passes a request on to the node that holds the object.
-    pub fn pass_on(&mut self, from: usize) -> Served {
+    pub fn pass_on(&mut self, from: usize) -> ServedFrom {
         self.counts.server_load += 2 * MESSAGE;
-        Served::Remote { from, hops: 3, asked: Asked::Server }
+        ServedFrom::Remote { from, hops: 3, asked: LocatedBy::Server }
     }
 }
 

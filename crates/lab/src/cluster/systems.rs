@@ -2,19 +2,19 @@
 
 use super::pager::{Mirroring, Parity, ParityLogging, Unprotected};
 use super::{
-    Central, Direct, Disks, Dodo, FrontEnd, Gms, Greedy, Hashed, Keep, NChance, Pager, Size, System,
-    WeightedLru,
+    Central, ClusterScheme, ClusterSize, Direct, DiskPlacement, Dodo, FrontEnd, Gms, Greedy, Hashed, NChance,
+    Pager, RegionReplacement, WeightedLru,
 };
 
 /// The systems by name, with how each is made.
-pub const SYSTEMS: [(&str, Make); 19] = [
+pub const SYSTEMS: [(&str, SchemeConstructor); 19] = [
     ("direct", |size, options| Box::new(Direct::new(size, &options.is_idle(size)))),
     ("greedy", |_, _| Box::new(Greedy)),
     ("central", |size, options| Box::new(Central::new(size, options.coordinated))),
     ("hashed", |size, options| Box::new(Hashed::new(size, options.coordinated))),
     ("n_chance", |_, options| Box::new(NChance::new(options.chances, options.seed))),
     ("weighted_lru", |_, _| Box::new(WeightedLru)),
-    ("gms", |_, options| Box::new(Gms::new(options.b, options.seed, Disks::Server))),
+    ("gms", |_, options| Box::new(Gms::new(options.b, options.seed, DiskPlacement::Server))),
     ("pager", |size, options| {
         Box::new(Pager::new(size, &options.is_idle(size), Unprotected::new(size.objects)))
     }),
@@ -27,9 +27,11 @@ pub const SYSTEMS: [(&str, Make); 19] = [
     ("pager_parity_logging", |size, options| {
         Box::new(Pager::new(size, &options.is_idle(size), ParityLogging::new(size.objects, options.idle)))
     }),
-    ("dodo", |size, options| Box::new(Dodo::new(size, &options.is_idle(size), options.region, Keep::Lru))),
+    ("dodo", |size, options| {
+        Box::new(Dodo::new(size, &options.is_idle(size), options.region, RegionReplacement::Lru))
+    }),
     ("dodo_first_in", |size, options| {
-        Box::new(Dodo::new(size, &options.is_idle(size), options.region, Keep::FirstIn))
+        Box::new(Dodo::new(size, &options.is_idle(size), options.region, RegionReplacement::FirstIn))
     }),
     ("wrr", |_, _| Box::new(FrontEnd::wrr())),
     ("wrr_gms", |_, options| Box::new(FrontEnd::wrr_gms(options.seed))),
@@ -40,16 +42,16 @@ pub const SYSTEMS: [(&str, Make); 19] = [
 ];
 
 /// Makes a system.
-pub type Make = fn(&Size, &Options) -> Box<dyn System>;
+pub type SchemeConstructor = fn(&ClusterSize, &SchemeOptions) -> Box<dyn ClusterScheme>;
 
 /// The system of a name, made for a cluster.
-pub fn named(name: &str, size: &Size, options: &Options) -> Option<Box<dyn System>> {
+pub fn named(name: &str, size: &ClusterSize, options: &SchemeOptions) -> Option<Box<dyn ClusterScheme>> {
     SYSTEMS.iter().find(|(known, _)| *known == name).map(|(_, make)| make(size, options))
 }
 
 /// What systems are made with; each looks at what concerns it.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Options {
+pub struct SchemeOptions {
     /// Nodes, the last ones, that lend their memory (direct, the pagers, dodo).
     pub idle: usize,
     /// The share of each memory that is coordinated (central, hashed).
@@ -64,14 +66,14 @@ pub struct Options {
     pub seed: u64,
 }
 
-impl Default for Options {
+impl Default for SchemeOptions {
     fn default() -> Self {
         Self { idle: 0, coordinated: 0.8, chances: 2, b: 0.0, region: 16, seed: 1 }
     }
 }
 
-impl Options {
-    fn is_idle(&self, size: &Size) -> Vec<bool> {
+impl SchemeOptions {
+    fn is_idle(&self, size: &ClusterSize) -> Vec<bool> {
         let active = size.nodes.len().saturating_sub(self.idle);
         (0..size.nodes.len()).map(|node| node >= active).collect()
     }

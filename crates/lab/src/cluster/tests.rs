@@ -7,8 +7,8 @@ use shoal_trace::Random;
 struct All(Vec<(&'static str, Counts)>);
 
 impl All {
-    fn run(size: &Size, shared: f64, active: u64) -> Self {
-        let run = |(mut system, name): (Box<dyn System>, &'static str)| {
+    fn run(size: &ClusterSize, shared: f64, active: u64) -> Self {
+        let run = |(mut system, name): (Box<dyn ClusterScheme>, &'static str)| {
             (name, simulate(system.as_mut(), size, traffic(120_000, shared, active), 40_000))
         };
         Self(systems(size).into_iter().map(run).collect())
@@ -29,7 +29,7 @@ impl All {
 
 /// Sixteen nodes alike, all of them active.
 fn alike() -> All {
-    let size = Size { nodes: vec![400; 16], server: 800, objects: OBJECTS };
+    let size = ClusterSize { nodes: vec![400; 16], server: 800, objects: OBJECTS };
     All::run(&size, 0.5, 16)
 }
 
@@ -86,9 +86,12 @@ fn weighted_lru_is_about_as_good_as_n_chance() {
 fn feeley_gms_beats_n_chance_where_idle_memory_is_uneven() {
     // section 2.1.3: "when idle memory is unevenly distributed across nodes in the cluster, the global coordination of GMS performed
     // significantly better than the autonomous coordination of N-chance": one idle node has nearly all of it
-    let uneven =
-        Size { nodes: [vec![250; 12], vec![4000], vec![10; 3]].concat(), server: 800, objects: OBJECTS };
-    let even = Size { nodes: [vec![250; 12], vec![1007; 4]].concat(), ..uneven.clone() };
+    let uneven = ClusterSize {
+        nodes: [vec![250; 12], vec![4000], vec![10; 3]].concat(),
+        server: 800,
+        objects: OBJECTS,
+    };
+    let even = ClusterSize { nodes: [vec![250; 12], vec![1007; 4]].concat(), ..uneven.clone() };
     let [uneven, even] = [uneven, even].map(|size| {
         let all = All::run(&size, 0.3, 12);
         all.ms("gms") / all.ms("n_chance")
@@ -99,9 +102,9 @@ fn feeley_gms_beats_n_chance_where_idle_memory_is_uneven() {
 
 #[test]
 fn gms_looks_again_where_its_pages_are_when_all_that_leaves_is_old() {
-    let size = Size { nodes: vec![32, 32], server: 0, objects: 100 };
+    let size = ClusterSize { nodes: vec![32, 32], server: 0, objects: 100 };
     for quick in [400, 401] {
-        let (mut cluster, mut gms) = (Cluster::new(&size), Gms::new(0.0, 1, Disks::Own));
+        let (mut cluster, mut gms) = (Cluster::new(&size), Gms::new(0.0, 1, DiskPlacement::Own));
         let mut ask = |node, object| {
             let access = Access { node, object, is_write: false };
             cluster.perform(&mut gms, access).expect("a node and an object").1
@@ -115,7 +118,7 @@ fn gms_looks_again_where_its_pages_are_when_all_that_leaves_is_old() {
         let mut disk = 0;
         for round in quick..quick + 800 {
             (0..20).for_each(|_| _ = ask(1, 50));
-            disk += u32::from(ask(0, round % 40) == Served::OwnDisk && round >= quick + 400);
+            disk += u32::from(ask(0, round % 40) == ServedFrom::OwnDisk && round >= quick + 400);
         }
         assert_eq!(disk, 0, "{quick}");
     }
@@ -123,7 +126,7 @@ fn gms_looks_again_where_its_pages_are_when_all_that_leaves_is_old() {
 
 #[test]
 fn books_and_memories_agree() {
-    let size = Size { nodes: vec![30, 1, 0, 77, 12], server: 20, objects: OBJECTS };
+    let size = ClusterSize { nodes: vec![30, 1, 0, 77, 12], server: 20, objects: OBJECTS };
     for (mut system, name) in every_system(&size) {
         let mut cluster = Cluster::new(&size);
         for (at, (node, object)) in traffic(4000, 0.5, 5).enumerate() {
@@ -155,7 +158,7 @@ fn books_and_memories_agree() {
 
 #[test]
 fn what_is_written_is_written_to_disk_when_it_leaves_and_other_copies_go() {
-    let size = Size { nodes: vec![2, 2], server: 0, objects: 10 };
+    let size = ClusterSize { nodes: vec![2, 2], server: 0, objects: 10 };
     let requests = [(0, 1, false), (1, 1, false), (0, 1, true), (1, 1, false), (0, 2, false), (0, 3, false)];
     let requests = requests.map(|(node, object, is_write)| Access { node, object, is_write });
     let counts = simulate(&mut Greedy, &size, requests, 0);
@@ -165,7 +168,7 @@ fn what_is_written_is_written_to_disk_when_it_leaves_and_other_copies_go() {
 
 #[test]
 fn the_seed_decides_and_strangers_are_passed_over() {
-    let size = Size { nodes: vec![50; 4], server: 20, objects: OBJECTS };
+    let size = ClusterSize { nodes: vec![50; 4], server: 20, objects: OBJECTS };
     for ((mut first, name), (mut second, _)) in every_system(&size).into_iter().zip(every_system(&size)) {
         let one = simulate(first.as_mut(), &size, traffic(3000, 0.5, 4), 500);
         let strangers = traffic(3000, 0.5, 4).flat_map(|request| [request, (9, 0), (0, OBJECTS as u32)]);
@@ -177,14 +180,14 @@ fn the_seed_decides_and_strangers_are_passed_over() {
 }
 
 /// The systems of cooperative caching; the last four nodes are idle.
-fn systems(size: &Size) -> Vec<(Box<dyn System>, &'static str)> {
-    let options = Options { idle: 4, ..Options::default() };
+fn systems(size: &ClusterSize) -> Vec<(Box<dyn ClusterScheme>, &'static str)> {
+    let options = SchemeOptions { idle: 4, ..SchemeOptions::default() };
     SYSTEMS[..7].iter().map(|(name, make)| (make(size, &options), *name)).collect()
 }
 
 /// All systems; the last two nodes are idle.
-fn every_system(size: &Size) -> Vec<(Box<dyn System>, &'static str)> {
-    let options = Options { idle: 2, region: 3, ..Options::default() };
+fn every_system(size: &ClusterSize) -> Vec<(Box<dyn ClusterScheme>, &'static str)> {
+    let options = SchemeOptions { idle: 2, region: 3, ..SchemeOptions::default() };
     SYSTEMS.iter().map(|(name, make)| (make(size, &options), *name)).collect()
 }
 

@@ -4,7 +4,9 @@
 //! used. A node that needs room gives up its own least, or passes it on to the node whose least is worth still less. All is known here that a real node could only estimate,
 //! but of each memory the oldest few alone are looked at: O(nodes) an eviction.
 
-use super::{Cluster, DISK_US, HOP_US, MEMORY_US, MOST_NODES, Served, System, TRANSFER_US, greedy};
+use super::{
+    Cluster, ClusterScheme, DISK_US, HOP_US, MEMORY_US, MOST_NODES, ServedFrom, TRANSFER_US, greedy,
+};
 
 /// See the file's head.
 #[derive(Default)]
@@ -73,14 +75,14 @@ fn lowest(cluster: &Cluster, own: Least) -> Least {
     lowest
 }
 
-impl System for WeightedLru {
+impl ClusterScheme for WeightedLru {
     fn name(&self) -> &'static str {
         "weighted lru"
     }
 
-    fn request(&mut self, cluster: &mut Cluster, node: usize, object: u32) -> Served {
+    fn request(&mut self, cluster: &mut Cluster, node: usize, object: u32) -> ServedFrom {
         if cluster.touch(node, object) {
-            return Served::Local;
+            return ServedFrom::Local;
         }
         let served = greedy::ask(cluster, node, object);
         if cluster.nodes[node].is_full() {

@@ -19,7 +19,7 @@ mod tests;
 mod tiers;
 
 pub use histogram::Histogram;
-pub use shards::{Sampled, Shards};
+pub use shards::{SampledDistances, Shards};
 pub use simulated::MiniSimulation;
 pub use stack::{Distance, Stack};
 pub use tiers::{DiskTier, MakeDisk, TierPoint, TwoTiers, Weights};

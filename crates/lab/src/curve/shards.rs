@@ -23,8 +23,8 @@ pub struct Shards {
     threshold: u64,
     /// Watched objects at most; `None` keeps the rate.
     objects_max: Option<usize>,
-    all: Watch,
-    groups: Vec<Watch>,
+    all: WatchedObjects,
+    groups: Vec<WatchedObjects>,
     /// Watched objects by falling hash, where the threshold may fall.
     highest: BinaryHeap<(u64, u64)>,
     requests: u64,
@@ -33,7 +33,7 @@ pub struct Shards {
 
 /// Objects, their stack and what was counted.
 #[derive(Default)]
-struct Watch {
+struct WatchedObjects {
     table: SlotTable,
     /// The hash and the number of each object that has a slot.
     slots: Vec<(u64, u64)>,
@@ -46,7 +46,7 @@ struct Watch {
 type Ratios = fn(&Histogram, &[u64]) -> Vec<(f64, f64)>;
 
 /// What a stream told.
-pub struct Sampled {
+pub struct SampledDistances {
     histogram: Histogram,
     groups: Vec<Histogram>,
     /// Requests of the stream.
@@ -80,12 +80,12 @@ impl Shards {
 
     fn with(threshold: u64, objects_max: Option<usize>, seed: u64, groups: usize) -> Self {
         let mut watches = Vec::new();
-        watches.resize_with(groups, Watch::default);
+        watches.resize_with(groups, WatchedObjects::default);
         Self {
             seed,
             threshold,
             objects_max,
-            all: Watch::default(),
+            all: WatchedObjects::default(),
             groups: watches,
             highest: BinaryHeap::new(),
             requests: 0,
@@ -113,12 +113,12 @@ impl Shards {
 
     /// Bytes of memory taken.
     pub fn memory_bytes(&self) -> usize {
-        let watches = self.groups.iter().chain([&self.all]).map(Watch::memory_bytes).sum::<usize>();
+        let watches = self.groups.iter().chain([&self.all]).map(WatchedObjects::memory_bytes).sum::<usize>();
         watches + self.highest.capacity() * size_of::<(u64, u64)>()
     }
 
     /// What the stream told.
-    pub fn finish(mut self) -> Sampled {
+    pub fn finish(mut self) -> SampledDistances {
         let rate = self.rate();
         if rate < 1.0 {
             self.all.histogram.adjust(self.requests as f64, self.bytes as f64);
@@ -127,7 +127,7 @@ impl Shards {
                 group.histogram.adjust(self.requests as f64 / groups, self.bytes as f64 / groups);
             }
         }
-        Sampled {
+        SampledDistances {
             watched: self.all.stack.len(),
             histogram: self.all.histogram,
             groups: self.groups.into_iter().map(|group| group.histogram).collect(),
@@ -178,7 +178,7 @@ impl Shards {
     }
 }
 
-impl Watch {
+impl WatchedObjects {
     /// Whether the object is new. Distances are scaled by `scale`, the request weighs `weight`.
     fn request(&mut self, object: u64, hash: u64, bytes: u64, weight: f64, scale: f64) -> bool {
         let slots = &self.slots;
@@ -228,7 +228,7 @@ fn placed(hash: u64) -> u64 {
     hash.rotate_left(32)
 }
 
-impl Sampled {
+impl SampledDistances {
     /// LRU's curve over sizes in bytes, which grow.
     pub fn curve(&self, sizes: &[u64]) -> Curve {
         self.curve_by(sizes, Histogram::ratios)

@@ -28,12 +28,12 @@ pub struct MiniSimulation {
     requests: u64,
     bytes: u64,
     /// What had been counted at the end of the warm-up and at each mark after it.
-    marks: Vec<Mark>,
+    marks: Vec<CountsSnapshot>,
 }
 
 /// What had been counted at one moment.
 #[derive(Clone, Default)]
-struct Mark {
+struct CountsSnapshot {
     requests: u64,
     bytes: u64,
     caches: Vec<Counts>,
@@ -147,9 +147,9 @@ impl MiniSimulation {
         self.caches.iter().map(|cache| cache.counts().evictions as f64 / self.rate).collect()
     }
 
-    fn now(&self) -> Mark {
+    fn now(&self) -> CountsSnapshot {
         let counts = |caches: &[Cache]| caches.iter().map(Simulator::counts).collect::<Vec<_>>();
-        Mark {
+        CountsSnapshot {
             requests: self.requests,
             bytes: self.bytes,
             caches: counts(&self.caches),
@@ -158,13 +158,23 @@ impl MiniSimulation {
     }
 
     /// The mark of a stream that has not begun.
-    fn nothing(&self) -> Mark {
+    fn nothing(&self) -> CountsSnapshot {
         let caches = vec![Counts::default(); self.caches.len()];
-        Mark { groups: vec![caches.clone(); self.groups.len()], caches, ..Mark::default() }
+        CountsSnapshot {
+            groups: vec![caches.clone(); self.groups.len()],
+            caches,
+            ..CountsSnapshot::default()
+        }
     }
 
     /// Misses are what a sample estimates without being moved by the few objects that have most requests: these hit, in or out of it.
-    fn ratios(&self, from: &Mark, to: &Mark, of: impl Fn(&Mark) -> Counts, parts: f64) -> (f64, f64) {
+    fn ratios(
+        &self,
+        from: &CountsSnapshot,
+        to: &CountsSnapshot,
+        of: impl Fn(&CountsSnapshot) -> Counts,
+        parts: f64,
+    ) -> (f64, f64) {
         let counts = of(to).since(&of(from));
         let ratio = |missed: u64, all: u64| {
             let missed = missed as f64 * parts / self.rate;

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::simulator::{Capacity, Request, Simulator, ZipfTrace};
-use shoal_policy::{Lru, Policy};
+use shoal_policy::{Lru, ReplacementPolicy};
 
 /// Requests with sizes that belong to the objects.
 fn stream(requests: usize, objects: u32) -> Vec<Request> {
@@ -10,7 +10,7 @@ fn stream(requests: usize, objects: u32) -> Vec<Request> {
     ZipfTrace::new(objects, 0.8, 1, 11).take(requests).map(sized).collect()
 }
 
-fn shards(mut shards: Shards, stream: &[Request]) -> Sampled {
+fn shards(mut shards: Shards, stream: &[Request]) -> SampledDistances {
     stream.iter().for_each(|request| shards.request(request.object, request.bytes));
     shards.finish()
 }
@@ -84,7 +84,7 @@ fn fixed_size_bounds_the_memory() {
 fn small_caches_stand_for_large_ones_with_every_policy() {
     let stream = stream(400_000, 60_000);
     let sizes = sizes_between(2_000_000, 60_000_000, 5);
-    for policy in Policy::<u64>::ALL {
+    for policy in ReplacementPolicy::<u64>::ALL {
         let curve = |rate| {
             let mut simulation = MiniSimulation::new(policy.construct, &sizes, rate, 1);
             for (at, request) in stream.iter().enumerate() {
@@ -108,7 +108,7 @@ fn small_caches_stand_for_large_ones_with_every_policy() {
 fn a_warm_up_is_not_counted_and_blocks_are_part_of_the_error() {
     let stream = stream(60_000, 5000);
     let sizes = [2_000_000];
-    let lru = Policy::<u64>::named("lru").expect("it is there").construct;
+    let lru = ReplacementPolicy::<u64>::named("lru").expect("it is there").construct;
     let mut simulation = MiniSimulation::new(lru, &sizes, 1.0, 1);
     let mut sampler = Shards::exact();
     let mut tiers = TwoTiers::new(lru, &disk, &[(2_000_000, 0)], 1.0, 1);
@@ -139,7 +139,7 @@ fn a_warm_up_is_not_counted_and_blocks_are_part_of_the_error() {
 #[test]
 fn two_tiers_are_two_caches_in_a_row() {
     let stream = stream(100_000, 10_000);
-    let lru = Policy::<u64>::named("lru").expect("it is there").construct;
+    let lru = ReplacementPolicy::<u64>::named("lru").expect("it is there").construct;
     let pairs = [(1_000_000, 0), (1_000_000, 5_000_000), (5_000_000, 5_000_000), (0, 5_000_000)];
     let run = |rate: f64| {
         let mut tiers = TwoTiers::new(lru, &disk, &pairs, rate, 3);

@@ -5,10 +5,10 @@
 //! is halved or switched off does not depend on it; one that moves says which value to look up first.
 
 use super::{Error, Experiment, Inputs, Progress};
-use crate::replay::{Driver, End, Part, Plan, Sizes};
+use crate::replay::{Driver, End, ReplayPlan, Sizes, TracePart};
 use crate::report::{Report, Section, Table};
 use shoal_core::Timestamp;
-use shoal_store::arch::{Parts, Settings, open_store};
+use shoal_store::arch::{ArchitectureOptions, StoreEnv, open_store};
 use shoal_store::door::ufs1999::{
     DirectoryPreference, Kind, Machine, MetadataWrites, Report as Transfers, Ufs1999,
 };
@@ -138,7 +138,7 @@ fn machines() -> Vec<(&'static str, Machine)> {
 fn drive(architecture: &str, machine: &Machine, trace: &Trace, warm_up: usize) -> Result<Transfers, Error> {
     let failed = |reason: String| Error::Store { run: architecture.into(), reason };
     let door = Ufs1999::new(machine.clone());
-    let settings = Settings {
+    let settings = ArchitectureOptions {
         disk_bytes: door_bytes(machine),
         max_objects: FOLDERS * FILES_PER_FOLDER,
         object_max_bytes: 1 << 30,
@@ -148,7 +148,7 @@ fn drive(architecture: &str, machine: &Machine, trace: &Trace, warm_up: usize) -
         volume: Default::default(),
         now: Timestamp::from_seconds(900_000_000),
     };
-    let parts = Parts {
+    let parts = StoreEnv {
         files: door.clone(),
         index: Box::new(MemoryHome::default()),
         boot: 1,
@@ -157,7 +157,7 @@ fn drive(architecture: &str, machine: &Machine, trace: &Trace, warm_up: usize) -
         background: false,
     };
     let store = open_store(architecture, &settings, parts).map_err(|error| failed(error.to_string()))?;
-    let plan = Plan {
+    let plan = ReplayPlan {
         warm_up,
         in_flight: 1,
         sizes: Sizes::Stored,
@@ -166,7 +166,7 @@ fn drive(architecture: &str, machine: &Machine, trace: &Trace, warm_up: usize) -
     };
     let mut reports = Vec::new();
     let driver = Driver { store: &*store, trace, plan, keeper: None, door: None };
-    let outcome = driver.run(|_: Part| reports.push(door.report()), |_| true);
+    let outcome = driver.run(|_: TracePart| reports.push(door.report()), |_| true);
     match (outcome.end, reports.as_slice()) {
         (End::Done, [warm, all]) => Ok(all.clone() - warm),
         (end, _) => Err(failed(format!("{end:?}"))),

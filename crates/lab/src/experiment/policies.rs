@@ -7,7 +7,7 @@ use super::{Error, Experiment, Inputs, Progress, Workload};
 use crate::figure::{Axis, Drawing, Figure, Plot, Series, Shape, Unit};
 use crate::report::{Report, Section, Table};
 use crate::simulator::{Capacity, Counts, Request, Simulator};
-use shoal_policy::{BeladySize, NextUses, Policy, Replacement};
+use shoal_policy::{BeladySize, NextUses, Replacement, ReplacementPolicy};
 
 /// The experiment.
 pub const EXPERIMENT: Experiment = Experiment {
@@ -58,7 +58,7 @@ fn curves(workload: &Workload, progress: &mut dyn Progress) -> Vec<Curve> {
         .map(|request| Request { object: request.object.into(), bytes: sizes[request.object as usize] })
         .collect();
     let room = |share: f64| (workload.unique_bytes().0 as f64 * share) as u64;
-    progress.begin("policies", (Policy::<u64>::ALL.len() + 1) as u64);
+    progress.begin("policies", (ReplacementPolicy::<u64>::ALL.len() + 1) as u64);
     let mut of = |policy: &str, construct: &dyn Fn() -> Box<dyn Replacement<u64>>| {
         let points =
             SHARES.iter().map(|share| simulate(construct(), &requests, workload.warm_up, room(*share)));
@@ -67,7 +67,7 @@ fn curves(workload: &Workload, progress: &mut dyn Progress) -> Vec<Curve> {
         curve
     };
     let mut curves: Vec<Curve> =
-        Policy::ALL.iter().map(|policy| of(policy.name, &|| (policy.construct)())).collect();
+        ReplacementPolicy::ALL.iter().map(|policy| of(policy.name, &|| (policy.construct)())).collect();
     let future = NextUses::of(requests.iter().map(|request| request.object));
     curves.push(of("belady_size", &|| Box::new(BeladySize::new(future.clone()))));
     curves
@@ -196,7 +196,11 @@ mod tests {
         let mut progress = Silent(0);
         let inputs = inputs(20_000);
         let curves = curves(&inputs.workload, &mut progress);
-        assert_eq!((curves.len(), progress.0), (Policy::<u64>::ALL.len() + 1, 0), "all steps are done");
+        assert_eq!(
+            (curves.len(), progress.0),
+            (ReplacementPolicy::<u64>::ALL.len() + 1, 0),
+            "all steps are done"
+        );
         let ratios = |curve: &Curve| curve.points.iter().map(|p| p.counts.miss_ratio()).collect::<Vec<_>>();
         let infinite = 1.0 - inputs.workload.infinite_hit_ratios().1;
         let best = ratios(curves.last().unwrap());
@@ -213,7 +217,9 @@ mod tests {
         let report = run(&inputs(4000), &mut Silent(0)).unwrap();
         let section = &report.sections[0];
         assert_eq!((section.figures.len(), section.tables.len()), (2, 3));
-        assert!(section.tables.iter().all(|table| table.rows.len() == Policy::<u64>::ALL.len() + 1));
+        assert!(
+            section.tables.iter().all(|table| table.rows.len() == ReplacementPolicy::<u64>::ALL.len() + 1)
+        );
         assert!(run(&inputs(1000), &mut Silent(0)).is_err());
     }
 }

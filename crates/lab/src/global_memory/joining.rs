@@ -18,14 +18,14 @@ pub enum Policy {
 
 /// Pages of the nodes: the program's own, the first two idle nodes', and the third's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Memories {
+pub struct MemorySplit {
     /// The program's own.
     pub local: usize,
     /// Idle nodes'; the last one joins later.
     pub idle: [usize; 3],
 }
 
-impl Memories {
+impl MemorySplit {
     /// A third of the pages local, a sixth in each of two idle nodes, a third in the new one.
     pub fn first_of_figure_3_7(application: &Application) -> Self {
         let (third, sixth) = (application.part(1, 3), application.part(1, 6));
@@ -40,7 +40,7 @@ impl Memories {
 }
 
 /// The faults of a program while a node joins.
-pub fn faults(application: &Application, memories: Memories, policy: Policy) -> Faults {
+pub fn faults(application: &Application, memories: MemorySplit, policy: Policy) -> Faults {
     let mut run = Run::new(application, memories);
     let joins = application.references.len() / 3;
     for (index, page) in application.references.iter().enumerate() {
@@ -50,7 +50,7 @@ pub fn faults(application: &Application, memories: Memories, policy: Policy) -> 
 }
 
 struct Run {
-    memories: Memories,
+    memories: MemorySplit,
     /// List 0 is the program's own memory, lists 1 to 3 the idle nodes'.
     lists: Recency,
     /// The list of each page.
@@ -61,7 +61,7 @@ struct Run {
 }
 
 impl Run {
-    fn new(application: &Application, memories: Memories) -> Self {
+    fn new(application: &Application, memories: MemorySplit) -> Self {
         Self {
             memories,
             lists: Recency::new(application.pages, 4),

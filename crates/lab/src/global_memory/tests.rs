@@ -1,6 +1,6 @@
 //! The simulations beside slow, obvious versions, and their findings in small.
 
-use super::joining::{Memories, Policy};
+use super::joining::{MemorySplit, Policy};
 use super::suboptimal::Memory;
 use super::*;
 use shoal_trace::Random;
@@ -79,7 +79,7 @@ fn positions_of_the_stack_add_up() {
 fn strict_lru_over_nodes_is_one_lru_that_grows() {
     let application = drawn(6000, 120, 6);
     for memories in
-        [Memories::first_of_figure_3_7(&application), Memories::second_of_figure_3_7(&application)]
+        [MemorySplit::first_of_figure_3_7(&application), MemorySplit::second_of_figure_3_7(&application)]
     {
         let before = memories.local + memories.idle[0] + memories.idle[1];
         let (mut list, mut expected): (Vec<u32>, _) = (Vec::new(), Faults::default());
@@ -103,7 +103,7 @@ fn strict_lru_over_nodes_is_one_lru_that_grows() {
 fn naive_balancing_uses_a_new_node_too_slowly() {
     // the second configuration has little room but the new node's, which fills at a third of the rate; who goes in circles is no LRU program
     for application in Application::made(40_000, 2).into_iter().filter(|one| one.name != "loop") {
-        let memories = Memories::second_of_figure_3_7(&application);
+        let memories = MemorySplit::second_of_figure_3_7(&application);
         let strict = joining::faults(&application, memories, Policy::StrictLru).disk;
         let naive = joining::faults(&application, memories, Policy::Naive).disk;
         assert!(naive as f64 > strict as f64 * 1.02, "{}: {naive} for {strict}", application.name);

@@ -1,7 +1,7 @@
 //! What the log does not tell, and how much that can change.
 
 use super::demand::Demand;
-use super::{Footprint, Wishes};
+use super::{Footprint, PlanOptions};
 use crate::character::census::is_dynamic;
 use crate::character::{Character, Loaded};
 use crate::experiment::share;
@@ -23,7 +23,12 @@ pub struct Bound {
 }
 
 /// Every assumption.
-pub(super) fn bounds(loaded: &Loaded, character: &Character, demand: &Demand, wishes: &Wishes) -> Vec<Bound> {
+pub(super) fn bounds(
+    loaded: &Loaded,
+    character: &Character,
+    demand: &Demand,
+    wishes: &PlanOptions,
+) -> Vec<Bound> {
     let (assumed, footprint) = (character.infinite.hit_ratio, wishes.footprint);
     let bound = |key, text: &str, otherwise, other: &str| Bound {
         key,

@@ -30,18 +30,20 @@ impl BySize {
     }
 
     /// Objects of at most so many bytes, the bytes of all of them, and those of the largest.
-    pub fn up_to(&self, largest: u64) -> UpTo {
+    pub fn up_to(&self, largest: u64) -> SizePrefix {
         let objects = self.sizes.partition_point(|bytes| *bytes <= largest);
         match objects.checked_sub(1) {
-            None => UpTo::default(),
-            Some(last) => UpTo { objects: objects as u64, bytes: self.sums[last], largest: self.sizes[last] },
+            None => SizePrefix::default(),
+            Some(last) => {
+                SizePrefix { objects: objects as u64, bytes: self.sums[last], largest: self.sizes[last] }
+            }
         }
     }
 }
 
 /// The objects up to a size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct UpTo {
+pub struct SizePrefix {
     /// How many there are.
     pub objects: u64,
     /// Their bytes.
@@ -50,7 +52,7 @@ pub struct UpTo {
     pub largest: u64,
 }
 
-impl UpTo {
+impl SizePrefix {
     /// Their mean size, in bytes; 0 where there is none.
     pub fn mean(&self) -> u64 {
         self.bytes / self.objects.max(1)
@@ -69,8 +71,8 @@ mod tests {
             trace.push_sized(&Record { url: url.into(), ..Record::default() }, bytes);
         }
         let by_size = BySize::of(&trace);
-        assert_eq!(by_size.up_to(0), UpTo { objects: 1, bytes: 0, largest: 0 });
-        assert_eq!(by_size.up_to(99), UpTo { objects: 3, bytes: 14, largest: 7 });
+        assert_eq!(by_size.up_to(0), SizePrefix { objects: 1, bytes: 0, largest: 0 });
+        assert_eq!(by_size.up_to(99), SizePrefix { objects: 3, bytes: 14, largest: 7 });
         assert_eq!((by_size.up_to(100).bytes, by_size.up_to(100).mean()), (114, 28));
         assert_eq!(by_size.up_to(u64::MAX).bytes, u64::MAX, "a sum that is too large stays there");
         assert_eq!(BySize::default().up_to(9).mean(), 0);

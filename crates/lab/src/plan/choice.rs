@@ -1,6 +1,6 @@
 //! What is recommended: a size of RAM and one of disk, by price where prices are told, by the curve's shape where they are not.
 
-use super::Wishes;
+use super::PlanOptions;
 use super::demand::Demand;
 use super::disk::Disk;
 use super::memory::{Goal, Memory};
@@ -24,12 +24,12 @@ pub struct Choice {
     /// What another policy would do in RAM of that size, where it does much more; empty otherwise.
     pub hint: String,
     /// What each pair of sizes costs, where prices are told.
-    pub priced: Vec<Priced>,
+    pub priced: Vec<PricedPair>,
 }
 
 /// What a pair of sizes costs a month.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Priced {
+pub struct PricedPair {
     /// RAM.
     pub ram_bytes: u64,
     /// Disk.
@@ -42,7 +42,7 @@ pub struct Priced {
     pub operations: f64,
 }
 
-impl Priced {
+impl PricedPair {
     /// All of it.
     pub fn total(&self) -> f64 {
         self.machine + self.egress
@@ -63,7 +63,7 @@ impl Choice {
         tiers: &[TierPoint],
         disk: &Disk,
         demand: &Demand,
-        wishes: &Wishes,
+        wishes: &PlanOptions,
     ) -> Self {
         let priced = priced(tiers, disk, demand, wishes);
         let possible = priced.iter().filter(|pair| pair.operations <= wishes.drive_operations);
@@ -95,7 +95,7 @@ impl Choice {
 
 /// RAM for 95% of the throughput that can be had, disk for 99% of the hits. A drive that is idle at the peak needs no such RAM: there the knee
 /// will do.
-fn by_shape(memory: &Memory, disk: &Disk, demand: &Demand, wishes: &Wishes) -> (u64, u64, String) {
+fn by_shape(memory: &Memory, disk: &Disk, demand: &Demand, wishes: &PlanOptions) -> (u64, u64, String) {
     let target = memory.targets.iter().find(|target| target.goal == Goal::Throughput);
     let at_knee = memory
         .knee
@@ -146,7 +146,7 @@ fn hint(memory: &Memory, ram_bytes: u64) -> String {
 }
 
 /// Every pair's price, the cheapest first; none where not all three are told and the log has times.
-fn priced(tiers: &[TierPoint], disk: &Disk, demand: &Demand, wishes: &Wishes) -> Vec<Priced> {
+fn priced(tiers: &[TierPoint], disk: &Disk, demand: &Demand, wishes: &PlanOptions) -> Vec<PricedPair> {
     let (Some(ram), Some(egress), Some(requests)) =
         (wishes.ram_price, wishes.egress_price, demand.storable_per_day())
     else {
@@ -164,7 +164,7 @@ fn priced(tiers: &[TierPoint], disk: &Disk, demand: &Demand, wishes: &Wishes) ->
             0 => 0,
             bytes => wishes.disk_bytes.unwrap_or_else(|| bytes.max(LEAST_DISK)),
         };
-        Priced {
+        PricedPair {
             ram_bytes,
             disk_bytes,
             machine: gb(ram_bytes as f64) * ram + gb(disk_bytes as f64) * disk_price,
@@ -176,7 +176,7 @@ fn priced(tiers: &[TierPoint], disk: &Disk, demand: &Demand, wishes: &Wishes) ->
             },
         }
     };
-    let mut priced: Vec<Priced> = tiers.iter().map(price).collect();
+    let mut priced: Vec<PricedPair> = tiers.iter().map(price).collect();
     // Of equal pairs the one that hits most is the nearest to them.
     priced.sort_by(|a, b| a.total().total_cmp(&b.total()));
     let mut seen = HashSet::new();

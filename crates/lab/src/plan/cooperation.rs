@@ -21,7 +21,7 @@ pub struct Cooperation {
     /// The verdict in one sentence.
     pub verdict: String,
     /// C_N alone and joined with others.
-    pub joined: Vec<Joined>,
+    pub joined: Vec<PopulationPoint>,
     /// By how much the log's requests are more local than the model's: the population that stands for this cache; 1 where the model
     /// says as much as the log, or more.
     pub locality: f64,
@@ -35,7 +35,7 @@ pub struct Cooperation {
 
 /// One size of the population.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Joined {
+pub struct PopulationPoint {
     /// Caches like this one.
     pub caches: u32,
     /// C_N: the share of storable requests that hit.
@@ -65,7 +65,7 @@ impl Cooperation {
     }
 
     /// C_N for one cache and for several together. The log's storable requests are one client of the model, since only their rate counts.
-    fn ask(&mut self, character: &Character, demand: &Demand) -> Result<Vec<Joined>, String> {
+    fn ask(&mut self, character: &Character, demand: &Demand) -> Result<Vec<PopulationPoint>, String> {
         let per_day = demand.storable_per_day().ok_or("the log tells no times")?;
         let web = Web {
             alpha: character.popularity.alpha.clamp(0.0, 4.0),
@@ -92,11 +92,12 @@ impl Cooperation {
                 .map_or(1.0, |found| found.max(1.0));
         }
         let locality = self.locality;
-        let hit_ratio = |caches: u32| Ok(Joined { caches, hit_ratio: at(f64::from(caches) * locality)? });
+        let hit_ratio =
+            |caches: u32| Ok(PopulationPoint { caches, hit_ratio: at(f64::from(caches) * locality)? });
         CACHES.into_iter().map(hit_ratio).collect()
     }
 
-    fn judge(&mut self, joined: Vec<Joined>) {
+    fn judge(&mut self, joined: Vec<PopulationPoint>) {
         let alone = joined.first().map_or(0.0, |one| one.hit_ratio);
         let gain = |at: usize| (joined.get(at).map_or(alone, |more| more.hit_ratio) - alone) * 100.0;
         let (two, ten) = (gain(1), gain(3));

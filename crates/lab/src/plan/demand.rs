@@ -1,6 +1,6 @@
 //! What a log demands: rates, and which of its requests can hit at all.
 
-use super::by_size::{BySize, UpTo};
+use super::by_size::{BySize, SizePrefix};
 use crate::character::{Character, Loaded};
 
 /// Rates and shares.
@@ -67,7 +67,7 @@ impl Demand {
     }
 
     /// The objects that a cache takes which takes none of more bytes than these.
-    pub fn objects_up_to(&self, largest: u64) -> UpTo {
+    pub fn objects_up_to(&self, largest: u64) -> SizePrefix {
         self.by_size.up_to(largest)
     }
 

@@ -4,7 +4,7 @@
 //! by a factor as the trace is. That machine writes metadata at once, which file systems of today gather; so operations are bounds from above,
 //! while bytes are whole blocks on either.
 
-use super::Wishes;
+use super::PlanOptions;
 use super::demand::Demand;
 use super::memory::Memory;
 use super::tier;
@@ -56,7 +56,7 @@ impl Disk {
         loaded: &Loaded,
         demand: &Demand,
         memory: &Memory,
-        wishes: &Wishes,
+        wishes: &PlanOptions,
         progress: &mut dyn Progress,
     ) -> Result<Self, Error> {
         let (curve, footprint) = (&memory.whole, wishes.footprint);
@@ -118,7 +118,7 @@ impl Wear {
         inserted_bytes: u64,
         missed_bytes_per_day: Option<f64>,
         drive_bytes: u64,
-        wishes: &Wishes,
+        wishes: &PlanOptions,
     ) -> Self {
         let inserts = (outcome.requests - outcome.hits).max(1) as f64;
         let (reads, writes) =

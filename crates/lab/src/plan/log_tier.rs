@@ -10,7 +10,7 @@ use super::footprint::Footprint;
 use crate::curve::DiskTier;
 use shoal_core::Key;
 use shoal_policy::Probation;
-use shoal_policy::carry::{HITS_MAX, Verdict, judge};
+use shoal_policy::carry::{HITS_MAX, ReinsertionDecision, judge};
 use std::collections::{HashMap, VecDeque};
 
 /// A volume. See the file's head.
@@ -24,13 +24,13 @@ pub(super) struct Log {
     is_full: bool,
     /// In the order of the log.
     order: VecDeque<u64>,
-    held: HashMap<u64, Held>,
+    held: HashMap<u64, LoggedObject>,
     probation: Probation,
     written: u64,
 }
 
 /// An object in the log.
-struct Held {
+struct LoggedObject {
     bytes: u64,
     hits: u8,
 }
@@ -68,7 +68,7 @@ impl Log {
         }
         self.used += bytes;
         self.order.push_back(object);
-        self.held.insert(object, Held { bytes, hits: 0 });
+        self.held.insert(object, LoggedObject { bytes, hits: 0 });
     }
 
     fn admits(&mut self, object: u64) -> bool {
@@ -85,11 +85,11 @@ impl Log {
         };
         let Some(held) = self.held.get_mut(&object) else { return };
         match judge(held.hits, held.bytes) {
-            Verdict::Carry(hits) => {
+            ReinsertionDecision::Carry(hits) => {
                 held.hits = hits;
                 self.order.push_back(object);
             }
-            Verdict::GiveUp => {
+            ReinsertionDecision::GiveUp => {
                 self.used -= held.bytes;
                 self.held.remove(&object);
             }

@@ -4,8 +4,8 @@
 //! throughput that it could have. A request that RAM misses costs the machine more than one that it hits; with k for the
 //! ratio, throughput goes with 1 / (1 + (k − 1) · m), where m is the miss ratio.
 
-use super::Wishes;
-use super::by_size::UpTo;
+use super::PlanOptions;
+use super::by_size::SizePrefix;
 use super::demand::Demand;
 use super::disk::Disk;
 use super::footprint::Footprint;
@@ -14,7 +14,7 @@ use crate::character::Loaded;
 use crate::curve::{Curve, MiniSimulation, Point, Shards, TierPoint, TwoTiers, sizes_between};
 use crate::experiment::{Progress, share};
 use crate::forecast::{Past, STRETCHES};
-use shoal_policy::{Policy, Replacement};
+use shoal_policy::{Replacement, ReplacementPolicy};
 
 /// RAM alone.
 pub struct Memory {
@@ -70,7 +70,12 @@ pub(super) struct Simulated {
 }
 
 impl Memory {
-    pub(super) fn of(loaded: &Loaded, demand: &Demand, wishes: &Wishes, progress: &mut dyn Progress) -> Self {
+    pub(super) fn of(
+        loaded: &Loaded,
+        demand: &Demand,
+        wishes: &PlanOptions,
+        progress: &mut dyn Progress,
+    ) -> Self {
         let footprint = wishes.footprint;
         let (all, kept) =
             (demand.objects_up_to(footprint.object_max), demand.objects_up_to(footprint.ram_object_max));
@@ -147,7 +152,7 @@ impl Memory {
     }
 
     /// Adds how much RAM each share takes, with what the disk then has to do; none where RAM takes none of the objects that are asked for again.
-    pub(super) fn aim(&mut self, disk: &Disk, demand: &Demand, wishes: &Wishes) {
+    pub(super) fn aim(&mut self, disk: &Disk, demand: &Demand, wishes: &PlanOptions) {
         let most = self.most();
         if most <= 0.0 {
             return;
@@ -170,7 +175,7 @@ impl Memory {
     }
 
     /// RAM before disk, for pairs around what is likely to be chosen.
-    pub(super) fn pairs(&self, wishes: &Wishes) -> Vec<(u64, u64)> {
+    pub(super) fn pairs(&self, wishes: &PlanOptions) -> Vec<(u64, u64)> {
         let every = |curve: &Curve, step: usize| {
             curve.points.iter().map(|point| point.size).step_by(step).collect::<Vec<_>>()
         };
@@ -192,7 +197,7 @@ impl Memory {
         loaded: &Loaded,
         demand: &Demand,
         (architecture, pairs): (&str, &[(u64, u64)]),
-        wishes: &Wishes,
+        wishes: &PlanOptions,
         progress: &mut dyn Progress,
     ) -> Simulated {
         let footprint = wishes.footprint;
@@ -236,7 +241,7 @@ fn hit_ratio_for(share: f64, most: f64, miss_cost: f64) -> f64 {
 }
 
 /// From about a thousandth of these objects' bytes to all of them, with room to spare for the last.
-fn sizes(of: UpTo, footprint: Footprint) -> Vec<u64> {
+fn sizes(of: SizePrefix, footprint: Footprint) -> Vec<u64> {
     let around = of.objects * footprint.ram_overhead();
     let all = of.bytes.saturating_add(around).max(1 << 20);
     let last = all.saturating_add(all / 20).saturating_add(of.largest);
@@ -250,7 +255,9 @@ fn rate(requests: usize) -> f64 {
 }
 
 pub(super) fn policy(name: &str) -> fn() -> Box<dyn Replacement<u64>> {
-    Policy::<u64>::named(name).expect("the names below are in the table: a test asks for each").construct
+    ReplacementPolicy::<u64>::named(name)
+        .expect("the names below are in the table: a test asks for each")
+        .construct
 }
 
 /// Policies with curves; the first is the RAM tier's default.

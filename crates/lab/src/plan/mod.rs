@@ -24,9 +24,9 @@ mod text;
 mod tier;
 
 pub use bounds::Bound;
-pub use by_size::{BySize, UpTo};
-pub use choice::{Choice, Priced};
-pub use cooperation::{Cooperation, Joined};
+pub use by_size::{BySize, SizePrefix};
+pub use choice::{Choice, PricedPair};
+pub use cooperation::{Cooperation, PopulationPoint};
 pub use demand::Demand;
 pub use disk::{Disk, Wear};
 pub use footprint::Footprint;
@@ -46,7 +46,7 @@ use shoal_trace::Format;
 
 /// What the operator says.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Wishes {
+pub struct PlanOptions {
     /// What a GB of RAM costs a month, in any currency.
     pub ram_price: Option<f64>,
     /// What a GB of disk costs a month.
@@ -75,7 +75,7 @@ pub struct Wishes {
     pub seed: u64,
 }
 
-impl Default for Wishes {
+impl Default for PlanOptions {
     fn default() -> Self {
         Self {
             ram_price: None,
@@ -98,7 +98,7 @@ impl Default for Wishes {
 /// A plan.
 pub struct Plan {
     /// What it was asked.
-    pub wishes: Wishes,
+    pub wishes: PlanOptions,
     /// What the log demands.
     pub demand: Demand,
     /// RAM alone, by size.
@@ -127,7 +127,7 @@ impl Plan {
     pub fn of(
         loaded: &Loaded,
         character: &Character,
-        wishes: Wishes,
+        wishes: PlanOptions,
         progress: &mut dyn Progress,
     ) -> Result<Self, Error> {
         let requests = loaded.trace.requests().len();
@@ -135,7 +135,7 @@ impl Plan {
             return Err(Error::TooFewRequests { found: requests, least: LEAST_REQUESTS });
         }
         let heads_in_sizes = wishes.footprint.heads_in_sizes || loaded.reading.format == Format::Squid;
-        let wishes = Wishes { footprint: Footprint { heads_in_sizes, ..wishes.footprint }, ..wishes };
+        let wishes = PlanOptions { footprint: Footprint { heads_in_sizes, ..wishes.footprint }, ..wishes };
         let demand = Demand::of(loaded, character, wishes.warm_up);
         let mut memory = Memory::of(loaded, &demand, &wishes, progress);
         let disk = Disk::of(loaded, &demand, &memory, &wishes, progress)?;

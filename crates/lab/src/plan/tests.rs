@@ -6,12 +6,12 @@ use crate::experiment::Silent;
 use shoal_trace::generate::Traffic;
 use shoal_trace::{Filter, ReadOptions, Reader};
 
-fn planned(requests: usize, wishes: Wishes) -> (Plan, Character) {
+fn planned(requests: usize, wishes: PlanOptions) -> (Plan, Character) {
     planned_up_to(u64::MAX, requests, wishes)
 }
 
 /// For made traffic without objects of more than so many bytes.
-fn planned_up_to(largest: u64, requests: usize, wishes: Wishes) -> (Plan, Character) {
+fn planned_up_to(largest: u64, requests: usize, wishes: PlanOptions) -> (Plan, Character) {
     let trace = Traffic { requests, clients: 50, ..Traffic::default() }.make().expect("possible");
     let line = |request: &shoal_trace::Request| {
         let (seconds, bytes) = (request.time_ms as f64 / 1000.0, request.bytes.min(largest));
@@ -29,7 +29,7 @@ fn planned_up_to(largest: u64, requests: usize, wishes: Wishes) -> (Plan, Charac
 
 #[test]
 fn a_plan_agrees_with_itself() {
-    let (plan, character) = planned_up_to(Footprint::default().ram_object_max, 8000, Wishes::default());
+    let (plan, character) = planned_up_to(Footprint::default().ram_object_max, 8000, PlanOptions::default());
     let memory = &plan.memory;
     assert_eq!((memory.rate, memory.curve().points.len()), (1.0, memory::CURVE_POINTS));
     let largest = memory.curve().points.last().expect("points").hit_ratio;
@@ -96,11 +96,11 @@ fn a_plan_agrees_with_itself() {
 #[test]
 fn prices_decide() {
     let priced = |machine, egress| {
-        let wishes = Wishes {
+        let wishes = PlanOptions {
             ram_price: Some(machine),
             disk_price: Some(machine),
             egress_price: Some(egress),
-            ..Wishes::default()
+            ..PlanOptions::default()
         };
         planned(3000, wishes).0
     };
@@ -113,17 +113,17 @@ fn prices_decide() {
     let priced = &cheap.choice.priced;
     assert!(priced.is_sorted_by(|a, b| a.total() <= b.total()));
     assert!(priced.iter().any(|pair| pair.disk_bytes == cheap.choice.disk_bytes), "{priced:?}");
-    let slow = Wishes {
+    let slow = PlanOptions {
         ram_price: Some(0.001),
         egress_price: Some(100.0),
         drive_operations: 0.0,
-        ..Wishes::default()
+        ..PlanOptions::default()
     };
     assert_eq!(planned(3000, slow).0.choice.disk_bytes, 0, "the drive cannot do it");
-    let disk = planned(3000, Wishes { disk_bytes: Some(100 << 20), ..Wishes::default() }).0;
+    let disk = planned(3000, PlanOptions { disk_bytes: Some(100 << 20), ..PlanOptions::default() }).0;
     assert_eq!((disk.choice.disk_bytes, disk.disk.bytes), (100 << 20, 100 << 20));
     assert!(disk.choice.why.contains("the disk is the one that there is"), "{}", disk.choice.why);
-    let both = Wishes { ram_bytes: Some(5 << 20), disk_bytes: Some(40 << 20), ..Wishes::default() };
+    let both = PlanOptions { ram_bytes: Some(5 << 20), disk_bytes: Some(40 << 20), ..PlanOptions::default() };
     let both = planned(3000, both).0;
     assert_eq!((both.expected.ram_bytes, both.expected.disk_bytes), (5 << 20, 40 << 20));
     assert!(both.tiers.iter().all(|tier| tier.ram_bytes == 5 << 20));
@@ -141,12 +141,12 @@ fn short_logs_are_refused() {
     let reader = Reader::new(log.as_bytes(), &ReadOptions::default()).expect("a list");
     let loaded = load(reader, &Filter::default(), usize::MAX).expect("readable");
     let character = Character::of(&loaded.trace, loaded.known(), 1, &mut Silent);
-    let refused = Plan::of(&loaded, &character, Wishes::default(), &mut Silent);
+    let refused = Plan::of(&loaded, &character, PlanOptions::default(), &mut Silent);
     assert!(matches!(refused, Err(Error::TooFewRequests { found: 500, least: LEAST_REQUESTS })));
 }
 
 /// A log of so many requests for 300 small objects, each forty-first for one of some that are larger than RAM takes.
-fn with_large(requests: u64, small_bytes: u64, large_bytes: u64, wishes: Wishes) -> Plan {
+fn with_large(requests: u64, small_bytes: u64, large_bytes: u64, wishes: PlanOptions) -> Plan {
     let mut log = String::new();
     for at in 0..requests {
         let (object, bytes) = match at % 41 {
@@ -163,7 +163,7 @@ fn with_large(requests: u64, small_bytes: u64, large_bytes: u64, wishes: Wishes)
 
 #[test]
 fn objects_that_ram_does_not_take_do_not_size_it() {
-    let plan = with_large(6000, 10_000, 6_000_000_000, Wishes::default());
+    let plan = with_large(6000, 10_000, 6_000_000_000, PlanOptions::default());
     let (choice, memory) = (&plan.choice, &plan.memory);
     assert!(choice.ram_bytes <= 16 << 20, "300 objects of 10 KB have room in 16 MiB: {choice:?}");
     assert!(memory.curve().points.last().is_some_and(|point| point.size < 10 << 20));
@@ -181,13 +181,13 @@ fn objects_that_ram_does_not_take_do_not_size_it() {
 
 #[test]
 fn ram_that_takes_nothing_hits_nothing() {
-    let plan = with_large(1200, 2 << 20, 2 << 20, Wishes::default());
+    let plan = with_large(1200, 2 << 20, 2 << 20, PlanOptions::default());
     assert_eq!((plan.memory.most(), plan.memory.too_large), (0.0, 1.0));
     assert!(plan.memory.targets.is_empty() && plan.memory.knee.is_none());
     assert!(plan.expected.ram_hit_ratio == 0.0 && plan.expected.disk_hit_ratio > 0.9, "{:?}", plan.expected);
     assert!(plan.choice.why.contains("takes none of the objects"), "{}", plan.choice.why);
     assert!(text(&plan, "x").contains("RAM takes no object that is asked for again"));
-    let small = Wishes { disk_bytes: Some(4 << 20), ..Wishes::default() };
+    let small = PlanOptions { disk_bytes: Some(4 << 20), ..PlanOptions::default() };
     assert_eq!(
         with_large(1200, 2 << 20, 2 << 20, small).expected.hit_ratio(),
         0.0,

@@ -8,7 +8,7 @@ use super::footprint::Footprint;
 use super::log_tier::{LARGEST_SHARE, Log};
 use crate::curve::DiskTier;
 use crate::simulator::{Capacity, MappedCache, MappedPolicy, Request, Simulator};
-use shoal_policy::{Appender, Packer, Placement, Policy, Replacement};
+use shoal_policy::{Appender, Packer, Replacement, ReplacementPolicy, SegmentLayout};
 
 /// A disk of so many bytes under an architecture, for objects of this mean body size. `rate` is the share of the objects that it is asked
 /// for: what of it is left for objects is as much smaller, what stands beside them is not counted twice.
@@ -20,7 +20,7 @@ pub(super) fn disk(
 ) -> Box<dyn DiskTier> {
     let scaled = |bytes: u64| (bytes as f64 * rate) as u64;
     let room = disk_bytes.saturating_sub(fixed(architecture, disk_bytes, mean_bytes, footprint));
-    let placement: Box<dyn Placement> = match architecture {
+    let placement: Box<dyn SegmentLayout> = match architecture {
         VOLUME => return Box::new(Log::new(room, rate, footprint)),
         "squidm" | "squidml" => Box::new(Appender::default()),
         "squidmla" => Box::new(Packer::default()),
@@ -73,7 +73,7 @@ struct Files {
 
 impl Files {
     fn new(bytes: u64, footprint: Footprint) -> Self {
-        let clock = Policy::<u64>::named("clock").expect("it is in the table: a test asks for it");
+        let clock = ReplacementPolicy::<u64>::named("clock").expect("it is in the table: a test asks for it");
         Self { held: Simulator::new((clock.construct)(), Capacity::Bytes(bytes)), footprint }
     }
 }

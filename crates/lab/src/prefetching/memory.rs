@@ -14,12 +14,12 @@ pub(super) struct Memory {
     frames: usize,
     /// Frames that hold a page or wait for one that is under way.
     used: usize,
-    shelves: Vec<Shelf>,
+    shelves: Vec<ProgramPages>,
 }
 
 /// The pages of one program.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Shelf {
+pub(super) struct ProgramPages {
     /// Pages with a hint, by its place.
     pub hinted: BTreeSet<(u64, u32)>,
     /// The others, by when they were last used, in microseconds.
@@ -28,14 +28,14 @@ pub(super) struct Shelf {
 
 /// Where a page stands on its shelf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum PageRank {
     Hinted(u64),
     Unhinted(u64),
 }
 
 impl Memory {
     pub fn new(frames: usize, programs: usize) -> Self {
-        Self { frames, used: 0, shelves: vec![Shelf::default(); programs] }
+        Self { frames, used: 0, shelves: vec![ProgramPages::default(); programs] }
     }
 
     /// It gets so many frames more.
@@ -51,7 +51,7 @@ impl Memory {
         self.frames.saturating_sub(self.used)
     }
 
-    pub fn shelf(&self, program: usize) -> &Shelf {
+    pub fn shelf(&self, program: usize) -> &ProgramPages {
         &self.shelves[program]
     }
 
@@ -61,33 +61,33 @@ impl Memory {
     }
 
     /// A page for which a frame was kept is there.
-    pub fn settle(&mut self, page: Page, standing: Standing) {
+    pub fn settle(&mut self, page: Page, standing: PageRank) {
         let shelf = &mut self.shelves[page.0 as usize];
         match standing {
-            Standing::Hinted(place) => shelf.hinted.insert((place, page.1)),
-            Standing::Unhinted(last_used) => shelf.unhinted.insert((last_used, page.1)),
+            PageRank::Hinted(place) => shelf.hinted.insert((place, page.1)),
+            PageRank::Unhinted(last_used) => shelf.unhinted.insert((last_used, page.1)),
         };
     }
 
     /// A page leaves, and its frame is free.
-    pub fn remove(&mut self, page: Page, standing: Standing) {
+    pub fn remove(&mut self, page: Page, standing: PageRank) {
         self.lift(page, standing);
         self.used -= 1;
     }
 
     /// A page's worth has changed in a way that changes its place.
-    pub fn restand(&mut self, page: Page, before: Standing, after: Standing) {
+    pub fn restand(&mut self, page: Page, before: PageRank, after: PageRank) {
         if before != after {
             self.lift(page, before);
             self.settle(page, after);
         }
     }
 
-    fn lift(&mut self, page: Page, standing: Standing) {
+    fn lift(&mut self, page: Page, standing: PageRank) {
         let shelf = &mut self.shelves[page.0 as usize];
         let was_there = match standing {
-            Standing::Hinted(place) => shelf.hinted.remove(&(place, page.1)),
-            Standing::Unhinted(last_used) => shelf.unhinted.remove(&(last_used, page.1)),
+            PageRank::Hinted(place) => shelf.hinted.remove(&(place, page.1)),
+            PageRank::Unhinted(last_used) => shelf.unhinted.remove(&(last_used, page.1)),
         };
         debug_assert!(was_there, "a page stands where its program says");
     }

@@ -41,11 +41,11 @@ pub use disk::DiskTimes;
 pub use program::{Hinting, Program};
 
 use crate::global_memory::contention::Balancing;
-use shoal_cooperation::prefetch::Times;
+use shoal_cooperation::prefetch::AccessTimes;
 
 /// What is simulated.
 #[derive(Clone, Debug)]
-pub struct Setting {
+pub struct PrefetchSetup {
     /// The frames of each node.
     pub frames: Vec<usize>,
     /// The node of each program.
@@ -168,7 +168,7 @@ impl Costs {
     ///
     /// # Errors
     /// When a page from global memory takes as long as one from disk, or a cost is no number.
-    pub fn times(&self) -> Result<Times, Error> {
+    pub fn times(&self) -> Result<AccessTimes, Error> {
         let global = self.global_seconds();
         let all = [self.access_seconds, self.ask_seconds, self.read_seconds, self.putpage_seconds];
         let parts = [
@@ -182,16 +182,16 @@ impl Costs {
         if let Some(found) = all.iter().chain(&parts).chain(&disk).find(|cost| !is_cost(**cost)) {
             return Err(Error::Cost { found: *found });
         }
-        Times::new(0.0, global, self.disk.random_seconds)
+        AccessTimes::new(0.0, global, self.disk.random_seconds)
             .map_err(|_| Error::Levels { global_seconds: global, disk_seconds: self.disk.random_seconds })
     }
 }
 
 /// What a run found.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Outcome {
+pub struct PrefetchResult {
     /// Each program.
-    pub programs: Vec<Finished>,
+    pub programs: Vec<ProgramResult>,
     /// When the last one was done, in seconds.
     pub seconds: f64,
     /// How many epochs it took.
@@ -204,7 +204,7 @@ pub struct Outcome {
 
 /// What one program did.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub struct Finished {
+pub struct ProgramResult {
     /// From its start to its end, in seconds.
     pub elapsed_seconds: f64,
     /// Computing, in seconds.
@@ -219,7 +219,7 @@ pub struct Finished {
     pub disk_to_global: Fetches,
 }
 
-impl Finished {
+impl ProgramResult {
     /// Neither computing nor fetching anything itself: waiting, in seconds.
     pub fn stall_seconds(&self) -> f64 {
         (self.elapsed_seconds - self.user_seconds - self.system_seconds).max(0.0)
@@ -346,12 +346,12 @@ fn is_cost(seconds: f64) -> bool {
 ///
 /// # Errors
 /// When there is nothing to run, or nothing to run it on, or a cost is none.
-pub fn simulate(programs: &[Program], setting: &Setting) -> Result<Outcome, Error> {
+pub fn simulate(programs: &[Program], setting: &PrefetchSetup) -> Result<PrefetchResult, Error> {
     let times = setting.check(programs)?;
     Ok(run::Run::new(programs, setting, times).finish())
 }
 
-impl Setting {
+impl PrefetchSetup {
     /// The testbed with one program: node 0 runs it, and as many idle nodes are beside it; each has so many frames.
     pub fn testbed(frames: usize, idle: usize) -> Self {
         Self {
@@ -367,7 +367,7 @@ impl Setting {
         }
     }
 
-    fn check(&self, programs: &[Program]) -> Result<Times, Error> {
+    fn check(&self, programs: &[Program]) -> Result<AccessTimes, Error> {
         if programs.is_empty() || programs.iter().any(|one| one.references.is_empty()) {
             return Err(Error::NoReferences);
         }

@@ -3,11 +3,11 @@
 use super::*;
 use shoal_trace::Random;
 
-fn gms(frames: usize, idle: usize) -> Setting {
-    Setting { prefetching: Prefetching::NONE, ..Setting::testbed(frames, idle) }
+fn gms(frames: usize, idle: usize) -> PrefetchSetup {
+    PrefetchSetup { prefetching: Prefetching::NONE, ..PrefetchSetup::testbed(frames, idle) }
 }
 
-fn run(program: &Program, setting: &Setting) -> Finished {
+fn run(program: &Program, setting: &PrefetchSetup) -> ProgramResult {
     let found = simulate(std::slice::from_ref(program), setting).expect("a setting that is one");
     assert!(found.disks.iter().all(|busy| (0.0..=1.0 + 1e-9).contains(busy)), "{:?}", found.disks);
     found.programs[0]
@@ -18,7 +18,7 @@ fn one_node_without_hints_pays_for_every_page() {
     let program = Program::random(16, 1);
     let pages = program.references.len() as f64;
     let costs = Costs { disk: DiskTimes::SCATTERED, ..Costs::TESTBED };
-    let found = run(&program.unhinted(), &Setting { costs, ..gms(256, 0) });
+    let found = run(&program.unhinted(), &PrefetchSetup { costs, ..gms(256, 0) });
     // starting the disk overlaps with reading; the last page's access comes after the program's end
     let expected = pages * 250e-6 + pages * 13e-3 + (pages - 1.0) * 153e-6;
     assert!((found.elapsed_seconds - expected).abs() < 1e-3, "{} {expected}", found.elapsed_seconds);
@@ -51,9 +51,9 @@ fn a_page_from_global_memory_takes_370_microseconds() {
 fn each_disk_more_reads_as_much_more() {
     let program = Program::random(8, 1);
     let costs = Costs { disk: DiskTimes::SCATTERED, ..Costs::TESTBED };
-    let base = run(&program.unhinted(), &Setting { costs, ..gms(512, 0) }).elapsed_seconds;
+    let base = run(&program.unhinted(), &PrefetchSetup { costs, ..gms(512, 0) }).elapsed_seconds;
     for idle in 1..=4 {
-        let setting = Setting { costs, epoch_seconds: 0.625, ..Setting::testbed(512, idle) };
+        let setting = PrefetchSetup { costs, epoch_seconds: 0.625, ..PrefetchSetup::testbed(512, idle) };
         let speedup = base / run(&program, &setting).elapsed_seconds;
         let disks = 1.0 + idle as f64;
         assert!((speedup / disks - 1.0).abs() < 0.06, "{speedup} with {disks} disks");
@@ -65,7 +65,7 @@ fn kinds_that_are_off_do_not_happen() {
     let program = Program::render(32, 1);
     let with = |disk_to_local, global_to_local, disk_to_global| {
         let prefetching = Prefetching { disk_to_local, global_to_local, disk_to_global };
-        run(&program, &Setting { prefetching, epoch_seconds: 0.2, ..Setting::testbed(128, 3) })
+        run(&program, &PrefetchSetup { prefetching, epoch_seconds: 0.2, ..PrefetchSetup::testbed(128, 3) })
     };
     assert_eq!(with(true, true, false).disk_to_global, Fetches::default());
     assert_eq!(with(false, true, true).disk_to_local.in_time, 0);
@@ -79,7 +79,7 @@ fn kinds_that_are_off_do_not_happen() {
 #[test]
 fn hints_told_step_by_step_are_worth_less_than_all_at_once() {
     let program = Program::render(32, 1);
-    let seconds = |hinting| run(&program.hinting(hinting), &Setting::testbed(128, 0)).elapsed_seconds;
+    let seconds = |hinting| run(&program.hinting(hinting), &PrefetchSetup::testbed(128, 0)).elapsed_seconds;
     let (all, stepwise, none) =
         (seconds(Hinting::Complete), seconds(Hinting::Stepwise(287)), seconds(Hinting::None));
     assert!(all < stepwise && stepwise < none, "{all} {stepwise} {none}");
@@ -89,7 +89,7 @@ fn hints_told_step_by_step_are_worth_less_than_all_at_once() {
 fn wrong_hints_harm_little_and_half_of_the_hints_help() {
     let program = Program::random(16, 1).cyclic();
     let seconds = |hinting| {
-        let setting = Setting { epoch_seconds: 0.3, ..Setting::testbed(256, 2) };
+        let setting = PrefetchSetup { epoch_seconds: 0.3, ..PrefetchSetup::testbed(256, 2) };
         run(&program.hinting(hinting), &setting).elapsed_seconds
     };
     let none = seconds(Hinting::None);
@@ -101,7 +101,9 @@ fn wrong_hints_harm_little_and_half_of_the_hints_help() {
 #[test]
 fn a_node_that_joins_helps_from_then_on() {
     let program = Program::random(16, 1);
-    let with = |joining| run(&program, &Setting { joining, epoch_seconds: 0.3, ..Setting::testbed(256, 2) });
+    let with = |joining| {
+        run(&program, &PrefetchSetup { joining, epoch_seconds: 0.3, ..PrefetchSetup::testbed(256, 2) })
+    };
     let late = |after_seconds| Some(Joining { node: 2, after_seconds });
     let times = [None, late(0.0), late(2.0), late(1e6)].map(|joining| with(joining).elapsed_seconds);
     assert!((times[0] - times[1]).abs() < 0.1 && times[1] < times[2] && times[2] < times[3], "{times:?}");
@@ -110,26 +112,32 @@ fn a_node_that_joins_helps_from_then_on() {
 #[test]
 fn what_cannot_be_simulated_is_told() {
     let program = Program::reverse(64);
-    let setting = Setting::testbed(64, 1);
-    let with = |setting: Setting| simulate(std::slice::from_ref(&program), &setting);
+    let setting = PrefetchSetup::testbed(64, 1);
+    let with = |setting: PrefetchSetup| simulate(std::slice::from_ref(&program), &setting);
     assert_eq!(simulate(&[], &setting), Err(Error::NoReferences));
     let empty = Program { references: Vec::new(), ..program.clone() };
     assert_eq!(simulate(&[empty], &setting), Err(Error::NoReferences));
     assert_eq!(
-        with(Setting { homes: vec![], ..setting.clone() }),
+        with(PrefetchSetup { homes: vec![], ..setting.clone() }),
         Err(Error::Homes { programs: 1, homes: 0 })
     );
-    assert_eq!(with(Setting { homes: vec![9], ..setting.clone() }), Err(Error::Frames { node: 9, found: 0 }));
-    assert_eq!(with(Setting::testbed(3, 1)), Err(Error::Frames { node: 0, found: 3 }));
-    assert_eq!(with(Setting::testbed(64, 5000)), Err(Error::Nodes { found: 5001 }));
-    assert!(matches!(with(Setting { epoch_seconds: f64::NAN, ..setting.clone() }), Err(Error::Epoch { .. })));
+    assert_eq!(
+        with(PrefetchSetup { homes: vec![9], ..setting.clone() }),
+        Err(Error::Frames { node: 9, found: 0 })
+    );
+    assert_eq!(with(PrefetchSetup::testbed(3, 1)), Err(Error::Frames { node: 0, found: 3 }));
+    assert_eq!(with(PrefetchSetup::testbed(64, 5000)), Err(Error::Nodes { found: 5001 }));
+    assert!(matches!(
+        with(PrefetchSetup { epoch_seconds: f64::NAN, ..setting.clone() }),
+        Err(Error::Epoch { .. })
+    ));
     let joining = Some(Joining { node: 0, after_seconds: 1.0 });
-    assert_eq!(with(Setting { joining, ..setting.clone() }), Err(Error::Joining { node: 0 }));
+    assert_eq!(with(PrefetchSetup { joining, ..setting.clone() }), Err(Error::Joining { node: 0 }));
     let costs = Costs { ask_seconds: f64::INFINITY, ..Costs::TESTBED };
-    assert!(matches!(with(Setting { costs, ..setting.clone() }), Err(Error::Cost { .. })));
+    assert!(matches!(with(PrefetchSetup { costs, ..setting.clone() }), Err(Error::Cost { .. })));
     let disk = DiskTimes { random_seconds: 1e-4, sequential_seconds: 1e-4 };
     let costs = Costs { disk, ..Costs::TESTBED };
-    assert!(matches!(with(Setting { costs, ..setting }), Err(Error::Levels { .. })));
+    assert!(matches!(with(PrefetchSetup { costs, ..setting }), Err(Error::Levels { .. })));
 }
 
 /// Clusters and programs of all kinds: every program ends, and what it fetched adds up.
@@ -153,7 +161,7 @@ fn every_program_ends_and_adds_up() {
                 program.hinting(hinting[below(5)])
             })
             .collect();
-        let setting = Setting {
+        let setting = PrefetchSetup {
             frames: (0..nodes).map(|_| LEAST_FRAMES + below(60)).collect(),
             homes: programs.iter().map(|_| below(nodes as u64)).collect(),
             prefetching: Prefetching {
@@ -165,7 +173,7 @@ fn every_program_ends_and_adds_up() {
             epoch_seconds: 0.05 + below(10) as f64 / 20.0,
             balancing: [Balancing::Fixed(0.0), Balancing::Fixed(0.7), Balancing::Tuned(0.5)][below(3)],
             seed,
-            ..Setting::testbed(64, 1)
+            ..PrefetchSetup::testbed(64, 1)
         };
         let found = simulate(&programs, &setting).expect("a setting that is one");
         assert_eq!(found, simulate(&programs, &setting).expect("again"), "the same seed, the same run");

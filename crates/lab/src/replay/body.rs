@@ -3,11 +3,11 @@
 use shoal_trace::Random;
 
 /// Makes and recognizes bodies.
-pub(super) struct Bodies {
+pub(super) struct BodyGenerator {
     noise: Box<[u8]>,
 }
 
-impl Default for Bodies {
+impl Default for BodyGenerator {
     fn default() -> Self {
         let mut random = Random::new(1999);
         let noise: Vec<u8> = (0..NOISE_BYTES / 8).flat_map(|_| random.bits().to_le_bytes()).collect();
@@ -15,7 +15,7 @@ impl Default for Bodies {
     }
 }
 
-impl Bodies {
+impl BodyGenerator {
     /// An object's body of so many bytes, in pieces.
     pub(super) fn of(&self, object: u32, length: u64) -> impl Iterator<Item = &[u8]> {
         let mut offset = 0;
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn bodies_are_recognized_piece_by_piece() {
-        let bodies = Bodies::default();
+        let bodies = BodyGenerator::default();
         for length in [0u64, 1, 8192, 131_071, 500_000] {
             let whole: Vec<u8> = bodies.of(7, length).flatten().copied().collect();
             assert_eq!(whole.len() as u64, length);

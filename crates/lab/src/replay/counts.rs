@@ -72,7 +72,7 @@ impl Counts {
 
 /// What came of a run.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Outcome {
+pub struct ReplayResult {
     /// The part that warms the cache.
     pub warm_up: Counts,
     /// The part that is measured, as far as it came.

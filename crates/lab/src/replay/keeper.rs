@@ -6,7 +6,7 @@
 use shoal_policy::{Handle, Replacement};
 
 /// Keeps the weight of objects below a limit.
-pub struct Keeper {
+pub struct DriverReplacement {
     policy: Box<dyn Replacement<u64>>,
     /// Each object's handle plus one, 0 when it is not in.
     handles: Vec<u32>,
@@ -14,7 +14,7 @@ pub struct Keeper {
     block_bytes: u64,
 }
 
-impl Keeper {
+impl DriverReplacement {
     /// Keeps objects, whose numbers are below `objects`, at `limit_bytes` of whole blocks together.
     pub fn new(
         policy: Box<dyn Replacement<u64>>,
@@ -70,12 +70,12 @@ impl Keeper {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use shoal_policy::Policy;
+    use shoal_policy::ReplacementPolicy;
 
     #[test]
     fn what_is_in_stays_below_the_limit() {
-        for policy in Policy::<u64>::ALL {
-            let mut keeper = Keeper::new((policy.construct)(), 100, 40 * 4096, 4096);
+        for policy in ReplacementPolicy::<u64>::ALL {
+            let mut keeper = DriverReplacement::new((policy.construct)(), 100, 40 * 4096, 4096);
             let mut held = [0u64; 100];
             for step in 0..5000u64 {
                 let object = (step * step % 101 % 100) as u32;

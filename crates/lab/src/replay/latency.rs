@@ -41,8 +41,8 @@ pub struct Latency {
 /// One [`Latency`] a kind of call, with the bytes that were moved.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Latencies {
-    /// By kind, in the order of [`super::Call::ALL`].
-    pub calls: [Latency; super::Call::ALL.len()],
+    /// By kind, in the order of [`super::CallKind::ALL`].
+    pub calls: [Latency; super::CallKind::ALL.len()],
     /// Bytes read from files.
     pub bytes_read: u64,
     /// Bytes written to files.
@@ -51,7 +51,7 @@ pub struct Latencies {
 
 impl Latencies {
     /// Those of one kind.
-    pub fn of(&self, call: super::Call) -> &Latency {
+    pub fn of(&self, call: super::CallKind) -> &Latency {
         &self.calls[call as usize]
     }
 

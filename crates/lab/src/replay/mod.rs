@@ -6,7 +6,7 @@
 //! object by reading the corresponding data." The first part of the trace warms the cache up; the second is measured.
 //!
 //! The store is an argument and so is the clock: the same driver runs on a real disk and on a modelled one. What the disk did
-//! is read by whoever owns it, when [`Driver::run`] says that a part begins or ends; [`Timed`] in front of the store's
+//! is read by whoever owns it, when [`Driver::run`] says that a part begins or ends; [`TimingFs`] in front of the store's
 //! door measures its calls.
 
 mod body;
@@ -17,12 +17,12 @@ mod latency;
 mod tests;
 mod timed;
 
-pub use counts::{Counts, End, Outcome};
-pub use keeper::Keeper;
+pub use counts::{Counts, End, ReplayResult};
+pub use keeper::DriverReplacement;
 pub use latency::{Latencies, Latency};
-pub use timed::{Call, Clock, Failed, Timed};
+pub use timed::{CallKind, Clock, FailedCall, TimingFs};
 
-use body::Bodies;
+use body::BodyGenerator;
 use shoal_core::ObjectKey;
 use shoal_store::{Declined, Error, Store};
 use shoal_trace::{Request, SizeChange, Trace};
@@ -31,7 +31,7 @@ use std::sync::{Mutex, PoisonError};
 
 /// How a trace is driven.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Plan {
+pub struct ReplayPlan {
     /// How many requests, from the first, only warm the cache.
     pub warm_up: usize,
     /// Requests under way at once, each on a thread of its own; 1 is the paper's.
@@ -56,7 +56,7 @@ pub enum Sizes {
 
 /// A part of the trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Part {
+pub enum TracePart {
     /// The first, which warms the cache.
     WarmUp,
     /// The second, which is measured.
@@ -70,25 +70,29 @@ pub struct Driver<'a> {
     /// The requests.
     pub trace: &'a Trace,
     /// How.
-    pub plan: Plan,
+    pub plan: ReplayPlan,
     /// Replacement by the driver, as the paper's generators did it; without, the store's own.
-    pub keeper: Option<Mutex<Keeper>>,
+    pub keeper: Option<Mutex<DriverReplacement>>,
     /// The door in front of the store, where there is one: it knows what failed below the store.
-    pub door: Option<&'a Timed>,
+    pub door: Option<&'a TimingFs>,
 }
 
 impl Driver<'_> {
     /// Runs the trace. `ended` is called after each part, before the next begins; `go_on` before every request with how many were
     /// begun, from any thread, and stops the run when it says no.
-    pub fn run(&self, mut ended: impl FnMut(Part), go_on: impl Fn(usize) -> bool + Sync) -> Outcome {
+    pub fn run(
+        &self,
+        mut ended: impl FnMut(TracePart),
+        go_on: impl Fn(usize) -> bool + Sync,
+    ) -> ReplayResult {
         let total = self.trace.requests().len();
         let warm_up = self.plan.warm_up.min(total);
-        let mut outcome = Outcome::default();
-        for (part, from, to) in [(Part::WarmUp, 0, warm_up), (Part::Measured, warm_up, total)] {
+        let mut outcome = ReplayResult::default();
+        for (part, from, to) in [(TracePart::WarmUp, 0, warm_up), (TracePart::Measured, warm_up, total)] {
             let (counts, end) = self.part(from, to, &go_on);
             match part {
-                Part::WarmUp => outcome.warm_up = counts,
-                Part::Measured => outcome.measured = counts,
+                TracePart::WarmUp => outcome.warm_up = counts,
+                TracePart::Measured => outcome.measured = counts,
             }
             ended(part);
             if end != End::Done {
@@ -105,7 +109,8 @@ impl Driver<'_> {
         let stopped = AtomicBool::new(false);
         let end = Mutex::new(End::Done);
         let work = || {
-            let mut worker = Worker { driver: self, bodies: Bodies::default(), counts: Counts::default() };
+            let mut worker =
+                Worker { driver: self, bodies: BodyGenerator::default(), counts: Counts::default() };
             while !stopped.load(Relaxed) {
                 let at = next.fetch_add(1, Relaxed);
                 let Some(request) = self.trace.requests()[..to].get(at) else { break };
@@ -138,7 +143,7 @@ impl Driver<'_> {
 /// One thread of a run.
 struct Worker<'a> {
     driver: &'a Driver<'a>,
-    bodies: Bodies,
+    bodies: BodyGenerator,
     counts: Counts,
 }
 
@@ -250,13 +255,13 @@ impl Worker<'_> {
     /// An error of the store, with the file where it came from one.
     fn told(&self, error: &Error) -> String {
         let is_disk = matches!(error, Error::Disk { .. });
-        let failed = self.driver.door.filter(|_| is_disk).and_then(Timed::latest_failed);
+        let failed = self.driver.door.filter(|_| is_disk).and_then(TimingFs::latest_failed);
         failed.map_or_else(|| error.to_string(), |failed| failed.to_string())
     }
 
     /// A failure below the store ends the run even where the store lives with it, as it does with a full disk.
     fn failed_below(&self) -> Result<(), End> {
-        match self.driver.door.and_then(Timed::failed) {
+        match self.driver.door.and_then(TimingFs::failed) {
             Some(failed) => Err(End::Failed(failed.to_string())),
             None => Ok(()),
         }

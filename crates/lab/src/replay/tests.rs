@@ -2,9 +2,9 @@
 
 use super::*;
 use shoal_core::Timestamp;
-use shoal_policy::Policy;
-use shoal_store::arch::{Parts, Settings, open_store};
-use shoal_store::door::{Access, FileSystem, Memory};
+use shoal_policy::ReplacementPolicy;
+use shoal_store::arch::{ArchitectureOptions, StoreEnv, open_store};
+use shoal_store::door::{Access, FileSystem, MemoryFs};
 use shoal_store::index::MemoryHome;
 use shoal_trace::{Random, Record};
 use std::collections::VecDeque;
@@ -22,16 +22,16 @@ impl Clock for Ticks {
 }
 
 struct World {
-    files: Arc<Memory>,
-    door: Timed,
+    files: Arc<MemoryFs>,
+    door: TimingFs,
     store: Arc<dyn Store>,
 }
 
 impl World {
     fn new(real_bytes: u64) -> Self {
-        let files = Arc::new(Memory::new(real_bytes));
-        let door = Timed::new(files.clone(), Box::new(Ticks::default()));
-        let settings = Settings {
+        let files = Arc::new(MemoryFs::new(real_bytes));
+        let door = TimingFs::new(files.clone(), Box::new(Ticks::default()));
+        let settings = ArchitectureOptions {
             disk_bytes: 64 << 20,
             max_objects: 2000,
             object_max_bytes: 1 << 20,
@@ -41,7 +41,7 @@ impl World {
             volume: Default::default(),
             now: Timestamp::from_seconds(1),
         };
-        let parts = Parts {
+        let parts = StoreEnv {
             files: Arc::new(door.clone()) as Arc<dyn FileSystem>,
             index: Box::new(MemoryHome::default()),
             boot: 1,
@@ -55,7 +55,7 @@ impl World {
     }
 
     fn driver<'a>(&'a self, trace: &'a Trace, warm_up: usize) -> Driver<'a> {
-        let plan = Plan {
+        let plan = ReplayPlan {
             warm_up,
             in_flight: 1,
             sizes: Sizes::Stored,
@@ -86,12 +86,15 @@ fn parts_are_counted_apart() {
     assert_eq!((measured.requests, measured.hits), (4, 2));
     assert_eq!((measured.bytes, measured.hit_bytes), (409_010, 209_000));
     assert_eq!((measured.written, measured.wrong, measured.declined(), outcome.end), (2, 0, 0, End::Done));
-    assert_eq!([calls[0].0, calls[1].0], [Part::WarmUp, Part::Measured]);
+    assert_eq!([calls[0].0, calls[1].0], [TracePart::WarmUp, TracePart::Measured]);
     // A small miss is a file made and one write; a small hit is a file opened and one read.
     let of = |call| calls[0].1.of(call).calls;
-    assert_eq!([Call::Create, Call::Write, Call::Open, Call::Read, Call::Unlink].map(of), [2, 2, 1, 1, 0]);
-    assert_eq!(calls[0].1.of(Call::Open).p50_ns, 1000);
-    assert_eq!(calls[0].1.of(Call::Close).calls, 3);
+    assert_eq!(
+        [CallKind::Create, CallKind::Write, CallKind::Open, CallKind::Read, CallKind::Unlink].map(of),
+        [2, 2, 1, 1, 0]
+    );
+    assert_eq!(calls[0].1.of(CallKind::Open).p50_ns, 1000);
+    assert_eq!(calls[0].1.of(CallKind::Close).calls, 3);
     // Sizes are those of whole files.
     assert_eq!(calls[0].1.bytes_written, 14_000);
 }
@@ -113,9 +116,9 @@ fn a_policy_of_the_drivers_own_hits_as_its_model() {
     let mut random = Random::new(3);
     let requests: Vec<_> = (0..4000).map(|_| (random.below(20) * random.below(20), 4000)).collect();
     let (world, trace) = (World::new(64 << 20), trace(requests.iter().copied()));
-    let lru = Policy::named("lru").expect("a policy");
+    let lru = ReplacementPolicy::named("lru").expect("a policy");
     let mut driver = world.driver(&trace, 0);
-    let keeper = Keeper::new((lru.construct)(), trace.objects().len(), 50 * 4096, 4096);
+    let keeper = DriverReplacement::new((lru.construct)(), trace.objects().len(), 50 * 4096, 4096);
     driver.keeper = Some(Mutex::new(keeper));
     let measured = driver.run(|_| (), |_| true).measured;
     let mut model: VecDeque<u64> = VecDeque::new();
@@ -165,13 +168,13 @@ fn a_full_disk_ends_the_run_and_keeps_what_was_counted() {
 
 #[test]
 fn what_is_told_of_a_failure_is_no_folder_that_still_holds_others() {
-    let door = Timed::new(Arc::new(Memory::new(1 << 20)), Box::new(Ticks::default()));
+    let door = TimingFs::new(Arc::new(MemoryFs::new(1 << 20)), Box::new(Ticks::default()));
     assert!(door.make_folder("00").expect("made"));
     door.create("00/file").map(drop).expect("made");
     door.open("00/absent", Access::Read).map(drop).expect_err("not there");
     door.remove_folder("00").expect_err("not empty");
     let told = door.latest_failed().expect("one call failed");
-    assert_eq!((told.call, &*told.path), (Call::Open, "00/absent"));
+    assert_eq!((told.call, &*told.path), (CallKind::Open, "00/absent"));
 }
 
 #[test]

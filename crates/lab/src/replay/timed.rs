@@ -4,7 +4,7 @@
 //! file system each call of the door is one system call, so that this counts those too.
 
 use super::latency::{Histogram, Latencies};
-use shoal_store::door::{Access, File, FileSystem, Loaded, Mapping, Space};
+use shoal_store::door::{Access, File, FileSystem, LoadedWords, Mapping, Space};
 use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -18,7 +18,7 @@ pub trait Clock: Send + Sync {
 
 /// A kind of call.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Call {
+pub enum CallKind {
     /// A file is made.
     Create,
     /// A file is opened.
@@ -35,7 +35,7 @@ pub enum Call {
     Other,
 }
 
-impl Call {
+impl CallKind {
     /// All kinds.
     pub const ALL: [Self; 7] =
         [Self::Create, Self::Open, Self::Read, Self::Write, Self::Close, Self::Unlink, Self::Other];
@@ -56,26 +56,26 @@ impl Call {
 
 /// Wraps a file system. Clones share what they measure.
 #[derive(Clone)]
-pub struct Timed {
+pub struct TimingFs {
     inner: Arc<dyn FileSystem>,
     meter: Arc<Meter>,
 }
 
 /// A call that failed as it should not.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Failed {
+pub struct FailedCall {
     /// Which.
-    pub call: Call,
+    pub call: CallKind,
     /// On which file, relative to the store.
     pub path: String,
     /// What the system said.
     pub cause: String,
 }
 
-impl fmt::Display for Failed {
+impl fmt::Display for FailedCall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let path = if self.path.is_empty() { "." } else { &self.path };
-        let verb = if self.call == Call::Other { "look at or change" } else { self.call.name() };
+        let verb = if self.call == CallKind::Other { "look at or change" } else { self.call.name() };
         write!(f, "could not {verb} {path}: {}", self.cause)
     }
 }
@@ -83,7 +83,7 @@ impl fmt::Display for Failed {
 /// What is measured.
 struct Meter {
     clock: Box<dyn Clock>,
-    histograms: [Histogram; Call::ALL.len()],
+    histograms: [Histogram; CallKind::ALL.len()],
     bytes_read: AtomicU64,
     bytes_written: AtomicU64,
     has_failed: AtomicBool,
@@ -93,12 +93,12 @@ struct Meter {
 #[derive(Default)]
 struct Failures {
     /// The first that no architecture has to expect.
-    first: Option<Failed>,
+    first: Option<FailedCall>,
     /// The latest, expected or not.
-    latest: Option<Failed>,
+    latest: Option<FailedCall>,
 }
 
-impl Timed {
+impl TimingFs {
     /// Measures the calls to `inner`.
     pub fn new(inner: Arc<dyn FileSystem>, clock: Box<dyn Clock>) -> Self {
         let meter = Meter {
@@ -122,7 +122,7 @@ impl Timed {
     }
 
     /// The first call that failed for another reason than that a file or folder was absent or there already.
-    pub fn failed(&self) -> Option<Failed> {
+    pub fn failed(&self) -> Option<FailedCall> {
         if !self.meter.has_failed.load(Relaxed) {
             return None;
         }
@@ -130,7 +130,7 @@ impl Timed {
     }
 
     /// The latest call that failed for whatever reason: what the store means when it has just told an error.
-    pub fn latest_failed(&self) -> Option<Failed> {
+    pub fn latest_failed(&self) -> Option<FailedCall> {
         self.meter.failures().latest.clone()
     }
 
@@ -140,7 +140,7 @@ impl Timed {
 }
 
 impl Meter {
-    fn measure<T>(&self, call: Call, path: &str, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
+    fn measure<T>(&self, call: CallKind, path: &str, work: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
         let begun = self.clock.nanos();
         let outcome = work();
         self.histograms[call as usize].add(self.clock.nanos().saturating_sub(begun));
@@ -150,12 +150,12 @@ impl Meter {
         outcome
     }
 
-    fn note(&self, call: Call, path: &str, error: &io::Error) {
+    fn note(&self, call: CallKind, path: &str, error: &io::Error) {
         // The only way to learn whether a folder is empty is to try: an answer, and not what ends a run.
         if error.kind() == io::ErrorKind::DirectoryNotEmpty {
             return;
         }
-        let failed = Failed { call, path: path.to_owned(), cause: error.to_string() };
+        let failed = FailedCall { call, path: path.to_owned(), cause: error.to_string() };
         let mut failures = self.failures();
         if !is_ordinary(call, error) {
             failures.first.get_or_insert_with(|| failed.clone());
@@ -171,66 +171,66 @@ impl Meter {
 
 /// Whether an architecture may be expected to meet it: files that are absent or there already, folders that are made on demand, and
 /// whatever the store only tries.
-fn is_ordinary(call: Call, error: &io::Error) -> bool {
+fn is_ordinary(call: CallKind, error: &io::Error) -> bool {
     let kinds = [io::ErrorKind::Interrupted, io::ErrorKind::AlreadyExists, io::ErrorKind::NotFound];
-    kinds.contains(&error.kind()) || call == Call::Other
+    kinds.contains(&error.kind()) || call == CallKind::Other
 }
 
-impl FileSystem for Timed {
+impl FileSystem for TimingFs {
     fn create(&self, path: &str) -> io::Result<Box<dyn File>> {
-        let file = self.meter.measure(Call::Create, path, || self.inner.create(path))?;
+        let file = self.meter.measure(CallKind::Create, path, || self.inner.create(path))?;
         Ok(self.file(path, file))
     }
 
     fn open(&self, path: &str, access: Access) -> io::Result<Box<dyn File>> {
-        let file = self.meter.measure(Call::Open, path, || self.inner.open(path, access))?;
+        let file = self.meter.measure(CallKind::Open, path, || self.inner.open(path, access))?;
         Ok(self.file(path, file))
     }
 
     fn open_direct(&self, path: &str, access: Access) -> io::Result<Box<dyn File>> {
-        let file = self.meter.measure(Call::Open, path, || self.inner.open_direct(path, access))?;
+        let file = self.meter.measure(CallKind::Open, path, || self.inner.open_direct(path, access))?;
         Ok(self.file(path, file))
     }
 
-    fn load(&self, path: &str, bytes: u64) -> io::Result<Box<dyn Loaded>> {
-        self.meter.measure(Call::Other, path, || self.inner.load(path, bytes))
+    fn load(&self, path: &str, bytes: u64) -> io::Result<Box<dyn LoadedWords>> {
+        self.meter.measure(CallKind::Other, path, || self.inner.load(path, bytes))
     }
 
     fn length(&self, path: &str) -> io::Result<u64> {
-        self.meter.measure(Call::Other, path, || self.inner.length(path))
+        self.meter.measure(CallKind::Other, path, || self.inner.length(path))
     }
 
     fn unlink(&self, path: &str) -> io::Result<()> {
-        self.meter.measure(Call::Unlink, path, || self.inner.unlink(path))
+        self.meter.measure(CallKind::Unlink, path, || self.inner.unlink(path))
     }
 
     fn make_folder(&self, path: &str) -> io::Result<bool> {
-        self.meter.measure(Call::Other, path, || self.inner.make_folder(path))
+        self.meter.measure(CallKind::Other, path, || self.inner.make_folder(path))
     }
 
     fn rename(&self, from: &str, to: &str) -> io::Result<()> {
-        self.meter.measure(Call::Other, from, || self.inner.rename(from, to))
+        self.meter.measure(CallKind::Other, from, || self.inner.rename(from, to))
     }
 
     fn remove_folder(&self, path: &str) -> io::Result<()> {
-        self.meter.measure(Call::Other, path, || self.inner.remove_folder(path))
+        self.meter.measure(CallKind::Other, path, || self.inner.remove_folder(path))
     }
 
     fn list(&self, path: &str, limit: usize) -> io::Result<Vec<String>> {
-        self.meter.measure(Call::Other, path, || self.inner.list(path, limit))
+        self.meter.measure(CallKind::Other, path, || self.inner.list(path, limit))
     }
 
     fn space(&self) -> io::Result<Space> {
-        self.meter.measure(Call::Other, "", || self.inner.space())
+        self.meter.measure(CallKind::Other, "", || self.inner.space())
     }
 
     fn map(&self, path: &str, bytes: u64) -> io::Result<Box<dyn Mapping>> {
-        let inner = self.meter.measure(Call::Other, path, || self.inner.map(path, bytes))?;
+        let inner = self.meter.measure(CallKind::Other, path, || self.inner.map(path, bytes))?;
         Ok(Box::new(TimedMapping { inner, path: path.into(), meter: Arc::clone(&self.meter) }))
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.meter.measure(Call::Other, "", || self.inner.sync())
+        self.meter.measure(CallKind::Other, "", || self.inner.sync())
     }
 }
 
@@ -244,13 +244,13 @@ struct TimedMapping {
 impl Mapping for TimedMapping {
     fn read(&self, buffer: &mut [u8], offset: u64) -> io::Result<()> {
         let bytes = buffer.len() as u64;
-        self.meter.measure(Call::Read, &self.path, || self.inner.read(buffer, offset))?;
+        self.meter.measure(CallKind::Read, &self.path, || self.inner.read(buffer, offset))?;
         self.meter.bytes_read.fetch_add(bytes, Relaxed);
         Ok(())
     }
 
     fn write(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
-        self.meter.measure(Call::Write, &self.path, || self.inner.write(bytes, offset))?;
+        self.meter.measure(CallKind::Write, &self.path, || self.inner.write(bytes, offset))?;
         self.meter.bytes_written.fetch_add(bytes.len() as u64, Relaxed);
         Ok(())
     }
@@ -277,28 +277,28 @@ impl TimedFile {
 impl File for TimedFile {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let work = || self.inner()?.read_at(buffer, offset);
-        let read = self.meter.measure(Call::Read, &self.path, work)?;
+        let read = self.meter.measure(CallKind::Read, &self.path, work)?;
         self.meter.bytes_read.fetch_add(read as u64, Relaxed);
         Ok(read)
     }
 
     fn write_at(&self, bytes: &[u8], offset: u64) -> io::Result<usize> {
         let work = || self.inner()?.write_at(bytes, offset);
-        let written = self.meter.measure(Call::Write, &self.path, work)?;
+        let written = self.meter.measure(CallKind::Write, &self.path, work)?;
         self.meter.bytes_written.fetch_add(written as u64, Relaxed);
         Ok(written)
     }
 
     fn set_length(&self, bytes: u64) -> io::Result<()> {
-        self.meter.measure(Call::Other, &self.path, || self.inner()?.set_length(bytes))
+        self.meter.measure(CallKind::Other, &self.path, || self.inner()?.set_length(bytes))
     }
 
     fn allot(&self, bytes: u64) -> io::Result<()> {
-        self.meter.measure(Call::Other, &self.path, || self.inner()?.allot(bytes))
+        self.meter.measure(CallKind::Other, &self.path, || self.inner()?.allot(bytes))
     }
 
     fn sync(&self) -> io::Result<()> {
-        self.meter.measure(Call::Other, &self.path, || self.inner()?.sync())
+        self.meter.measure(CallKind::Other, &self.path, || self.inner()?.sync())
     }
 }
 
@@ -307,6 +307,6 @@ impl Drop for TimedFile {
         let file = self.inner.take();
         let begun = self.meter.clock.nanos();
         drop(file);
-        self.meter.histograms[Call::Close as usize].add(self.meter.clock.nanos().saturating_sub(begun));
+        self.meter.histograms[CallKind::Close as usize].add(self.meter.clock.nanos().saturating_sub(begun));
     }
 }

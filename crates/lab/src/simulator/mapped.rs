@@ -10,13 +10,13 @@
 
 use super::{Counts, Request};
 use shoal_policy::{
-    Fbc, Foreseen, Handle, Lru, Packer, Placement, PlacementTable, Replacement, SegmentClass,
+    Fbc, FutureOutcome, Handle, Lru, Packer, PlacementTable, Replacement, SegmentClass, SegmentLayout,
 };
 use std::collections::HashMap;
 
 /// A finite memory-mapped file. See the file's head.
 pub struct MappedCache {
-    placement: Box<dyn Placement>,
+    placement: Box<dyn SegmentLayout>,
     file_bytes: u64,
     policy: Slots,
     /// The object of each slot, by class, in the order in which the slots were laid down.
@@ -52,7 +52,7 @@ impl MappedCache {
     }
 
     /// The same with another placement, which must be empty.
-    pub fn placed_by(placement: Box<dyn Placement>, policy: MappedPolicy, file_bytes: u64) -> Self {
+    pub fn placed_by(placement: Box<dyn SegmentLayout>, policy: MappedPolicy, file_bytes: u64) -> Self {
         let policy = match policy {
             MappedPolicy::Lru => Slots::Lru(Default::default()),
             MappedPolicy::Fbc { c_max, a_max } => Slots::Fbc(Fbc::new(c_max, a_max)),
@@ -175,12 +175,12 @@ pub fn foreseen(requests: &[Request], file_bytes: u64, measured_from: usize) -> 
         counts.requests += 1;
         counts.bytes += bytes;
         match table.look_up(number, *object) {
-            Foreseen::Hit(_) => {
+            FutureOutcome::Hit(_) => {
                 counts.hits += 1;
                 counts.hit_bytes += bytes;
             }
-            Foreseen::Admitted(place) => counts.evictions += u64::from(place.replaces.is_some()),
-            Foreseen::Declined => counts.declined += 1,
+            FutureOutcome::Admitted(place) => counts.evictions += u64::from(place.replaces.is_some()),
+            FutureOutcome::Declined => counts.declined += 1,
         }
     }
     counts

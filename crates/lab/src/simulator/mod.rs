@@ -21,7 +21,7 @@ pub use request::{Capacity, Request};
 pub use table::SlotTable;
 pub use zipf::{Alias, ZipfTrace};
 
-use shoal_policy::{Handle, Identity, Replacement};
+use shoal_policy::{Fingerprint, Handle, Replacement};
 use std::hint::black_box;
 
 /// A policy with as much of a cache around it as it needs.
@@ -125,7 +125,7 @@ impl<P: Replacement<u64>> Simulator<P> {
         }
         let handle = self.policy.insert(object, weight);
         let Self { policy, table, .. } = self;
-        let hash_of = |slot| policy.key(Handle::from_number(slot)).map_or(0, Identity::fingerprint);
+        let hash_of = |slot| policy.key(Handle::from_number(slot)).map_or(0, Fingerprint::fingerprint);
         table.insert(hash, handle.number(), hash_of);
     }
 

@@ -5,7 +5,7 @@
 //! says which and why.
 
 use super::*;
-use shoal_policy::{Belady, BeladySize, Clock, NextUses, Policy, Ring};
+use shoal_policy::{Belady, BeladySize, Clock, NextUses, ReplacementPolicy, Ring};
 
 /// 200,000 requests, Zipf 0.8 over 10,000 objects of one byte.
 fn uniform() -> impl Iterator<Item = Request> {
@@ -22,7 +22,7 @@ fn misses(policy: impl Replacement<u64>, requests: impl Iterator<Item = Request>
 }
 
 fn named(name: &str) -> Box<dyn Replacement<u64>> {
-    (Policy::named(name).expect("a policy's name").construct)()
+    (ReplacementPolicy::named(name).expect("a policy's name").construct)()
 }
 
 #[test]
@@ -72,7 +72,7 @@ fn who_knows_the_future_misses_least() {
 
 #[test]
 fn counts_add_up() {
-    for policy in Policy::<u64>::ALL {
+    for policy in ReplacementPolicy::<u64>::ALL {
         let mut simulator = Simulator::new((policy.construct)(), Capacity::Bytes(50));
         let warm = simulator.run(sized().take(1000));
         let all = simulator.run(sized().skip(1000).take(9000));
@@ -90,7 +90,7 @@ fn counts_add_up() {
 
 #[test]
 fn looking_ahead_changes_nothing() {
-    for policy in Policy::<u64>::ALL {
+    for policy in ReplacementPolicy::<u64>::ALL {
         let mut singly = Simulator::new((policy.construct)(), Capacity::Bytes(3000));
         let hits = sized().take(20_000).filter(|request| singly.request(*request)).count();
         let mut together = Simulator::new((policy.construct)(), Capacity::Bytes(3000));
@@ -103,7 +103,7 @@ fn looking_ahead_changes_nothing() {
 /// fills, memory is in proportion to the objects.
 #[test]
 fn memory_stays_in_bounds_and_does_not_grow_once_full() {
-    for policy in Policy::<u64>::ALL {
+    for policy in ReplacementPolicy::<u64>::ALL {
         let mut simulator = Simulator::new((policy.construct)(), Capacity::Objects(10_000));
         simulator.run(ZipfTrace::new(100_000, 0.8, 1, 2).take(150_000));
         let (before, objects) = (simulator.memory_bytes(), simulator.objects());

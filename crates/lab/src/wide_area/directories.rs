@@ -4,7 +4,7 @@ use super::cache::{Cache, Look};
 use super::paths::proxies_at;
 use super::{Cooperation, Outcome, Plan, Stream, Tally, Visit, common_level};
 use shoal_cooperation::NodeId;
-use shoal_cooperation::directory::{Directory, Shape};
+use shoal_cooperation::directory::{DigestShape, Directory};
 use shoal_core::Key;
 use shoal_trace::Random;
 
@@ -58,7 +58,7 @@ pub(super) fn simulate(stream: &Stream, plan: &Plan, seed: u64) -> Outcome {
 /// would be for one who sets up a proxy.
 fn empty(digests: &Digests, stream: &Stream, proxies: usize) -> Directory {
     let objects = (2 * stream.objects / proxies.max(1)).max(64) as u64;
-    Directory::new(Shape::new(objects, digests.bits_per_object, digests.hashes), digests.threshold, 0)
+    Directory::new(DigestShape::new(objects, digests.bits_per_object, digests.hashes), digests.threshold, 0)
 }
 
 impl Run<'_> {

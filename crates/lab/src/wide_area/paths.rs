@@ -3,7 +3,7 @@
 use super::cache::{Cache, Look};
 use super::{Cooperation, Outcome, Plan, Stream, Tally, Visit, common_level, group};
 use crate::model::wan::scheme::Region;
-use shoal_cooperation::hash::{Carp, Homes, Rendezvous, Ring, Tiers};
+use shoal_cooperation::hash::{Carp, HashPlacement, Rendezvous, Ring, Tiers};
 use shoal_cooperation::hierarchy::Hierarchy;
 use shoal_cooperation::{NodeId, Route};
 use shoal_core::Key;

@@ -86,14 +86,14 @@ fn what_is_hit_is_what_was_written_there_last() {
                 (place.offset / 512) as usize..((place.offset + place.class.bytes()) / 512) as usize
             };
             match table.look_up(number, *object) {
-                Foreseen::Admitted(place) => {
+                FutureOutcome::Admitted(place) => {
                     assert!(file[segment(place)].iter().all(|lies| *lies == place.replaces), "seed {seed}");
                     file[segment(place)].fill(Some(*object));
                 }
-                Foreseen::Hit(place) => {
+                FutureOutcome::Hit(place) => {
                     assert!(file[segment(place)].iter().all(|lies| *lies == Some(*object)), "seed {seed}");
                 }
-                Foreseen::Declined => assert_eq!(table.place(*object), None),
+                FutureOutcome::Declined => assert_eq!(table.place(*object), None),
             }
         }
     }
@@ -115,8 +115,8 @@ fn the_three_steps_by_hand() {
     assert_eq!(found(2), Some((4096, 1, 2, None)));
     assert_eq!(found(3), Some((4096, 13, 14, Some(1))));
     assert!((4..9).all(|object| found(object).is_none()));
-    assert_eq!(table.look_up(7, 1), Foreseen::Admitted(table.place(1).unwrap()));
-    assert_eq!(table.look_up(9, 1), Foreseen::Hit(table.place(1).unwrap()));
-    assert_eq!(table.look_up(12, 5), Foreseen::Declined);
+    assert_eq!(table.look_up(7, 1), FutureOutcome::Admitted(table.place(1).unwrap()));
+    assert_eq!(table.look_up(9, 1), FutureOutcome::Hit(table.place(1).unwrap()));
+    assert_eq!(table.look_up(12, 5), FutureOutcome::Declined);
     assert_eq!(PlacementTable::of([], 8192).place(0), None);
 }

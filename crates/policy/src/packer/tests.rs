@@ -39,11 +39,11 @@ fn class(size: u64) -> SegmentClass {
     SegmentClass::for_bytes(size).expect("at most a page")
 }
 
-fn place_all(placement: &mut dyn Placement, sizes: &[u64]) -> Vec<u64> {
+fn place_all(placement: &mut dyn SegmentLayout, sizes: &[u64]) -> Vec<u64> {
     sizes.iter().map(|size| placement.place(class(*size))).collect()
 }
 
-fn both() -> [Box<dyn Placement>; 2] {
+fn both() -> [Box<dyn SegmentLayout>; 2] {
     [Box::new(Appender::default()), Box::new(Packer::default())]
 }
 

@@ -1,6 +1,6 @@
 //! Which clients a listener serves: one list of networks each, whatever its mode.
 
-use super::Refusal;
+use super::AccessRefusal;
 use ipnet::IpNet;
 use shoal_settings::{Forward, Listen, Mode};
 use std::net::IpAddr;
@@ -29,11 +29,13 @@ impl ListenerRules {
     /// Whether this client is served.
     ///
     /// # Errors
-    /// [`Refusal::Client`].
+    /// [`AccessRefusal::Client`].
     #[inline]
-    pub fn client(&self, address: IpAddr) -> Result<(), Refusal> {
+    pub fn client(&self, address: IpAddr) -> Result<(), AccessRefusal> {
         match &self.clients {
-            Some(networks) if !contains(networks, address) => Err(Refusal::Client(address.to_canonical())),
+            Some(networks) if !contains(networks, address) => {
+                Err(AccessRefusal::Client(address.to_canonical()))
+            }
             _ => Ok(()),
         }
     }

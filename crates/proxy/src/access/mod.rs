@@ -13,5 +13,5 @@ mod users;
 pub use address::{canonical, private_class};
 pub use clients::ListenerRules;
 pub use pattern::{HostPattern, PatternError};
-pub use rules::{AccessError, ForwardRules, PurgeRules, Refusal};
+pub use rules::{AccessError, AccessRefusal, ForwardRules, PurgeRules};
 pub use users::{Users, UsersError};

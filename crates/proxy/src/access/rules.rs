@@ -27,7 +27,7 @@ pub struct ForwardRules {
 
 /// Why a request was refused.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub enum AccessRefusal {
     /// The client's network is not served.
     Client(IpAddr),
     /// Credentials are missing or wrong: 407 with [`ForwardRules::challenge`].
@@ -98,11 +98,11 @@ impl ForwardRules {
     /// The user that `Proxy-Authorization` proves; `None` when none is asked for.
     ///
     /// # Errors
-    /// [`Refusal::Credentials`].
-    pub fn authenticate(&self, authorization: Option<&HeaderValue>) -> Result<Option<String>, Refusal> {
+    /// [`AccessRefusal::Credentials`].
+    pub fn authenticate(&self, authorization: Option<&HeaderValue>) -> Result<Option<String>, AccessRefusal> {
         let Some(users) = &self.users else { return Ok(None) };
         let user = authorization.and_then(|value| users.authenticate(value.as_bytes()));
-        user.map(Some).ok_or(Refusal::Credentials)
+        user.map(Some).ok_or(AccessRefusal::Credentials)
     }
 
     /// The Proxy-Authenticate value of a 407.
@@ -113,16 +113,16 @@ impl ForwardRules {
     /// Whether CONNECT may reach this port.
     ///
     /// # Errors
-    /// [`Refusal::Port`].
-    fn connect_port(&self, port: u16) -> Result<(), Refusal> {
-        if self.connect_ports.contains(&port) { Ok(()) } else { Err(Refusal::Port(port)) }
+    /// [`AccessRefusal::Port`].
+    fn connect_port(&self, port: u16) -> Result<(), AccessRefusal> {
+        if self.connect_ports.contains(&port) { Ok(()) } else { Err(AccessRefusal::Port(port)) }
     }
 
     /// Whether CONNECT may ask for a tunnel to `host`, in lower case, as far as its name and port tell.
     ///
     /// # Errors
-    /// [`Refusal::Port`] or [`Refusal::Denied`].
-    pub fn tunnel(&self, host: &str, port: u16) -> Result<(), Refusal> {
+    /// [`AccessRefusal::Port`] or [`AccessRefusal::Denied`].
+    pub fn tunnel(&self, host: &str, port: u16) -> Result<(), AccessRefusal> {
         self.connect_port(port).and_then(|()| self.destination(host))
     }
 
@@ -130,19 +130,19 @@ impl ForwardRules {
     /// port tell.
     ///
     /// # Errors
-    /// [`Refusal::Denied`] or [`Refusal::RequestPort`].
-    pub fn request(&self, host: &str, port: u16) -> Result<(), Refusal> {
+    /// [`AccessRefusal::Denied`] or [`AccessRefusal::RequestPort`].
+    pub fn request(&self, host: &str, port: u16) -> Result<(), AccessRefusal> {
         self.destination(host).and_then(|()| self.request_port(port))
     }
 
     /// Whether requests other than CONNECT may reach this port, or what is stored of it be served.
     ///
     /// # Errors
-    /// [`Refusal::RequestPort`].
-    fn request_port(&self, port: u16) -> Result<(), Refusal> {
+    /// [`AccessRefusal::RequestPort`].
+    fn request_port(&self, port: u16) -> Result<(), AccessRefusal> {
         match self.request_ports.iter().any(|ports| ports.contains(port)) {
             true => Ok(()),
-            false => Err(Refusal::RequestPort(port)),
+            false => Err(AccessRefusal::RequestPort(port)),
         }
     }
 
@@ -150,28 +150,28 @@ impl ForwardRules {
     /// Its addresses are judged by [`Self::address`].
     ///
     /// # Errors
-    /// [`Refusal::Denied`].
-    pub fn destination(&self, host: &str) -> Result<(), Refusal> {
+    /// [`AccessRefusal::Denied`].
+    pub fn destination(&self, host: &str) -> Result<(), AccessRefusal> {
         let host = bare(host);
-        if self.deny.match_name(host) { Err(Refusal::Denied(host.into())) } else { Ok(()) }
+        if self.deny.match_name(host) { Err(AccessRefusal::Denied(host.into())) } else { Ok(()) }
     }
 
     /// Whether this address, to which `host` resolved, may be connected to.
     ///
     /// # Errors
-    /// [`Refusal::Denied`], [`Refusal::Own`] or [`Refusal::Private`].
-    pub fn address(&self, host: &str, address: SocketAddr) -> Result<(), Refusal> {
+    /// [`AccessRefusal::Denied`], [`AccessRefusal::Own`] or [`AccessRefusal::Private`].
+    pub fn address(&self, host: &str, address: SocketAddr) -> Result<(), AccessRefusal> {
         let ip = canonical(address.ip());
         let listed = |list: &HostPatterns| list.match_address(ip) || list.match_address(address.ip());
         if listed(&self.deny) {
-            return Err(Refusal::Denied(ip.to_string()));
+            return Err(AccessRefusal::Denied(ip.to_string()));
         }
         if self.is_own(ip, address.port()) {
-            return Err(Refusal::Own(address));
+            return Err(AccessRefusal::Own(address));
         }
         match private_class(address.ip()) {
             Some(class) if !listed(&self.allow_private) && !self.allow_private.match_name(host) => {
-                Err(Refusal::Private(address.ip(), class))
+                Err(AccessRefusal::Private(address.ip(), class))
             }
             _ => Ok(()),
         }
@@ -187,14 +187,14 @@ impl ForwardRules {
     /// destination is this machine. Nor can one that the kernel reached by another address than was asked for.
     ///
     /// # Errors
-    /// [`Refusal::Own`].
-    pub fn connected(&self, local: SocketAddr, peer: SocketAddr) -> Result<(), Refusal> {
+    /// [`AccessRefusal::Own`].
+    pub fn connected(&self, local: SocketAddr, peer: SocketAddr) -> Result<(), AccessRefusal> {
         let far = peer.ip().to_canonical();
         let this_machine = local.ip().to_canonical() == far;
         let listening = self.own.iter().filter(|own| own.port() == peer.port()).any(|own| {
             own.ip().to_canonical() == far || this_machine && own.ip().to_canonical().is_unspecified()
         });
-        if listening { Err(Refusal::Own(peer)) } else { Ok(()) }
+        if listening { Err(AccessRefusal::Own(peer)) } else { Ok(()) }
     }
 
     fn is_own(&self, ip: IpAddr, port: u16) -> bool {
@@ -220,13 +220,13 @@ impl PurgeRules {
     /// Whether this client may purge.
     ///
     /// # Errors
-    /// [`Refusal::Purge`].
-    pub fn client(&self, address: IpAddr) -> Result<(), Refusal> {
-        if contains(&self.0, address) { Ok(()) } else { Err(Refusal::Purge(address.to_canonical())) }
+    /// [`AccessRefusal::Purge`].
+    pub fn client(&self, address: IpAddr) -> Result<(), AccessRefusal> {
+        if contains(&self.0, address) { Ok(()) } else { Err(AccessRefusal::Purge(address.to_canonical())) }
     }
 }
 
-impl Refusal {
+impl AccessRefusal {
     /// The status that the client is answered with.
     pub fn status(&self) -> StatusCode {
         match self {
@@ -263,7 +263,7 @@ impl Refusal {
     }
 }
 
-impl fmt::Display for Refusal {
+impl fmt::Display for AccessRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Client(address) => write!(f, "clients at {address} are not served"),
@@ -281,7 +281,7 @@ impl fmt::Display for Refusal {
     }
 }
 
-impl std::error::Error for Refusal {}
+impl std::error::Error for AccessRefusal {}
 
 impl fmt::Display for AccessError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

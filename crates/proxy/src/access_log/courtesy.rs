@@ -8,12 +8,12 @@ use std::time::{Duration, Instant};
 
 /// Whether to give way, by what became of it before.
 #[derive(Debug, Default)]
-pub(super) struct Courtesy {
+pub(super) struct YieldPolicy {
     /// Nobody is let in before that.
     paused_until: Option<Instant>,
 }
 
-impl Courtesy {
+impl YieldPolicy {
     /// Whether to let others have the core.
     pub fn is_due(&self, now: Instant) -> bool {
         self.paused_until.is_none_or(|until| now >= until)
@@ -44,7 +44,7 @@ mod tests {
     fn who_does_not_come_back_soon_does_not_give_way_for_a_while() {
         let start = Instant::now();
         let after = |milliseconds| start + Duration::from_millis(milliseconds);
-        let mut courtesy = Courtesy::default();
+        let mut courtesy = YieldPolicy::default();
         assert!(courtesy.is_due(start));
         courtesy.has_taken(start, after(1));
         assert!(courtesy.is_due(after(1)));

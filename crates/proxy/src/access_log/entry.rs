@@ -1,13 +1,13 @@
 //! What one line of the access log says, borrowed from wherever it stands.
 
-use crate::message::{NextHop, Outcome, Record};
+use crate::message::{AccessRecord, CacheResult, NextHop};
 use http::HeaderValue;
 use shoal_core::Timestamp;
 use std::net::SocketAddr;
 
-/// One request as the log sees it: a [`Record`]'s fields, or those of a hit that never had one.
+/// One request as the log sees it: a [`AccessRecord`]'s fields, or those of a hit that never had one.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Entry<'a> {
+pub struct LogEntry<'a> {
     /// When the request arrived.
     pub time: Timestamp,
     /// From its first byte to the reply's last, in microseconds.
@@ -31,7 +31,7 @@ pub struct Entry<'a> {
     /// Whether the reply was cut.
     pub aborted: bool,
     /// What the cache did.
-    pub outcome: Outcome,
+    pub outcome: CacheResult,
     /// Who was asked.
     pub upstream: Option<&'a NextHop>,
     /// The Referer field.
@@ -44,8 +44,8 @@ pub struct Entry<'a> {
     pub cache_status: &'a [u8],
 }
 
-impl<'a> From<&'a Record> for Entry<'a> {
-    fn from(record: &'a Record) -> Self {
+impl<'a> From<&'a AccessRecord> for LogEntry<'a> {
+    fn from(record: &'a AccessRecord) -> Self {
         let value = |value: &'a Option<HeaderValue>| value.as_ref().map_or(&b""[..], HeaderValue::as_bytes);
         Self {
             time: record.time,

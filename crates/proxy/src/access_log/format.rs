@@ -1,8 +1,8 @@
 //! The three formats of the access log, each one function from an entry to a line.
 
-use super::{Entry, date, escape};
+use super::{LogEntry, date, escape};
 use crate::ip_text::push_address;
-use crate::message::{NextHop, Outcome};
+use crate::message::{CacheResult, NextHop};
 use serde::Serialize;
 use shoal_settings::LogFormat;
 use shoal_wire::{push_decimal, push_filled, three_digits};
@@ -10,7 +10,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
 /// Appends the line of `entry`, its newline included.
-pub(super) fn append(format: LogFormat, entry: &Entry<'_>, line: &mut Vec<u8>) {
+pub(super) fn append(format: LogFormat, entry: &LogEntry<'_>, line: &mut Vec<u8>) {
     match format {
         LogFormat::Squid => squid(entry, line),
         LogFormat::Combined => combined(entry, line),
@@ -23,7 +23,7 @@ pub(super) fn append(format: LogFormat, entry: &Entry<'_>, line: &mut Vec<u8>) {
 /// `%ts.%03tu %6tr %>a %Ss/%03>Hs %<st %rm %ru %un %Sh/%<a %mt`
 ///
 /// Its time is the moment when the request was finished; its size counts head and body.
-fn squid(entry: &Entry<'_>, line: &mut Vec<u8>) {
+fn squid(entry: &LogEntry<'_>, line: &mut Vec<u8>) {
     let finished = entry.time.plus(Duration::from_micros(entry.duration_us));
     push_decimal(line, finished.seconds());
     let [hundreds, tens, units] = three_digits(finished.millis());
@@ -34,7 +34,7 @@ fn squid(entry: &Entry<'_>, line: &mut Vec<u8>) {
     line.extend_from_slice(result_code(entry.outcome));
     line.extend_from_slice(if entry.aborted { b"_ABORTED/" } else { b"/" });
     // Squid says 000 where nothing was answered
-    let status = if entry.outcome == Outcome::Abandoned { 0 } else { entry.status };
+    let status = if entry.outcome == CacheResult::Abandoned { 0 } else { entry.status };
     let [hundreds, tens, units] = three_digits(status.into());
     line.extend_from_slice(&[hundreds, tens, units, b' ']);
     push_decimal(line, entry.head_bytes.saturating_add(entry.body_bytes));
@@ -52,26 +52,26 @@ fn squid(entry: &Entry<'_>, line: &mut Vec<u8>) {
 }
 
 /// The code of Squid's log that log analysers know, after a space.
-fn result_code(outcome: Outcome) -> &'static [u8] {
+fn result_code(outcome: CacheResult) -> &'static [u8] {
     match outcome {
-        Outcome::None | Outcome::Abandoned => b" NONE_NONE",
-        Outcome::MemoryHit => b" TCP_MEM_HIT",
-        Outcome::Hit => b" TCP_HIT",
-        Outcome::Miss | Outcome::Pass => b" TCP_MISS",
+        CacheResult::None | CacheResult::Abandoned => b" NONE_NONE",
+        CacheResult::MemoryHit => b" TCP_MEM_HIT",
+        CacheResult::Hit => b" TCP_HIT",
+        CacheResult::Miss | CacheResult::Pass => b" TCP_MISS",
         // CF: collapsed forwarding
-        Outcome::Collapsed => b" TCP_CF_HIT",
-        Outcome::RefreshUnmodified => b" TCP_REFRESH_UNMODIFIED",
-        Outcome::RefreshModified => b" TCP_REFRESH_MODIFIED",
-        Outcome::StaleWhileRevalidate => b" TCP_STALE_HIT",
+        CacheResult::Collapsed => b" TCP_CF_HIT",
+        CacheResult::RefreshUnmodified => b" TCP_REFRESH_UNMODIFIED",
+        CacheResult::RefreshModified => b" TCP_REFRESH_MODIFIED",
+        CacheResult::StaleWhileRevalidate => b" TCP_STALE_HIT",
         // the validation failed and the old response was served
-        Outcome::StaleIfError => b" TCP_REFRESH_FAIL_OLD",
-        Outcome::Tunnel => b" TCP_TUNNEL",
-        Outcome::Denied => b" TCP_DENIED",
+        CacheResult::StaleIfError => b" TCP_REFRESH_FAIL_OLD",
+        CacheResult::Tunnel => b" TCP_TUNNEL",
+        CacheResult::Denied => b" TCP_DENIED",
     }
 }
 
 /// ` CODE/host`: how the origin was reached. An entry may name the code itself.
-fn hierarchy(entry: &Entry<'_>, line: &mut Vec<u8>) {
+fn hierarchy(entry: &LogEntry<'_>, line: &mut Vec<u8>) {
     let upstream = match entry.upstream {
         Some(NextHop::Address(SocketAddr::V4(address))) => {
             line.extend_from_slice(b" HIER_DIRECT/");
@@ -97,7 +97,7 @@ fn hierarchy(entry: &Entry<'_>, line: &mut Vec<u8>) {
 
 /// NCSA combined, with the Cache-Status value appended:
 /// `client - user [time] "request line" status bytes "referer" "user agent" "cache status"`
-fn combined(entry: &Entry<'_>, line: &mut Vec<u8>) {
+fn combined(entry: &LogEntry<'_>, line: &mut Vec<u8>) {
     client(entry, line);
     line.extend_from_slice(b" - ");
     escape::blank_parted(line, entry.user.as_bytes());
@@ -148,7 +148,7 @@ struct JsonLine<'a> {
     cache_status: &'a str,
 }
 
-fn json(entry: &Entry<'_>, line: &mut Vec<u8>) {
+fn json(entry: &LogEntry<'_>, line: &mut Vec<u8>) {
     fn some(text: &str) -> Option<&str> {
         Some(escape::clipped(text)).filter(|text| !text.is_empty())
     }
@@ -187,26 +187,26 @@ fn json(entry: &Entry<'_>, line: &mut Vec<u8>) {
 }
 
 /// The outcome in our own words, as the metrics label it.
-fn outcome_name(outcome: Outcome) -> &'static str {
+fn outcome_name(outcome: CacheResult) -> &'static str {
     match outcome {
-        Outcome::None => "none",
-        Outcome::MemoryHit => "memory_hit",
-        Outcome::Hit => "hit",
-        Outcome::Miss => "miss",
-        Outcome::Collapsed => "collapsed",
-        Outcome::RefreshUnmodified => "refresh_unmodified",
-        Outcome::RefreshModified => "refresh_modified",
-        Outcome::StaleWhileRevalidate => "stale_while_revalidate",
-        Outcome::StaleIfError => "stale_if_error",
-        Outcome::Pass => "pass",
-        Outcome::Tunnel => "tunnel",
-        Outcome::Denied => "denied",
-        Outcome::Abandoned => "abandoned",
+        CacheResult::None => "none",
+        CacheResult::MemoryHit => "memory_hit",
+        CacheResult::Hit => "hit",
+        CacheResult::Miss => "miss",
+        CacheResult::Collapsed => "collapsed",
+        CacheResult::RefreshUnmodified => "refresh_unmodified",
+        CacheResult::RefreshModified => "refresh_modified",
+        CacheResult::StaleWhileRevalidate => "stale_while_revalidate",
+        CacheResult::StaleIfError => "stale_if_error",
+        CacheResult::Pass => "pass",
+        CacheResult::Tunnel => "tunnel",
+        CacheResult::Denied => "denied",
+        CacheResult::Abandoned => "abandoned",
     }
 }
 
 /// The client's address alone; IPv4 as such when the socket is IPv6.
-fn client(entry: &Entry<'_>, line: &mut Vec<u8>) {
+fn client(entry: &LogEntry<'_>, line: &mut Vec<u8>) {
     match entry.client.map(|client| client.ip().to_canonical()) {
         Some(address) => push_address(line, address),
         None => line.push(b'-'),

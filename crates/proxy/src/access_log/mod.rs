@@ -2,7 +2,7 @@
 //!
 //! Logging never makes a request wait for the disk. A line is formatted by the thread that served the request and
 //! appended to its core's bounded buffer; one writer thread takes what has gathered and writes it in one call a core. When
-//! the disk is too slow for that, lines are dropped and counted. What a line says is an [`Entry`], which borrows: a
+//! the disk is too slow for that, lines are dropped and counted. What a line says is an [`LogEntry`], which borrows: a
 //! hit is logged out of the request's own bytes, without an allocation.
 
 mod courtesy;
@@ -13,7 +13,7 @@ mod format;
 mod queue;
 mod writer;
 
-pub use entry::Entry;
+pub use entry::LogEntry;
 pub use escape::escape_invisible;
 
 use crate::metrics::Metrics;
@@ -77,7 +77,7 @@ impl AccessLog {
     }
 
     /// Adds the line of one request. Never waits for the disk; when too much is pending, drops the line and counts it.
-    pub fn log(&self, entry: &Entry<'_>) {
+    pub fn log(&self, entry: &LogEntry<'_>) {
         let Some(output) = &self.output else { return };
         if !output.queue.push(|lines| format::append(output.format, entry, lines)) {
             self.metrics.log_lines_dropped.count();

@@ -12,7 +12,7 @@
 //! only and then lets lines gather; a log without requests wakes nobody. Lines of one core stand in the order in
 //! which its requests ended; those of several may be mixed within [`GATHER`].
 
-use crate::per_core::{Apart, PLACES, place};
+use crate::per_core::{CachePadded, PLACES, place};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -20,12 +20,12 @@ use std::time::{Duration, Instant};
 /// The buffers between the threads that serve and the one that writes.
 #[derive(Default)]
 pub(super) struct Queue {
-    places: [Apart<Mutex<Pending>>; PLACES],
+    places: [CachePadded<Mutex<Pending>>; PLACES],
     /// The writer waits for a first line.
     asleep: AtomicBool,
     /// Some place has so much that it should be written now.
     urgent: AtomicBool,
-    orders: Mutex<Orders>,
+    orders: Mutex<WriterCommands>,
     wake: Condvar,
 }
 
@@ -53,7 +53,7 @@ impl Drop for Line<'_> {
 
 /// What the writer is told beside lines.
 #[derive(Clone, Copy, Default)]
-struct Orders {
+struct WriterCommands {
     reopen: bool,
     closed: bool,
 }
@@ -135,7 +135,7 @@ impl Queue {
         (batch.reopen, batch.last) = (orders.reopen, orders.closed);
     }
 
-    fn wait(&self) -> Orders {
+    fn wait(&self) -> WriterCommands {
         let mut orders = self.orders.lock();
         // Said before the places are looked at: a line that comes later finds it, through the lock of its place.
         self.asleep.store(true, Ordering::Release);

@@ -1,14 +1,14 @@
 //! The access log as its readers find it: lines in each format, escapes, rotation, a disk that refuses.
 
 use super::*;
-use crate::message::{NextHop, Outcome, Record};
+use crate::message::{AccessRecord, CacheResult, NextHop};
 use http::{HeaderValue, Method};
 use proptest::prelude::*;
 use shoal_core::Timestamp;
 use std::path::Path;
 
-fn record() -> Record {
-    Record {
+fn record() -> AccessRecord {
+    AccessRecord {
         time: Timestamp::from_millis(971_186_136_004),
         duration_us: 1_234_567,
         client: Some(([192, 0, 2, 7], 40_000).into()),
@@ -20,7 +20,7 @@ fn record() -> Record {
         body_bytes: 1000,
         head_bytes: 234,
         aborted: false,
-        outcome: Outcome::MemoryHit,
+        outcome: CacheResult::MemoryHit,
         upstream: None,
         referer: None,
         user_agent: Some(HeaderValue::from_static("curl/8 \"x\"")),
@@ -33,9 +33,9 @@ fn name(upstream: &str) -> Option<NextHop> {
     Some(NextHop::Name(upstream.into()))
 }
 
-fn line(format: LogFormat, record: &Record) -> String {
+fn line(format: LogFormat, record: &AccessRecord) -> String {
     let mut line = Vec::new();
-    format::append(format, &Entry::from(record), &mut line);
+    format::append(format, &LogEntry::from(record), &mut line);
     String::from_utf8(line).expect("UTF-8")
 }
 
@@ -43,14 +43,14 @@ fn line(format: LogFormat, record: &Record) -> String {
 fn squid_lines() {
     let hit = "971186137.238   1234 192.0.2.7 TCP_MEM_HIT/200 1234 GET http://example.org/a%20b al%20ice HIER_NONE/- text/html\n";
     assert_eq!(line(LogFormat::Squid, &record()), hit);
-    let tunnel = Record {
+    let tunnel = AccessRecord {
         duration_us: 12_000,
         client: Some("[::ffff:10.0.0.1]:80".parse().expect("an address")),
         user: None,
         method: Some(Method::CONNECT),
         url: "example.org:443".into(),
         aborted: true,
-        outcome: Outcome::Tunnel,
+        outcome: CacheResult::Tunnel,
         upstream: name("203.0.113.9"),
         content_type: None,
         ..record()
@@ -63,16 +63,16 @@ fn squid_lines() {
         ("[2001:db8::1]:80", "HIER_DIRECT/[2001:db8::1]"),
         ("2001:db8::1", "HIER_DIRECT/2001:db8::1"),
     ] {
-        let direct = Record { upstream: name(upstream), ..record() };
+        let direct = AccessRecord { upstream: name(upstream), ..record() };
         assert!(line(LogFormat::Squid, &direct).contains(&format!(" {shown} ")), "{upstream}");
         // An address is shown as its text is.
         let Ok(address) = upstream.parse() else { continue };
-        let by_address = Record { upstream: Some(NextHop::Address(address)), ..record() };
+        let by_address = AccessRecord { upstream: Some(NextHop::Address(address)), ..record() };
         for format in [LogFormat::Squid, LogFormat::Json] {
             assert_eq!(line(format, &by_address), line(format, &direct));
         }
     }
-    let parent = Record { upstream: name("FIRSTUP_PARENT/10.0.0.2"), ..record() };
+    let parent = AccessRecord { upstream: name("FIRSTUP_PARENT/10.0.0.2"), ..record() };
     assert!(line(LogFormat::Squid, &parent).contains(" FIRSTUP_PARENT/10.0.0.2 "));
 }
 
@@ -110,7 +110,7 @@ proptest! {
         let [user, url, upstream] = texts.try_into().expect("three");
         // what the transports let through as a field's value
         let mut values = values.iter().map(|bytes| HeaderValue::from_bytes(bytes).ok());
-        let record = Record {
+        let record = AccessRecord {
             user: Some(user), url: url.into(), upstream: name(&upstream),
             method: Some(Method::from_bytes(method.as_bytes()).expect("a token")),
             referer: values.next().flatten(), user_agent: values.next().flatten(),
@@ -164,19 +164,19 @@ fn every_line_is_written_and_a_moved_file_is_left() {
     let (log, metrics) = open(&path);
     std::thread::scope(|scope| {
         for _ in 0..4 {
-            scope.spawn(|| (0..100).for_each(|_| log.log(&Entry::from(&record()))));
+            scope.spawn(|| (0..100).for_each(|_| log.log(&LogEntry::from(&record()))));
         }
     });
     wait_for(|| lines(&path) == 400);
     std::fs::rename(&path, &moved).expect("moved");
-    log.log(&Entry::from(&record()));
+    log.log(&LogEntry::from(&record()));
     log.reopen();
     wait_for(|| path.exists());
-    log.log(&Entry::from(&record()));
+    log.log(&LogEntry::from(&record()));
     log.close();
     assert_eq!((lines(&moved), lines(&path)), (401, 1));
     assert_eq!(metrics.log_lines_dropped.value(), 0);
-    log.log(&Entry::from(&record()));
+    log.log(&LogEntry::from(&record()));
     assert_eq!(metrics.log_lines_dropped.value(), 1, "closed");
 }
 
@@ -190,7 +190,7 @@ fn many_lines_and_long_ones_come_as_they_were() {
     let urls: Vec<_> =
         (0..200).map(|number| format!("http://example.org/{}", "x".repeat(number * 41))).collect();
     for url in &urls {
-        log.log(&Entry::from(&Record { url: url.as_str().into(), ..record() }));
+        log.log(&LogEntry::from(&AccessRecord { url: url.as_str().into(), ..record() }));
     }
     log.close();
     let text = std::fs::read_to_string(&path).expect("lines");
@@ -206,7 +206,7 @@ fn many_lines_and_long_ones_come_as_they_were() {
 fn lines_that_the_disk_refuses_are_counted() {
     let (log, metrics) = open(Path::new("/dev/full"));
     for _ in 0..3 {
-        log.log(&Entry::from(&record()));
+        log.log(&LogEntry::from(&record()));
     }
     log.close();
     assert_eq!(metrics.log_lines_dropped.value(), 3);
@@ -216,7 +216,7 @@ fn lines_that_the_disk_refuses_are_counted() {
 fn no_log_is_no_error_and_a_bad_path_is_one() {
     let metrics = Arc::new(Metrics::default());
     let none = AccessLog::open(&Log::default(), metrics.clone()).expect("no log");
-    none.log(&Entry::from(&record()));
+    none.log(&LogEntry::from(&record()));
     none.reopen();
     let settings = Log { access: "/absent/folder/access.log".into(), ..Log::default() };
     let error = AccessLog::open(&settings, metrics).err().expect("refused");
@@ -263,7 +263,7 @@ fn a_pipe_with_a_reader_is_written_whole() {
     // More than a pipe holds, in pieces that fit into the buffers.
     let bytes = line(LogFormat::Squid, &record()).len() - 1;
     for _ in 0..50 {
-        (0..100).for_each(|_| log.log(&Entry::from(&record())));
+        (0..100).for_each(|_| log.log(&LogEntry::from(&record())));
         std::thread::sleep(std::time::Duration::from_millis(1));
     }
     log.close();
@@ -278,9 +278,10 @@ fn lines_that_find_no_room_are_dropped_and_counted() {
     let path = pipe(&folder);
     let reader = std::fs::OpenOptions::new().read(true).write(true).open(&path).expect("both ends");
     let (log, metrics) = open(&path);
-    let numbered = |number: usize| Record { url: format!("http://example.org/{number}").into(), ..record() };
+    let numbered =
+        |number: usize| AccessRecord { url: format!("http://example.org/{number}").into(), ..record() };
     // Several times as much as the pipe and the buffers hold.
-    (0..50_000).for_each(|number| log.log(&Entry::from(&numbered(number))));
+    (0..50_000).for_each(|number| log.log(&LogEntry::from(&numbered(number))));
     let dropped = metrics.log_lines_dropped.value() as usize;
     assert!((10_000..45_000).contains(&dropped), "{dropped} lines were dropped");
     let reading = std::thread::spawn(move || {
@@ -301,7 +302,7 @@ fn a_reader_that_has_stopped_does_not_keep_the_process_from_ending() {
     let path = pipe(&folder);
     let reader = std::fs::OpenOptions::new().read(true).write(true).open(&path).expect("both ends");
     let (log, _) = open(&path);
-    (0..2000).for_each(|_| log.log(&Entry::from(&record())));
+    (0..2000).for_each(|_| log.log(&LogEntry::from(&record())));
     assert!(in_time(move || log.close()).is_some(), "it waits for the reader");
     drop(reader);
 }

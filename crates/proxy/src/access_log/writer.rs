@@ -1,6 +1,6 @@
 //! The thread that writes the access log: batches out, the file opened again when asked.
 
-use super::courtesy::{Courtesy, PIECE};
+use super::courtesy::{PIECE, YieldPolicy};
 use super::queue::{Batch, Queue};
 use crate::metrics::Metrics;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
@@ -23,7 +23,7 @@ pub(super) fn start(target: Target, queue: Arc<Queue>, metrics: Arc<Metrics>) ->
         Target::Stdout => None,
         Target::File(path) => Some(open(path)?),
     };
-    let courtesy = Courtesy::default();
+    let courtesy = YieldPolicy::default();
     let mut writer = Writer { target, file, metrics, courtesy, torn: false, failing: false };
     let (ends, ended) = mpsc::channel();
     std::thread::Builder::new().name("access-log".into()).spawn(move || {
@@ -44,7 +44,7 @@ struct Writer {
     target: Target,
     file: Option<File>,
     metrics: Arc<Metrics>,
-    courtesy: Courtesy,
+    courtesy: YieldPolicy,
     /// The last write stopped within a line.
     torn: bool,
     /// The last write failed, which has been reported.

@@ -1,10 +1,10 @@
 //! What the admin listener asks of a node: the requests and answers, free of HTTP.
 
-use crate::message::Outcome;
-use crate::metrics::{Metrics, PerCore};
+use crate::message::CacheResult;
+use crate::metrics::{Metrics, PerCoreCounter};
 use serde::{Deserialize, Serialize};
 use shoal_store::Usage;
-use shoal_store::disks::{DiskState, Service};
+use shoal_store::disks::{DiskState, ServiceState};
 use std::path::Path;
 
 /// A node as its admin listener sees it.
@@ -132,13 +132,13 @@ impl Responses {
         let rows = metrics.rows();
         let responses = rows.iter().filter(|(_, name, ..)| *name == "shoal_responses_total");
         let hits = [&metrics.hits_memory, &metrics.hits_disk, &metrics.stale];
-        let bytes_of = |outcomes: &[Outcome]| {
+        let bytes_of = |outcomes: &[CacheResult]| {
             outcomes.iter().map(|outcome| metrics.body_bytes.of(*outcome).value()).sum::<u64>()
         };
-        let carried = bytes_of(&[Outcome::Tunnel]);
+        let carried = bytes_of(&[CacheResult::Tunnel]);
         Self {
             all: responses.map(|(.., value)| value).sum(),
-            hits: hits.map(PerCore::value).iter().sum(),
+            hits: hits.map(PerCoreCounter::value).iter().sum(),
             collapsed: metrics.collapsed.value(),
             body_bytes: metrics.body_bytes.all().map(|(.., bytes)| bytes.value()).sum::<u64>() - carried,
             hit_body_bytes: bytes_of(&OUT_OF_CACHE),
@@ -151,8 +151,12 @@ impl Responses {
 }
 
 /// What a body has that was in the cache; stale ones have one result, whyever they were served.
-const OUT_OF_CACHE: [Outcome; 4] =
-    [Outcome::MemoryHit, Outcome::Hit, Outcome::StaleWhileRevalidate, Outcome::RefreshUnmodified];
+const OUT_OF_CACHE: [CacheResult; 4] = [
+    CacheResult::MemoryHit,
+    CacheResult::Hit,
+    CacheResult::StaleWhileRevalidate,
+    CacheResult::RefreshUnmodified,
+];
 
 /// A budget and what is used of it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -249,7 +253,7 @@ pub struct DiskStatus {
 impl DiskStatus {
     /// Whether it serves.
     pub fn is_in_service(&self) -> bool {
-        self.service == Service::InService.name()
+        self.service == ServiceState::InService.name()
     }
 }
 

@@ -9,14 +9,14 @@ use std::sync::Arc;
 
 /// Tells requests that may have come from a web page by the names of the listener.
 #[derive(Clone)]
-pub(super) enum Guard {
+pub(super) enum HostGuard {
     /// On a socket of the file system, which no browser opens.
     Open,
     /// On an address, which is called by one of these names, by `localhost` or by an address.
     Named(Arc<[String]>),
 }
 
-impl Guard {
+impl HostGuard {
     /// Why a request is refused, if it is.
     pub(super) fn refusal(&self, fields: &HeaderMap) -> Option<&'static str> {
         match self {
@@ -69,8 +69,8 @@ mod tests {
                 fields.insert(name, value.parse().expect("a field value"));
             }
         }
-        let guard = Guard::Named(["cache1", "cache1.example.org", ""].map(str::to_owned).into());
-        assert!(Guard::Open.refusal(&fields).is_none());
+        let guard = HostGuard::Named(["cache1", "cache1.example.org", ""].map(str::to_owned).into());
+        assert!(HostGuard::Open.refusal(&fields).is_none());
         guard.refusal(&fields).is_none()
     }
 

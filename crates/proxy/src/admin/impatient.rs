@@ -8,14 +8,14 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// The connection with its patience: writing fails when it had to wait for so long.
-pub(super) struct Impatient<S> {
+pub(super) struct TimeoutStream<S> {
     inner: S,
     patience: Duration,
     /// Lifted while no write waits.
     deadline: Deadline,
 }
 
-impl<S> Impatient<S> {
+impl<S> TimeoutStream<S> {
     pub fn new(inner: S, patience: Duration) -> Self {
         let mut deadline = Deadline::after(patience);
         deadline.lift();
@@ -33,7 +33,7 @@ impl<S> Impatient<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Impatient<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for TimeoutStream<S> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -43,7 +43,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Impatient<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Impatient<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for TimeoutStream<S> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,

@@ -4,9 +4,9 @@
 //! that a purge that takes long does not keep `/healthz` from answering.
 
 use super::Control;
-use super::guard::Guard;
-use super::impatient::Impatient;
-use super::routes::{self, Answer};
+use super::guard::HostGuard;
+use super::impatient::TimeoutStream;
+use super::routes::{self, AdminResponse};
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderValue, Request, Response, StatusCode, header};
@@ -29,7 +29,7 @@ use tokio::sync::{Semaphore, oneshot};
 
 /// A running admin listener. Dropping it closes the socket and ends the thread.
 pub struct AdminListener {
-    place: Place,
+    place: BoundSocket,
     stop: Option<oneshot::Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -39,7 +39,7 @@ pub struct BoundAdmin {
     // First, so that the socket is closed before its file is removed.
     socket: Socket,
     runtime: Runtime,
-    place: Place,
+    place: BoundSocket,
 }
 
 enum Socket {
@@ -49,14 +49,14 @@ enum Socket {
 
 /// The way to the node.
 #[derive(Clone)]
-struct Calls {
+struct ControlCalls {
     control: Arc<dyn Control>,
     /// Turns of the calls that change something.
     changes: Arc<Semaphore>,
 }
 
 /// Where a listener is bound. Takes the file of a Unix socket with it when it is dropped.
-struct Place(AdminAddress);
+struct BoundSocket(AdminAddress);
 
 impl BoundAdmin {
     /// Binds `address`.
@@ -74,7 +74,7 @@ impl BoundAdmin {
             let _context = runtime.enter();
             bind(address)?
         };
-        Ok(Self { socket, runtime, place: Place(address) })
+        Ok(Self { socket, runtime, place: BoundSocket(address) })
     }
 
     /// Where it is bound; the port that was chosen when the settings said 0.
@@ -122,7 +122,7 @@ impl Drop for AdminListener {
     }
 }
 
-impl Drop for Place {
+impl Drop for BoundSocket {
     fn drop(&mut self) {
         if let AdminAddress::Unix(path) = &self.0 {
             let _ = std::fs::remove_file(path);
@@ -162,20 +162,20 @@ fn remove_abandoned(path: &Path) -> io::Result<()> {
 }
 
 /// Who is served: on an address whoever calls the listener by this machine's name or one of `hosts`.
-fn guard(socket: &Socket, hosts: &[String]) -> Guard {
+fn guard(socket: &Socket, hosts: &[String]) -> HostGuard {
     match socket {
-        Socket::Unix(_) => Guard::Open,
+        Socket::Unix(_) => HostGuard::Open,
         Socket::Tcp(_) => {
             let node_name = rustix::system::uname().nodename().to_string_lossy().into_owned();
-            Guard::Named(hosts.iter().cloned().chain([node_name]).collect())
+            HostGuard::Named(hosts.iter().cloned().chain([node_name]).collect())
         }
     }
 }
 
 /// Takes connections, at most [`CONNECTIONS`] at a time; further ones wait in the backlog.
-async fn accept(socket: Socket, control: Arc<dyn Control>, guard: Guard) {
+async fn accept(socket: Socket, control: Arc<dyn Control>, guard: HostGuard) {
     let places = Arc::new(Semaphore::new(CONNECTIONS));
-    let calls = Calls { control, changes: Arc::new(Semaphore::new(CHANGES)) };
+    let calls = ControlCalls { control, changes: Arc::new(Semaphore::new(CHANGES)) };
     loop {
         let place = places.clone().acquire_owned().await.expect("never closed");
         let (calls, guard) = (calls.clone(), guard.clone());
@@ -200,7 +200,7 @@ async fn accept(socket: Socket, control: Arc<dyn Control>, guard: Guard) {
     }
 }
 
-async fn connection<S>(stream: S, calls: Calls, guard: Guard)
+async fn connection<S>(stream: S, calls: ControlCalls, guard: HostGuard)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
@@ -212,14 +212,14 @@ where
         .timer(TokioTimer::new())
         .header_read_timeout(READ_TIMEOUT)
         .max_buf_size(16 << 10)
-        .serve_connection(TokioIo::new(Impatient::new(stream, WRITE_TIMEOUT)), service)
+        .serve_connection(TokioIo::new(TimeoutStream::new(stream, WRITE_TIMEOUT)), service)
         .await;
     if let Err(error) = result {
         tracing::debug!(%error, "an admin connection ended");
     }
 }
 
-async fn respond(request: Request<Incoming>, calls: Calls, guard: &Guard) -> Answer {
+async fn respond(request: Request<Incoming>, calls: ControlCalls, guard: &HostGuard) -> AdminResponse {
     if let Some(why) = guard.refusal(request.headers()) {
         return routes::text(StatusCode::FORBIDDEN, format!("{why}\n"));
     }
@@ -239,9 +239,9 @@ async fn respond(request: Request<Incoming>, calls: Calls, guard: &Guard) -> Ans
     calls.answer(head, body).await
 }
 
-impl Calls {
+impl ControlCalls {
     /// The answer of the node, when a thread is free for it.
-    async fn answer(self, head: Parts, body: Bytes) -> Answer {
+    async fn answer(self, head: Parts, body: Bytes) -> AdminResponse {
         let is_change = !head.method.is_safe();
         let turn = if is_change { self.changes.acquire_owned().await.ok() } else { None };
         let call = tokio::task::spawn_blocking(move || {
@@ -257,7 +257,7 @@ impl Calls {
     }
 }
 
-fn response(answer: Answer) -> Response<Full<Bytes>> {
+fn response(answer: AdminResponse) -> Response<Full<Bytes>> {
     let mut response = Response::new(Full::from(answer.body));
     *response.status_mut() = answer.status;
     let fields = response.headers_mut();
@@ -301,8 +301,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_client_that_takes_nothing_is_let_go() {
         let (mut client, server) = tokio::io::duplex(512);
-        let calls = Calls { control: Arc::new(Scripted::default()), changes: Arc::new(Semaphore::new(1)) };
-        let serving = tokio::spawn(connection(server, calls, Guard::Open));
+        let calls =
+            ControlCalls { control: Arc::new(Scripted::default()), changes: Arc::new(Semaphore::new(1)) };
+        let serving = tokio::spawn(connection(server, calls, HostGuard::Open));
         client.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n").await.expect("room");
         let ended = tokio::time::timeout(WRITE_TIMEOUT * 3, serving).await;
         ended.expect("the connection ends by itself").expect("in order");

@@ -6,7 +6,7 @@ use serde_json::json;
 
 /// An answer, ready to be sent.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Answer {
+pub(super) struct AdminResponse {
     pub status: StatusCode,
     pub content_type: &'static str,
     /// For 405: the methods that the route takes.
@@ -39,7 +39,7 @@ pub(super) fn answer(
     path: &str,
     query: Option<&str>,
     body: &[u8],
-) -> Answer {
+) -> AdminResponse {
     let Some((allowed, route, _)) = ROUTES.iter().find(|(_, route, _)| *route == path) else {
         return text(StatusCode::NOT_FOUND, listing(path));
     };
@@ -47,10 +47,10 @@ pub(super) fn answer(
     if !fits {
         let allow = if *allowed == "GET" { "GET, HEAD" } else { "POST" };
         let body = format!("{path} takes {allow}\n");
-        return Answer { allow: Some(allow), ..text(StatusCode::METHOD_NOT_ALLOWED, body) };
+        return AdminResponse { allow: Some(allow), ..text(StatusCode::METHOD_NOT_ALLOWED, body) };
     }
     match *route {
-        "/metrics" => Answer {
+        "/metrics" => AdminResponse {
             content_type: "text/plain; version=0.0.4; charset=utf-8",
             ..text(StatusCode::OK, exposition::page(control.metrics(), &control.status()))
         },
@@ -63,19 +63,19 @@ pub(super) fn answer(
     }
 }
 
-fn status(control: &dyn Control) -> Answer {
+fn status(control: &dyn Control) -> AdminResponse {
     match serde_json::to_value(control.status()) {
         Ok(value) => json(StatusCode::OK, &value),
         Err(error) => json(StatusCode::INTERNAL_SERVER_ERROR, &json!({ "error": error.to_string() })),
     }
 }
 
-fn health(readiness: Readiness) -> Answer {
+fn health(readiness: Readiness) -> AdminResponse {
     let status = if readiness.accepts() { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     text(status, format!("{}\n", readiness.name()))
 }
 
-fn purged(control: &dyn Control, query: Option<&str>, body: &[u8]) -> Answer {
+fn purged(control: &dyn Control, query: Option<&str>, body: &[u8]) -> AdminResponse {
     let outcome = match purge::parse(query, body) {
         Ok(request) => control.purge(request),
         Err(why) => PurgeOutcome::Invalid(why),
@@ -89,7 +89,7 @@ fn purged(control: &dyn Control, query: Option<&str>, body: &[u8]) -> Answer {
     }
 }
 
-fn reloaded(control: &dyn Control) -> Answer {
+fn reloaded(control: &dyn Control) -> AdminResponse {
     match control.reload() {
         Ok(waiting) => json(StatusCode::OK, &json!({ "reloaded": true, "waiting": waiting })),
         Err(mistakes) => {
@@ -98,7 +98,7 @@ fn reloaded(control: &dyn Control) -> Answer {
     }
 }
 
-fn disk_set(control: &dyn Control, body: &[u8]) -> Answer {
+fn disk_set(control: &dyn Control, body: &[u8]) -> AdminResponse {
     let request = match serde_json::from_slice(body) {
         Ok(request) => request,
         Err(error) => return json(StatusCode::BAD_REQUEST, &json!({ "error": error.to_string() })),
@@ -115,11 +115,11 @@ fn listing(path: &str) -> String {
     format!("nothing at {path}; there is\n{routes}")
 }
 
-fn json(status: StatusCode, value: &serde_json::Value) -> Answer {
-    Answer { status, content_type: "application/json", allow: None, body: format!("{value}\n") }
+fn json(status: StatusCode, value: &serde_json::Value) -> AdminResponse {
+    AdminResponse { status, content_type: "application/json", allow: None, body: format!("{value}\n") }
 }
 
 /// A plain text.
-pub(super) fn text(status: StatusCode, body: String) -> Answer {
-    Answer { status, content_type: "text/plain; charset=utf-8", allow: None, body }
+pub(super) fn text(status: StatusCode, body: String) -> AdminResponse {
+    AdminResponse { status, content_type: "text/plain; charset=utf-8", allow: None, body }
 }

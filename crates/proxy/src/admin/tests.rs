@@ -1,11 +1,11 @@
 //! The admin listener asked over its sockets, in front of a scripted node.
 
 use super::*;
-use crate::message::Outcome;
+use crate::message::CacheResult;
 use crate::metrics::Metrics;
 use parking_lot::Mutex;
 use shoal_settings::AdminAddress;
-use shoal_store::disks::{DiskState, Service};
+use shoal_store::disks::{DiskState, ServiceState};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
@@ -41,7 +41,7 @@ impl Control for Scripted {
             corrupt: 2,
             ..Default::default()
         };
-        let (service, why) = (Service::InService, String::new());
+        let (service, why) = (ServiceState::InService, String::new());
         let disks = [
             DiskState {
                 path: "/d1".into(),
@@ -55,7 +55,7 @@ impl Control for Scripted {
             DiskState {
                 path: "/d2".into(),
                 bytes: 700,
-                service: Service::Failed,
+                service: ServiceState::Failed,
                 why: "could not read: I/O error".into(),
                 usage: shoal_store::Usage::default(),
                 failures: 32,
@@ -159,7 +159,7 @@ fn request(listener: &AdminListener, method: &str, target: &str, body: &str) -> 
 fn metrics_are_whole_and_well_formed() {
     let (listener, control) = start(Scripted::default());
     control.metrics.requests.add(41);
-    control.metrics.responded(Outcome::Hit, 1000, Some(2400));
+    control.metrics.responded(CacheResult::Hit, 1000, Some(2400));
     let (status, page) = request(&listener, "GET", "/metrics", "");
     assert_eq!(status, 200);
     for line in [

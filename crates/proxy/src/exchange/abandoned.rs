@@ -4,7 +4,7 @@
 //! left and which nobody follows needs a [`Leave`] to go on, before its response's head has come and while its body
 //! arrives. Validations in the background, whose clients were answered with what is stored, need one from the start.
 
-use super::ask::Ask;
+use super::ask::RequestContext;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ impl Abandoned {
     }
 
     /// The right to go on with the fetch for `ask`, unless too many of its origin do.
-    pub fn begin(self: &Arc<Self>, ask: &Ask) -> Option<Leave> {
+    pub fn begin(self: &Arc<Self>, ask: &RequestContext) -> Option<Leave> {
         let place = match &ask.site {
             Some(site) => Place::Site(Arc::as_ptr(&site.group).addr()),
             None => Place::Origin(ask.target.https, ask.target.authority().into()),

@@ -4,9 +4,9 @@
 //! call it, so that no way to an answer has rules of its own. Addresses of destinations are judged later, when they are known
 //! ([`crate::access::ForwardRules::address`]).
 
-use super::live::Live;
-use super::target::{BadTarget, Target};
-use crate::access::{ListenerRules, Refusal};
+use super::live::ExchangeSettings;
+use super::target::{Target, TargetError};
+use crate::access::{AccessRefusal, ListenerRules};
 use crate::message::Client;
 use crate::route::{Heard, Route, Told};
 use http::uri::Authority;
@@ -39,7 +39,7 @@ pub(super) struct Grant<'l> {
 
 impl<'a> Wanted<'a> {
     /// What the request with this head, whose target is `target`, asks for.
-    pub fn of(head: &'a RequestParts, target: &'a Result<Target, BadTarget>) -> Self {
+    pub fn of(head: &'a RequestParts, target: &'a Result<Target, TargetError>) -> Self {
         match target {
             _ if head.method == Method::CONNECT => Self::Tunnel(head.uri.authority()),
             Err(_) => Self::Unreadable,
@@ -51,7 +51,7 @@ impl<'a> Wanted<'a> {
     }
 }
 
-impl Live {
+impl ExchangeSettings {
     /// The mode of the listener that took this client's connection. A listener that the settings do not know serves nobody.
     pub(super) fn mode(&self, client: &Client) -> Mode {
         self.listeners.get(client.listener).map_or(Mode::Reverse, |listener| listener.mode)
@@ -73,9 +73,9 @@ impl Live {
         client: &Client,
         authorization: Option<&HeaderValue>,
         wanted: Wanted<'_>,
-    ) -> Result<Grant<'_>, Refusal> {
+    ) -> Result<Grant<'_>, AccessRefusal> {
         let listener = self.listeners.get(client.listener);
-        let listener = listener.ok_or_else(|| Refusal::Client(client.address.ip()))?;
+        let listener = listener.ok_or_else(|| AccessRefusal::Client(client.address.ip()))?;
         self.admit_by(listener, client, authorization, wanted)
     }
 
@@ -90,7 +90,7 @@ impl Live {
         client: &Client,
         authorization: Option<&HeaderValue>,
         wanted: Wanted<'_>,
-    ) -> Result<Grant<'_>, Refusal> {
+    ) -> Result<Grant<'_>, AccessRefusal> {
         let address = client.address.ip();
         listener.client(address)?;
         let user = match listener.mode {
@@ -104,11 +104,11 @@ impl Live {
             }
             (Wanted::Url { host, path, .. }, Mode::Reverse) => {
                 if client.server_name.as_ref().is_some_and(|name| !name.serves(host)) {
-                    return Err(Refusal::Misdirected);
+                    return Err(AccessRefusal::Misdirected);
                 }
-                site = Some(self.routes.find(host, path).ok_or(Refusal::Site)?);
+                site = Some(self.routes.find(host, path).ok_or(AccessRefusal::Site)?);
             }
-            (Wanted::Tunnel(_), Mode::Reverse) => return Err(Refusal::Tunnels),
+            (Wanted::Tunnel(_), Mode::Reverse) => return Err(AccessRefusal::Tunnels),
             (Wanted::Tunnel(Some(authority)), Mode::Forward) => {
                 let host = authority.host().to_ascii_lowercase();
                 self.forward.tunnel(&host, authority.port_u16().unwrap_or(443))?;
@@ -149,7 +149,7 @@ mod tests {
     }
 
     /// Listeners: forward, forward with a list, reverse, reverse with a list.
-    fn live() -> Live {
+    fn live() -> ExchangeSettings {
         let mut settings = Settings::default();
         let own = Some(vec!["192.0.2.0/24".parse().expect("a network")]);
         let (forward, reverse) =
@@ -163,7 +163,7 @@ mod tests {
         settings.site = vec![Site { hosts: vec!["a.test".into()], ..Site::to("http://127.0.0.1:1") }];
         settings.admin.purge_from = vec!["0.0.0.0/0".parse().expect("a network")];
         settings.forward.deny_destinations = vec!["denied.test".into()];
-        Live::new(&settings, &[], 1).expect("sound settings")
+        ExchangeSettings::new(&settings, &[], 1).expect("sound settings")
     }
 
     #[test]
@@ -185,7 +185,7 @@ mod tests {
             for (address, is_served) in ADDRESSES.iter().zip(served) {
                 for wanted in wanted {
                     let admitted = live.admit(&client(address, listener), None, wanted);
-                    let is_refused = matches!(admitted, Err(Refusal::Client(_)));
+                    let is_refused = matches!(admitted, Err(AccessRefusal::Client(_)));
                     assert_eq!(
                         is_refused, !is_served,
                         "listener {listener}, {address}, {wanted:?}: {admitted:?}"
@@ -199,22 +199,26 @@ mod tests {
     fn each_wish_has_its_rule() {
         let live = live();
         let url = |host| Wanted::Url { host, port: 80, path: "/" };
-        fn admitted(live: &Live, listener: usize, wanted: Wanted<'_>) -> Result<bool, Refusal> {
+        fn admitted(
+            live: &ExchangeSettings,
+            listener: usize,
+            wanted: Wanted<'_>,
+        ) -> Result<bool, AccessRefusal> {
             live.admit(&client("127.0.0.1", listener), None, wanted).map(|grant| grant.site.is_some())
         }
         let tunnel = |listener, text: &str| {
             let authority: Authority = text.parse().expect("an authority");
             admitted(&live, listener, Wanted::Tunnel(Some(&authority)))
         };
-        assert_eq!(admitted(&live, 0, url(b"denied.test")), Err(Refusal::Denied("denied.test".into())));
+        assert_eq!(admitted(&live, 0, url(b"denied.test")), Err(AccessRefusal::Denied("denied.test".into())));
         assert_eq!(
             admitted(&live, 0, Wanted::Url { host: b"a.test", port: 25, path: "/" }),
-            Err(Refusal::RequestPort(25))
+            Err(AccessRefusal::RequestPort(25))
         );
-        assert_eq!(tunnel(0, "a.test:25"), Err(Refusal::Port(25)));
-        assert_eq!(tunnel(0, "Denied.test:443"), Err(Refusal::Denied("denied.test".into())));
-        assert_eq!(tunnel(2, "a.test:443"), Err(Refusal::Tunnels));
-        assert_eq!(admitted(&live, 2, url(b"b.test")), Err(Refusal::Site));
+        assert_eq!(tunnel(0, "a.test:25"), Err(AccessRefusal::Port(25)));
+        assert_eq!(tunnel(0, "Denied.test:443"), Err(AccessRefusal::Denied("denied.test".into())));
+        assert_eq!(tunnel(2, "a.test:443"), Err(AccessRefusal::Tunnels));
+        assert_eq!(admitted(&live, 2, url(b"b.test")), Err(AccessRefusal::Site));
         assert_eq!(
             [admitted(&live, 0, url(b"b.test")), admitted(&live, 2, url(b"a.test"))],
             [Ok(false), Ok(true)]

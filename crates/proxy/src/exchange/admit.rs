@@ -1,18 +1,18 @@
 //! The first steps: who asks, for what, and which way the request goes.
 
 use super::admission::Wanted;
-use super::ask::Ask;
-use super::awaited::Awaited;
+use super::ask::RequestContext;
+use super::awaited::AbandonGuard;
 use super::denials;
-use super::live::Live;
+use super::live::ExchangeSettings;
 use super::passes::Kind;
-use super::target::{BadTarget, Target};
-use super::verdict::{self, Verdict};
-use super::{Exchange, answers};
-use crate::access::Refusal;
+use super::target::{Target, TargetError};
+use super::verdict::{self, HandlingReport};
+use super::{CacheEngine, answers};
+use crate::access::AccessRefusal;
 use crate::admin::{PurgeOutcome, PurgeRequest};
 use crate::clock;
-use crate::message::{Client, Outcome, Record, Reply, ReplyBody, ReplyHead, Request, RequestBody};
+use crate::message::{AccessRecord, CacheResult, Client, Reply, ReplyBody, ReplyHead, Request, RequestBody};
 use crate::tunnel;
 use crate::upstream::connection_auth;
 use bytes::Bytes;
@@ -28,25 +28,25 @@ use std::sync::Arc;
 use std::time::Instant;
 
 /// What the first steps make of a request.
-pub(super) enum Admitted {
+pub(super) enum AdmitOutcome {
     /// A request on its way, with its body, and when its first byte was there.
-    Asked(Arc<Ask>, RequestBody, Instant),
+    Asked(Arc<RequestContext>, RequestBody, Instant),
     /// Its answer already.
     Answered(Box<Reply>),
     /// What gets its answer in a way that few take.
     Aside(Pin<Box<dyn Future<Output = Reply> + Send>>),
 }
 
-impl Exchange {
+impl CacheEngine {
     /// Answers a request that was admitted.
-    pub(super) async fn answer(self: &Arc<Self>, admitted: Admitted) -> Reply {
+    pub(super) async fn answer(self: &Arc<Self>, admitted: AdmitOutcome) -> Reply {
         let (ask, body, received) = match admitted {
-            Admitted::Asked(ask, body, received) => (ask, body, received),
-            Admitted::Answered(reply) => return *reply,
-            Admitted::Aside(answering) => return answering.await,
+            AdmitOutcome::Asked(ask, body, received) => (ask, body, received),
+            AdmitOutcome::Answered(reply) => return *reply,
+            AdmitOutcome::Aside(answering) => return answering.await,
         };
         let watched = Arc::clone(&ask);
-        let awaited = Awaited::new(self, received, move || abandoned(&watched));
+        let awaited = AbandonGuard::new(self, received, move || abandoned(&watched));
         let reply = match self.max_forwards(&ask) {
             Some(reply) => reply,
             None if self.may_look_up(&ask, &body) => self.serve(&ask).await,
@@ -57,21 +57,21 @@ impl Exchange {
     }
 
     /// Whether the cache may answer the request.
-    fn may_look_up(&self, ask: &Ask, body: &RequestBody) -> bool {
+    fn may_look_up(&self, ask: &RequestContext, body: &RequestBody) -> bool {
         let is_plain = ask.is_lookup() && body.is_none() && !upgrades(ask);
         is_plain && !ask.speaks_of_user() && !self.is_for_connection(ask)
     }
 
     /// Whether the request's answer belongs to a connection that the origin authenticates: it is neither looked for in the
     /// cache nor kept there.
-    fn is_for_connection(&self, ask: &Ask) -> bool {
+    fn is_for_connection(&self, ask: &RequestContext) -> bool {
         let is_bound = connection_auth::authenticates(&ask.fields) || self.upstreams.has_pinned(&ask.client);
         is_bound && !ask.directives.only_if_cached
     }
 
     /// Settles who asks for what, and which way the request goes, by one reading of the settings.
-    pub(super) fn admit(self: &Arc<Self>, request: Request) -> Admitted {
-        let answered = |reply: Reply| Admitted::Answered(Box::new(reply));
+    pub(super) fn admit(self: &Arc<Self>, request: Request) -> AdmitOutcome {
+        let answered = |reply: Reply| AdmitOutcome::Answered(Box::new(reply));
         let Request { head, body, client, interim, received } = request;
         let requested = clock::time_at(received);
         // Before the settings are looked at, as Live::begin says.
@@ -92,7 +92,7 @@ impl Exchange {
         };
         if head.method == Method::CONNECT {
             let exchange = Arc::clone(self);
-            return Admitted::Aside(Box::pin(async move {
+            return AdmitOutcome::Aside(Box::pin(async move {
                 exchange.admit_tunnel(&live, &head, &client, received).await
             }));
         }
@@ -102,20 +102,20 @@ impl Exchange {
         let target = match target {
             Ok(target) => target,
             Err(why) => {
-                let (status, verdict) = (StatusCode::BAD_REQUEST, Verdict::local("target"));
+                let (status, verdict) = (StatusCode::BAD_REQUEST, HandlingReport::local("target"));
                 return answered(self.early(&live, &head, &client, (status, bad_target(why)), verdict));
             }
         };
         if head.method.as_str() == "PURGE" {
             let exchange = Arc::clone(self);
-            return Admitted::Aside(Box::pin(async move {
+            return AdmitOutcome::Aside(Box::pin(async move {
                 exchange.purge_request(&live, &head, &client, target).await
             }));
         }
         let (user, site) = (grant.user, grant.site.map(Arc::clone));
         let directives = RequestDirectives::of(&head.fields);
         let fields = fields::without_nominated(head.fields);
-        let ask = Arc::new(Ask {
+        let ask = Arc::new(RequestContext {
             primary: target.key(if site.is_some() { Mode::Reverse } else { Mode::Forward }),
             path: target.path_and_query(&head.uri),
             target,
@@ -133,19 +133,19 @@ impl Exchange {
             requested,
             sequence,
         });
-        Admitted::Asked(ask, body, received)
+        AdmitOutcome::Asked(ask, body, received)
     }
 
     async fn admit_tunnel(
         &self,
-        live: &Arc<Live>,
+        live: &Arc<ExchangeSettings>,
         head: &RequestParts,
         client: &Arc<Client>,
         received: Instant,
     ) -> Reply {
-        let verdict = || Verdict::local("abandoned");
+        let verdict = || HandlingReport::local("abandoned");
         let record = || self.early(live, head, client, (StatusCode::OK, ""), verdict()).record;
-        let awaited = Awaited::new(self, received, record);
+        let awaited = AbandonGuard::new(self, received, record);
         let reply = self.connect(live, head, client).await;
         awaited.answered();
         reply
@@ -154,19 +154,19 @@ impl Exchange {
     /// The answer to what an access rule refuses.
     pub(super) fn denied(
         &self,
-        live: &Live,
+        live: &ExchangeSettings,
         head: &RequestParts,
         client: &Client,
-        refusal: &Refusal,
+        refusal: &AccessRefusal,
     ) -> Reply {
         denials::tell(refusal, &head.uri);
         let status = refusal.status();
         let verdict = match refusal {
-            Refusal::Site => Verdict::local("site"),
-            Refusal::Misdirected => Verdict::local("misdirected"),
-            Refusal::Tunnels => Verdict::local("method"),
-            Refusal::Purge(_) => Verdict::local("purge").outcome(Outcome::Denied),
-            _ => Verdict::local("denied").outcome(Outcome::Denied).error(refusal.proxy_status()),
+            AccessRefusal::Site => HandlingReport::local("site"),
+            AccessRefusal::Misdirected => HandlingReport::local("misdirected"),
+            AccessRefusal::Tunnels => HandlingReport::local("method"),
+            AccessRefusal::Purge(_) => HandlingReport::local("purge").outcome(CacheResult::Denied),
+            _ => HandlingReport::local("denied").outcome(CacheResult::Denied).error(refusal.proxy_status()),
         };
         let mut reply = self.early(live, head, client, (status, answers::denial(refusal)), verdict);
         if let ReplyHead::Built(_, fields) = &mut reply.head
@@ -178,19 +178,19 @@ impl Exchange {
     }
 
     /// RFC 8586, and Via (RFC 9110, section 7.6.3): a request that has been here already is refused.
-    fn loop_detected(&self, live: &Live, head: &RequestParts, client: &Client) -> Option<Reply> {
+    fn loop_detected(&self, live: &ExchangeSettings, head: &RequestParts, client: &Client) -> Option<Reply> {
         let hop = &live.hop;
         let been_here =
             fields::via_contains(&head.fields, hop) || fields::cdn_loop_contains(&head.fields, hop);
         been_here.then(|| {
             let status = StatusCode::LOOP_DETECTED;
-            let verdict = Verdict::local("loop").error(ProxyError::ProxyLoopDetected);
+            let verdict = HandlingReport::local("loop").error(ProxyError::ProxyLoopDetected);
             self.early(live, head, client, (status, answers::explain(status)), verdict)
         })
     }
 
     /// TRACE and OPTIONS that may go no further are answered here (RFC 9110, section 7.6.2).
-    fn max_forwards(&self, ask: &Ask) -> Option<Reply> {
+    fn max_forwards(&self, ask: &RequestContext) -> Option<Reply> {
         if ask.max_forwards()? > 0 {
             return None;
         }
@@ -199,13 +199,13 @@ impl Exchange {
             .insert(header::ALLOW, HeaderValue::from_static("GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH"));
         let status =
             if ask.method == Method::OPTIONS { StatusCode::OK } else { StatusCode::METHOD_NOT_ALLOWED };
-        Some(self.own_fields(ask, status, fields, ReplyBody::Empty, Verdict::local("max-forwards")))
+        Some(self.own_fields(ask, status, fields, ReplyBody::Empty, HandlingReport::local("max-forwards")))
     }
 
     /// The method PURGE removes a URL, for a client that may.
     async fn purge_request(
         &self,
-        live: &Live,
+        live: &ExchangeSettings,
         head: &RequestParts,
         client: &Client,
         target: Target,
@@ -216,17 +216,17 @@ impl Exchange {
             PurgeOutcome::Invalid(_) => (StatusCode::BAD_REQUEST, NOT_A_URL),
             PurgeOutcome::Failed(_) => (StatusCode::INTERNAL_SERVER_ERROR, NOT_WRITTEN),
         };
-        self.early(live, head, client, (status, why), Verdict::local("purge"))
+        self.early(live, head, client, (status, why), HandlingReport::local("purge"))
     }
 
-    /// An answer given before the request became an [`Ask`].
+    /// An answer given before the request became an [`RequestContext`].
     pub(super) fn early(
         &self,
-        live: &Live,
+        live: &ExchangeSettings,
         head: &RequestParts,
         client: &Client,
         (status, why): (StatusCode, &str),
-        verdict: Verdict,
+        verdict: HandlingReport,
     ) -> Reply {
         let page = answers::page(status, why, &head.method);
         let mut reply = self.finish_early(live, client, status, page, verdict);
@@ -243,7 +243,7 @@ impl Exchange {
     /// The server's own answer to what is not a request.
     pub(super) fn refusal(&self, status: StatusCode, reason: &str, client: &Client) -> Reply {
         let page = answers::page(status, reason, &Method::GET);
-        let verdict = Verdict::local("request").error(ProxyError::HttpRequestError);
+        let verdict = HandlingReport::local("request").error(ProxyError::HttpRequestError);
         let live = self.live();
         let mut reply = self.finish_early(&live, client, status, page, verdict);
         reply.record.url = "error:invalid-request".into();
@@ -252,11 +252,11 @@ impl Exchange {
 
     fn finish_early(
         &self,
-        live: &Live,
+        live: &ExchangeSettings,
         client: &Client,
         status: StatusCode,
         (mut fields, body): (HeaderMap, ReplyBody),
-        verdict: Verdict,
+        verdict: HandlingReport,
     ) -> Reply {
         let cache_status = verdict.add_to(&mut fields, live);
         let record = verdict.early_record(cache_status, client, status, self.now());
@@ -265,20 +265,20 @@ impl Exchange {
 }
 
 /// Whether the client asks for another protocol.
-fn upgrades(ask: &Ask) -> bool {
+fn upgrades(ask: &RequestContext) -> bool {
     ask.fields.has(&header::UPGRADE) && tunnel::upgrade_offer(ask.version, &ask.fields).is_some()
 }
 
 /// What the log says of a request that was given up.
-fn abandoned(ask: &Ask) -> Box<Record> {
-    Verdict::local("abandoned").record(ask, Bytes::new(), StatusCode::OK, None)
+fn abandoned(ask: &RequestContext) -> Box<AccessRecord> {
+    HandlingReport::local("abandoned").record(ask, Bytes::new(), StatusCode::OK, None)
 }
 
-fn bad_target(why: BadTarget) -> &'static str {
+fn bad_target(why: TargetError) -> &'static str {
     match why {
-        BadTarget::NotAbsolute => "This is a forward proxy: the request needs an absolute URL.",
-        BadTarget::Scheme => "Only http and https URLs are served.",
-        BadTarget::Host => "The request names no host, or none that can be read.",
+        TargetError::NotAbsolute => "This is a forward proxy: the request needs an absolute URL.",
+        TargetError::Scheme => "Only http and https URLs are served.",
+        TargetError::Host => "The request names no host, or none that can be read.",
     }
 }
 

@@ -1,6 +1,6 @@
 //! Answers of the proxy's own: error pages and refusals, with the right status and no internals.
 
-use crate::access::Refusal;
+use crate::access::AccessRefusal;
 use crate::message::ReplyBody;
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
@@ -32,22 +32,22 @@ pub fn explain(status: StatusCode) -> &'static str {
 }
 
 /// What a person is told who may not have what was asked for, with the setting that an operator would change.
-pub fn denial(refusal: &Refusal) -> &'static str {
+pub fn denial(refusal: &AccessRefusal) -> &'static str {
     match refusal {
-        Refusal::Client(_) => "This proxy does not serve your network (allow_clients).",
-        Refusal::Credentials => "This proxy wants a user name and a password.",
-        Refusal::Port(_) => "This proxy makes no tunnels to that port (forward.connect_ports).",
-        Refusal::RequestPort(_) => "This proxy makes no requests to that port (forward.request_ports).",
-        Refusal::Own(_) => "The request leads back to this proxy.",
-        Refusal::Denied(_) => "This proxy does not serve that destination (forward.deny_destinations).",
-        Refusal::Private(..) => {
+        AccessRefusal::Client(_) => "This proxy does not serve your network (allow_clients).",
+        AccessRefusal::Credentials => "This proxy wants a user name and a password.",
+        AccessRefusal::Port(_) => "This proxy makes no tunnels to that port (forward.connect_ports).",
+        AccessRefusal::RequestPort(_) => "This proxy makes no requests to that port (forward.request_ports).",
+        AccessRefusal::Own(_) => "The request leads back to this proxy.",
+        AccessRefusal::Denied(_) => "This proxy does not serve that destination (forward.deny_destinations).",
+        AccessRefusal::Private(..) => {
             "This proxy does not serve that destination: its network is not public (forward.allow_private_destinations)."
         }
-        Refusal::Site => "No site is served under this host and path.",
-        Refusal::Misdirected => {
+        AccessRefusal::Site => "No site is served under this host and path.",
+        AccessRefusal::Misdirected => {
             "The connection was made for another server, whose certificate is not for this host: ask over one of its own."
         }
-        Refusal::Tunnels => "This server makes no tunnels.",
-        Refusal::Purge(_) => "Your network may not purge (admin.purge_from).",
+        AccessRefusal::Tunnels => "This server makes no tunnels.",
+        AccessRefusal::Purge(_) => "Your network may not purge (admin.purge_from).",
     }
 }

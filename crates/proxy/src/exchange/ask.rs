@@ -2,7 +2,7 @@
 
 use super::epochs::Sequence;
 use super::flight::FlightKey;
-use super::live::Live;
+use super::live::ExchangeSettings;
 use super::passes::{Kind, PassKey};
 use super::target::Target;
 use super::variant::push_selecting;
@@ -15,7 +15,7 @@ use shoal_semantics::directives::RequestDirectives;
 use std::sync::Arc;
 
 /// A request on its way through the exchange. Its body, if any, travels apart.
-pub struct Ask {
+pub struct RequestContext {
     /// The method.
     pub method: Method,
     /// Its effective URI.
@@ -41,16 +41,16 @@ pub struct Ask {
     /// The authenticated user.
     pub user: Option<String>,
     /// The settings under which it is answered.
-    pub live: Arc<Live>,
+    pub live: Arc<ExchangeSettings>,
     /// Where interim responses go.
     pub interim: Option<InterimSink>,
     /// When it arrived.
     pub requested: Timestamp,
-    /// Its place in the order of requests and purges: see [`Epochs::sequence`](super::epochs::Epochs::sequence).
+    /// Its place in the order of requests and purges: see [`PurgeTable::sequence`](super::epochs::PurgeTable::sequence).
     pub sequence: Sequence,
 }
 
-impl Ask {
+impl RequestContext {
     /// The Range field of a GET, which is the only method for which it is defined (RFC 9110, section 14.2). It is one line; several
     /// are not obeyed.
     pub fn range(&self) -> Option<&str> {

@@ -3,20 +3,20 @@
 //! The transport drops the handler's future then, wherever it waits; so the line is written when the future is
 //! dropped. It bears the status 499, as nginx has it, which is never sent.
 
-use super::Exchange;
-use crate::message::{Outcome, Record};
+use super::CacheEngine;
+use crate::message::{AccessRecord, CacheResult};
 use std::time::Instant;
 
-/// A request whose answer is awaited. When it is dropped before [`Awaited::answered`], the request counts as abandoned.
-pub(super) struct Awaited<'e, F: FnOnce() -> Box<Record>> {
-    exchange: &'e Exchange,
+/// A request whose answer is awaited. When it is dropped before [`AbandonGuard::answered`], the request counts as abandoned.
+pub(super) struct AbandonGuard<'e, F: FnOnce() -> Box<AccessRecord>> {
+    exchange: &'e CacheEngine,
     received: Instant,
     record: Option<F>,
 }
 
-impl<'e, F: FnOnce() -> Box<Record>> Awaited<'e, F> {
+impl<'e, F: FnOnce() -> Box<AccessRecord>> AbandonGuard<'e, F> {
     /// Watches over a request that began to arrive at `received`; `record` tells of it when it comes to that.
-    pub fn new(exchange: &'e Exchange, received: Instant, record: F) -> Self {
+    pub fn new(exchange: &'e CacheEngine, received: Instant, record: F) -> Self {
         Self { exchange, received, record: Some(record) }
     }
 
@@ -26,7 +26,7 @@ impl<'e, F: FnOnce() -> Box<Record>> Awaited<'e, F> {
     }
 }
 
-impl<F: FnOnce() -> Box<Record>> Drop for Awaited<'_, F> {
+impl<F: FnOnce() -> Box<AccessRecord>> Drop for AbandonGuard<'_, F> {
     fn drop(&mut self) {
         let Some(record) = self.record.take() else { return };
         let mut record = record();
@@ -34,7 +34,7 @@ impl<F: FnOnce() -> Box<Record>> Drop for Awaited<'_, F> {
         record.duration_us = u64::try_from(duration).unwrap_or(u64::MAX);
         record.status = ABANDONED;
         record.aborted = true;
-        record.outcome = Outcome::Abandoned;
+        record.outcome = CacheResult::Abandoned;
         self.exchange.note(&record);
     }
 }

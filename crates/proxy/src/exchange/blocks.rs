@@ -5,56 +5,56 @@
 //! hold next to nothing.
 
 use bytes::Bytes;
-use shoal_store::memory::{Ledger, Reservation};
+use shoal_store::memory::{MemoryBudget, Reservation};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// The blocks held by all replies.
-pub struct Blocks {
-    ledger: Arc<Ledger>,
+pub struct DiskBlockBudget {
+    ledger: Arc<MemoryBudget>,
     held: Arc<AtomicU64>,
 }
 
 /// How much of a stored body may be read at once.
-pub enum Allowance {
+pub enum ReadAllowance {
     /// A whole block, which is charged.
-    Block(Charge),
+    Block(BlockCharge),
     /// At most [`PIECE`] bytes.
     Piece,
 }
 
 /// The charge of one block.
-pub struct Charge {
+pub struct BlockCharge {
     held: Arc<AtomicU64>,
     _reservation: Reservation,
 }
 
-impl Blocks {
+impl DiskBlockBudget {
     /// Blocks that draw on `ledger`.
-    pub fn new(ledger: &Arc<Ledger>) -> Self {
+    pub fn new(ledger: &Arc<MemoryBudget>) -> Self {
         Self { ledger: Arc::clone(ledger), held: Arc::default() }
     }
 
     /// What the next read may take.
-    pub fn allow(&self) -> Allowance {
+    pub fn allow(&self) -> ReadAllowance {
         let most = self.ledger.limit() / PART;
         let fits = |held: u64| Some(held + BLOCK).filter(|held| *held <= most);
         if self.held.fetch_update(Relaxed, Relaxed, fits).is_err() {
-            return Allowance::Piece;
+            return ReadAllowance::Piece;
         }
         match self.ledger.try_reserve(BLOCK) {
             Some(reservation) => {
-                Allowance::Block(Charge { held: Arc::clone(&self.held), _reservation: reservation })
+                ReadAllowance::Block(BlockCharge { held: Arc::clone(&self.held), _reservation: reservation })
             }
             None => {
                 self.held.fetch_sub(BLOCK, Relaxed);
-                Allowance::Piece
+                ReadAllowance::Piece
             }
         }
     }
 }
 
-impl Allowance {
+impl ReadAllowance {
     /// How many bytes to read at `offset`: no further than to the end of its block, since blocks are read and checked whole.
     pub fn bytes(&self, offset: u64) -> u64 {
         let rest = BLOCK - offset % BLOCK;
@@ -67,7 +67,7 @@ impl Allowance {
     /// `bytes` as they are sent, holding no more than was allowed.
     pub fn settle(self, bytes: Bytes) -> Bytes {
         match self {
-            Self::Block(charge) => Bytes::from_owner(Charged { bytes, _charge: charge }),
+            Self::Block(charge) => Bytes::from_owner(ChargedBlock { bytes, _charge: charge }),
             // a slice would keep the block that it was checked with
             Self::Piece => Bytes::copy_from_slice(&bytes),
         }
@@ -77,25 +77,25 @@ impl Allowance {
     pub fn copy(self, bytes: &[u8]) -> Bytes {
         let bytes = Bytes::copy_from_slice(bytes);
         match self {
-            Self::Block(charge) => Bytes::from_owner(Charged { bytes, _charge: charge }),
+            Self::Block(charge) => Bytes::from_owner(ChargedBlock { bytes, _charge: charge }),
             Self::Piece => bytes,
         }
     }
 }
 
-impl Drop for Charge {
+impl Drop for BlockCharge {
     fn drop(&mut self) {
         self.held.fetch_sub(BLOCK, Relaxed);
     }
 }
 
 /// A block with its charge.
-struct Charged {
+struct ChargedBlock {
     bytes: Bytes,
-    _charge: Charge,
+    _charge: BlockCharge,
 }
 
-impl AsRef<[u8]> for Charged {
+impl AsRef<[u8]> for ChargedBlock {
     fn as_ref(&self) -> &[u8] {
         &self.bytes
     }
@@ -116,8 +116,8 @@ mod tests {
 
     #[test]
     fn blocks_are_charged_until_they_are_let_go_and_pieces_take_over_where_no_more_may_be_held() {
-        let ledger = Ledger::new(2 * PART * BLOCK);
-        let blocks = Blocks::new(&ledger);
+        let ledger = MemoryBudget::new(2 * PART * BLOCK);
+        let blocks = DiskBlockBudget::new(&ledger);
         let read = || {
             let allowance = blocks.allow();
             let bytes = allowance.bytes(BLOCK + 100);
@@ -136,17 +136,17 @@ mod tests {
     #[test]
     fn a_piece_holds_nothing_of_its_block() {
         let whole = Bytes::from(vec![7; BLOCK as usize]);
-        let piece = Allowance::Piece.settle(whole.slice(..PIECE as usize));
+        let piece = ReadAllowance::Piece.settle(whole.slice(..PIECE as usize));
         assert!(whole.is_unique() && piece.len() as u64 == PIECE);
     }
 
     #[test]
     fn a_ledger_that_is_full_leaves_pieces() {
-        let ledger = Ledger::new(2 * PART * BLOCK);
-        let blocks = Blocks::new(&ledger);
+        let ledger = MemoryBudget::new(2 * PART * BLOCK);
+        let blocks = DiskBlockBudget::new(&ledger);
         let _all = ledger.try_reserve(ledger.limit()).expect("room");
-        assert!(matches!(blocks.allow(), Allowance::Piece));
-        assert!(matches!(blocks.allow(), Allowance::Piece));
+        assert!(matches!(blocks.allow(), ReadAllowance::Piece));
+        assert!(matches!(blocks.allow(), ReadAllowance::Piece));
         assert_eq!(blocks.held.load(Relaxed), 0);
     }
 }

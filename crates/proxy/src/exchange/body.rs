@@ -3,9 +3,9 @@
 //! One type serves whole responses, single ranges, multipart ranges and bodies put together from stored parts.
 //! It holds at most one block in memory.
 
-use super::growing::{Attached, End, Next};
-use super::shelf::Shelf;
-use crate::io_pool::{Busy, Kind};
+use super::growing::{BodyEnd, BodyReader, NextRead};
+use super::shelf::HybridCache;
+use crate::io_pool::{JobKind, QueueFull};
 use crate::message::{BodyError, StreamBody};
 use bytes::Bytes;
 use http_body::{Body, Frame};
@@ -17,7 +17,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 /// A stretch of a reply's body.
-pub enum Segment {
+pub enum BodySegment {
     /// Bytes at hand.
     Memory(Bytes),
     /// `length` bytes of a stored body from `offset`.
@@ -32,24 +32,24 @@ pub enum Segment {
     /// An arriving body from where the reader is attached, `length` bytes or to its end.
     Growing {
         /// The reader's place.
-        reader: Attached,
+        reader: BodyReader,
         /// Bytes wanted; `None` means to the end, trailers included.
         length: Option<u64>,
     },
 }
 
 /// Segments, sent one after the other.
-pub struct SegmentBody {
-    segments: VecDeque<Segment>,
-    shelf: Arc<Shelf>,
+pub struct SegmentedBody {
+    segments: VecDeque<BodySegment>,
+    shelf: Arc<HybridCache>,
     reading: Option<Reading>,
 }
 
 type Reading = Pin<Box<dyn Future<Output = Result<Bytes, BodyError>> + Send>>;
 
-impl SegmentBody {
+impl SegmentedBody {
     /// A body of these segments; stored bodies are read on the shelf's pool.
-    pub fn new(segments: impl IntoIterator<Item = Segment>, shelf: Arc<Shelf>) -> Self {
+    pub fn new(segments: impl IntoIterator<Item = BodySegment>, shelf: Arc<HybridCache>) -> Self {
         Self { segments: segments.into_iter().collect(), shelf, reading: None }
     }
 
@@ -81,12 +81,14 @@ impl SegmentBody {
     fn poll_segment(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let Some(mut segment) = self.segments.pop_front() else { return Poll::Ready(None) };
         let polled = match &mut segment {
-            Segment::Memory(bytes) => {
+            BodySegment::Memory(bytes) => {
                 let bytes = std::mem::take(bytes);
                 Poll::Ready((!bytes.is_empty()).then(|| Ok(Frame::data(bytes))))
             }
-            Segment::Stored { length: 0, .. } | Segment::Growing { length: Some(0), .. } => Poll::Ready(None),
-            Segment::Stored { body, offset, length } => {
+            BodySegment::Stored { length: 0, .. } | BodySegment::Growing { length: Some(0), .. } => {
+                Poll::Ready(None)
+            }
+            BodySegment::Stored { body, offset, length } => {
                 if self.reading.is_none() {
                     self.start_reading(body, *offset, *length);
                 }
@@ -98,7 +100,7 @@ impl SegmentBody {
                     }))
                 })
             }
-            Segment::Growing { reader, length } => self.poll_growing(reader, length, context),
+            BodySegment::Growing { reader, length } => self.poll_growing(reader, length, context),
         };
         if !matches!(polled, Poll::Ready(None)) {
             self.segments.push_front(segment);
@@ -108,7 +110,7 @@ impl SegmentBody {
 
     fn poll_growing(
         &mut self,
-        reader: &mut Attached,
+        reader: &mut BodyReader,
         length: &mut Option<u64>,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
@@ -116,16 +118,16 @@ impl SegmentBody {
         let mut block = None;
         if self.reading.is_none() {
             match ready!(reader.poll_next(wanted.min(BLOCK), context)) {
-                Ok(Next::Bytes(bytes)) => block = Some(Ok(bytes)),
-                Ok(Next::Spilled(body)) => self.start_reading(&body, reader.offset(), wanted),
-                Ok(Next::End(End::Complete(trailers))) if length.is_none() => {
+                Ok(NextRead::Bytes(bytes)) => block = Some(Ok(bytes)),
+                Ok(NextRead::Spilled(body)) => self.start_reading(&body, reader.offset(), wanted),
+                Ok(NextRead::End(BodyEnd::Complete(trailers))) if length.is_none() => {
                     *length = Some(0);
                     return Poll::Ready(trailers.map(|fields| Ok(Frame::trailers(fields))));
                 }
-                Ok(Next::End(End::Complete(_))) => {
+                Ok(NextRead::End(BodyEnd::Complete(_))) => {
                     block = Some(Err(BodyError::Cut("body ended before the range did".into())));
                 }
-                Ok(Next::End(End::Cut(why))) => block = Some(Err(BodyError::Cut(why))),
+                Ok(NextRead::End(BodyEnd::Cut(why))) => block = Some(Err(BodyError::Cut(why))),
                 Err(error) => block = Some(Err(error)),
             }
         }
@@ -143,7 +145,7 @@ impl SegmentBody {
     }
 }
 
-impl Body for SegmentBody {
+impl Body for SegmentedBody {
     type Data = Bytes;
     type Error = BodyError;
 
@@ -162,7 +164,7 @@ impl Body for SegmentBody {
 
 /// Reads at most `limit` bytes on the pool; a full queue delays a body that is under way instead of cutting it.
 async fn read_stored(
-    shelf: Arc<Shelf>,
+    shelf: Arc<HybridCache>,
     body: Arc<dyn StoredBody>,
     offset: u64,
     limit: u64,
@@ -175,12 +177,12 @@ async fn read_stored(
         let (source, allowance) = (Arc::clone(&body), shelf.blocks().allow());
         let limit = allowance.bytes(offset).min(limit) as usize;
         let read = move || source.read(offset, limit).map(|bytes| allowance.settle(bytes));
-        match shelf.lane(body.lane()).pool().submit(Kind::Read { at: body.position(offset) }, read) {
+        match shelf.lane(body.lane()).pool().submit(JobKind::Read { at: body.position(offset) }, read) {
             Ok(answer) => {
                 let read = answer.await.map_err(|_| BodyError::Cut("the disk pool is closed".into()))?;
                 return read.map_err(BodyError::Store);
             }
-            Err(Busy) => tokio::time::sleep(RETRY).await,
+            Err(QueueFull) => tokio::time::sleep(RETRY).await,
         }
     }
 }

@@ -1,13 +1,13 @@
 //! From a stored or arriving response to the reply for one request: conditions, ranges, age.
 
-use super::body::{Segment, SegmentBody};
-use super::growing::{Attached, Growing};
-use super::record::Head;
-use super::shelf::Held;
-use super::verdict::Verdict;
-use super::{Exchange, ask::Ask};
+use super::body::{BodySegment, SegmentedBody};
+use super::growing::{BodyReader, SharedBody};
+use super::record::ResponseMetadata;
+use super::shelf::CachedBody;
+use super::verdict::HandlingReport;
+use super::{CacheEngine, ask::RequestContext};
 use crate::clock;
-use crate::message::{Form, Reply, ReplyBody, ReplyHead};
+use crate::message::{Reply, ReplyBody, ReplyForm, ReplyHead};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use shoal_semantics::range::{ByteRange, ContentRange, Multipart, RangeSet, Resolved, if_range_holds};
 use shoal_semantics::validation::{self, Condition};
@@ -16,63 +16,63 @@ use std::sync::Arc;
 /// A response to deliver: its head, and where its body is.
 pub struct Delivery {
     /// The head.
-    pub head: Arc<Head>,
+    pub head: Arc<ResponseMetadata>,
     /// The body.
-    pub body: Source,
+    pub body: BodySource,
 }
 
 /// Where a body to deliver is.
-pub enum Source {
+pub enum BodySource {
     /// Stored, complete.
-    Held(Held),
+    Held(CachedBody),
     /// Stretches of it, in order and without overlap; and the length of the whole.
-    Pieces(Vec<Piece>, u64),
+    Pieces(Vec<RangePiece>, u64),
     /// Arriving. The reader that is attached at its start, if one could be.
-    Growing(Arc<Growing>, Option<u64>, Option<Attached>),
+    Growing(Arc<SharedBody>, Option<u64>, Option<BodyReader>),
 }
 
 /// Bytes `start..end` of a representation.
-pub struct Piece {
+pub struct RangePiece {
     /// First byte.
     pub start: u64,
     /// The byte after the last.
     pub end: u64,
     /// Where they are.
-    pub body: PieceBody,
+    pub body: RangePieceSource,
 }
 
 /// Where a piece is: in a body that holds the representation from `base` on.
-pub enum PieceBody {
+pub enum RangePieceSource {
     /// Stored.
     Held {
         /// The body.
-        body: Held,
+        body: CachedBody,
         /// Its first byte within the representation.
         base: u64,
     },
     /// Arriving.
     Growing {
         /// The body.
-        body: Arc<Growing>,
+        body: Arc<SharedBody>,
         /// Its first byte within the representation.
         base: u64,
     },
 }
 
-impl Piece {
+impl RangePiece {
     /// The part of this piece that lies in `start..end`.
-    fn segment(&self, start: u64, end: u64) -> Option<Segment> {
+    fn segment(&self, start: u64, end: u64) -> Option<BodySegment> {
         let (start, end) = (self.start.max(start), self.end.min(end));
         match &self.body {
-            PieceBody::Held { body, base } => Some(body.segment(start - base, end - base)),
-            PieceBody::Growing { body, base } => {
-                Some(Segment::Growing { reader: body.attach(start - base)?, length: Some(end - start) })
+            RangePieceSource::Held { body, base } => Some(body.segment(start - base, end - base)),
+            RangePieceSource::Growing { body, base } => {
+                Some(BodySegment::Growing { reader: body.attach(start - base)?, length: Some(end - start) })
             }
         }
     }
 }
 
-impl Source {
+impl BodySource {
     fn length(&self) -> Option<u64> {
         match self {
             Self::Held(held) => Some(held.length()),
@@ -88,7 +88,7 @@ impl Source {
         let is_arriving = match self {
             Self::Held(_) => false,
             Self::Pieces(pieces, _) => {
-                pieces.iter().any(|piece| matches!(piece.body, PieceBody::Growing { .. }))
+                pieces.iter().any(|piece| matches!(piece.body, RangePieceSource::Growing { .. }))
             }
             Self::Growing(..) => true,
         };
@@ -99,35 +99,45 @@ impl Source {
     }
 }
 
-impl Exchange {
+impl CacheEngine {
     /// The reply for `ask`. `None` when the bytes can no longer be had from here.
-    pub(super) fn deliver(&self, ask: &Ask, delivery: Delivery, verdict: Verdict) -> Option<Reply> {
-        let Head { stored, policy, .. } = &*delivery.head;
+    pub(super) fn deliver(
+        &self,
+        ask: &RequestContext,
+        delivery: Delivery,
+        verdict: HandlingReport,
+    ) -> Option<Reply> {
+        let ResponseMetadata { stored, policy, .. } = &*delivery.head;
         let condition =
             validation::evaluate(&ask.fields, stored.status(), &**stored, policy, clock::date_at(self.now()));
         if condition == Condition::NotModified {
-            let reply = (Form::NotModified, ReplyBody::Empty);
+            let reply = (ReplyForm::NotModified, ReplyBody::Empty);
             return Some(self.of_stored(ask, &delivery.head, reply, verdict));
         }
         if let Some(ranges) = self.wanted_ranges(ask, &delivery) {
             return self.deliver_ranges(ask, delivery, ranges, verdict);
         }
         if ask.method == Method::HEAD {
-            let form = Form::Head { length: delivery.body.length() };
+            let form = ReplyForm::Head { length: delivery.body.length() };
             return Some(self.of_stored(ask, &delivery.head, (form, ReplyBody::Empty), verdict));
         }
         let body = self.whole(delivery.body)?;
-        Some(self.of_stored(ask, &delivery.head, (Form::Whole, body), verdict))
+        Some(self.of_stored(ask, &delivery.head, (ReplyForm::Whole, body), verdict))
     }
 
     /// The ranges to answer with: a GET with Range, a complete 200 of known length, and an If-Range that holds.
-    fn wanted_ranges(&self, ask: &Ask, delivery: &Delivery) -> Option<Resolved> {
+    fn wanted_ranges(&self, ask: &RequestContext, delivery: &Delivery) -> Option<Resolved> {
         let length = delivery.body.length()?;
         self.resolve_ranges(ask, &delivery.head, length)
     }
 
     /// What the request's Range means for a representation with this head and length; `None` for the whole.
-    pub(super) fn resolve_ranges(&self, ask: &Ask, head: &Head, length: u64) -> Option<Resolved> {
+    pub(super) fn resolve_ranges(
+        &self,
+        ask: &RequestContext,
+        head: &ResponseMetadata,
+        length: u64,
+    ) -> Option<Resolved> {
         let stored = &head.stored;
         if ask.method != Method::GET || stored.status() != StatusCode::OK {
             return None;
@@ -141,10 +151,10 @@ impl Exchange {
 
     fn deliver_ranges(
         &self,
-        ask: &Ask,
+        ask: &RequestContext,
         delivery: Delivery,
         ranges: Resolved,
-        verdict: Verdict,
+        verdict: HandlingReport,
     ) -> Option<Reply> {
         let length = delivery.body.length()?;
         let ranges = match ranges {
@@ -155,7 +165,7 @@ impl Exchange {
         };
         if let [range] = *ranges {
             let body = self.of_segments(self.stretch(&delivery.body, range)?, range.len());
-            let form = Form::Part { range, complete_length: length };
+            let form = ReplyForm::Part { range, complete_length: length };
             return Some(self.of_stored(ask, &delivery.head, (form, body), verdict));
         }
         let mut fields = self.fields_of(ask, &delivery.head, &verdict);
@@ -165,25 +175,25 @@ impl Exchange {
         fields.insert(header::CONTENT_TYPE, multipart.content_type());
         let mut segments = Vec::with_capacity(ranges.len() * 2 + 1);
         for (range, head) in ranges.iter().zip(multipart.heads()) {
-            segments.push(Segment::Memory(head.clone()));
+            segments.push(BodySegment::Memory(head.clone()));
             segments.extend(self.stretch(&delivery.body, *range)?);
         }
-        segments.push(Segment::Memory(multipart.tail()));
+        segments.push(BodySegment::Memory(multipart.tail()));
         let body = self.of_segments(segments, multipart.length());
         Some(self.built(ask, StatusCode::PARTIAL_CONTENT, fields, body, verdict))
     }
 
     /// A body of these segments, which have so many bytes.
-    fn of_segments(&self, mut segments: Vec<Segment>, length: u64) -> ReplyBody {
-        if let [Segment::Memory(bytes)] = &mut *segments {
+    fn of_segments(&self, mut segments: Vec<BodySegment>, length: u64) -> ReplyBody {
+        if let [BodySegment::Memory(bytes)] = &mut *segments {
             return ReplyBody::Memory(std::mem::take(bytes));
         }
-        let frames = SegmentBody::new(segments, Arc::clone(&self.shelf)).boxed();
+        let frames = SegmentedBody::new(segments, Arc::clone(&self.shelf)).boxed();
         ReplyBody::Stream { frames, length: Some(length) }
     }
 
     /// RFC 9110, section 15.5.17: a 416 to a byte range request "SHOULD" say the current length.
-    fn unsatisfiable(&self, ask: &Ask, length: u64, verdict: Verdict) -> Reply {
+    fn unsatisfiable(&self, ask: &RequestContext, length: u64, verdict: HandlingReport) -> Reply {
         let mut reply = self.own_answer(ask, StatusCode::RANGE_NOT_SATISFIABLE, UNSATISFIABLE, verdict);
         if let ReplyHead::Built(_, fields) = &mut reply.head {
             fields.insert(header::CONTENT_RANGE, ContentRange::unsatisfied(length).to_value());
@@ -192,57 +202,67 @@ impl Exchange {
     }
 
     /// Bytes `start..end` of a body, as segments.
-    fn stretch(&self, body: &Source, range: ByteRange) -> Option<Vec<Segment>> {
+    fn stretch(&self, body: &BodySource, range: ByteRange) -> Option<Vec<BodySegment>> {
         let (start, end) = (range.start, range.end);
         match body {
-            Source::Held(held) => Some(vec![held.segment(start, end)]),
-            Source::Pieces(pieces, _) => {
+            BodySource::Held(held) => Some(vec![held.segment(start, end)]),
+            BodySource::Pieces(pieces, _) => {
                 let within = pieces.iter().filter(|piece| piece.start < end && piece.end > start);
                 within.map(|piece| piece.segment(start, end)).collect()
             }
-            Source::Growing(growing, ..) => {
-                Some(vec![Segment::Growing { reader: growing.attach(start)?, length: Some(end - start) }])
+            BodySource::Growing(growing, ..) => {
+                Some(vec![BodySegment::Growing { reader: growing.attach(start)?, length: Some(end - start) }])
             }
         }
     }
 
-    fn whole(&self, body: Source) -> Option<ReplyBody> {
+    fn whole(&self, body: BodySource) -> Option<ReplyBody> {
         let shelf = Arc::clone(&self.shelf);
         Some(match body {
-            Source::Held(Held::Memory(bytes)) if bytes.is_empty() => ReplyBody::Empty,
-            Source::Held(Held::Memory(bytes)) => ReplyBody::Memory(bytes),
-            Source::Held(held) => {
+            BodySource::Held(CachedBody::Memory(bytes)) if bytes.is_empty() => ReplyBody::Empty,
+            BodySource::Held(CachedBody::Memory(bytes)) => ReplyBody::Memory(bytes),
+            BodySource::Held(held) => {
                 let length = held.length();
-                let frames = SegmentBody::new([held.segment(0, length)], shelf).boxed();
+                let frames = SegmentedBody::new([held.segment(0, length)], shelf).boxed();
                 ReplyBody::Stream { frames, length: Some(length) }
             }
-            Source::Pieces(_, length) => {
+            BodySource::Pieces(_, length) => {
                 let segments =
                     ByteRange::new(0, length).map_or(Some(Vec::new()), |all| self.stretch(&body, all))?;
-                ReplyBody::Stream { frames: SegmentBody::new(segments, shelf).boxed(), length: Some(length) }
+                ReplyBody::Stream {
+                    frames: SegmentedBody::new(segments, shelf).boxed(),
+                    length: Some(length),
+                }
             }
-            Source::Growing(growing, Some(0), _) if !growing.expects_trailers() => ReplyBody::Empty,
-            Source::Growing(growing, length, reader) => {
+            BodySource::Growing(growing, Some(0), _) if !growing.expects_trailers() => ReplyBody::Empty,
+            BodySource::Growing(growing, length, reader) => {
                 let reader = match reader {
                     Some(reader) => reader,
                     None => growing.attach(0)?,
                 };
-                let frames = SegmentBody::new([Segment::Growing { reader, length: None }], shelf).boxed();
+                let frames =
+                    SegmentedBody::new([BodySegment::Growing { reader, length: None }], shelf).boxed();
                 ReplyBody::Stream { frames, length }
             }
         })
     }
 
     /// A reply that a stored response becomes, with what is sent of its body.
-    fn of_stored(&self, ask: &Ask, head: &Head, (form, body): (Form, ReplyBody), verdict: Verdict) -> Reply {
+    fn of_stored(
+        &self,
+        ask: &RequestContext,
+        head: &ResponseMetadata,
+        (form, body): (ReplyForm, ReplyBody),
+        verdict: HandlingReport,
+    ) -> Reply {
         let stored = match form {
             // It is the whole's, where that means nothing.
-            Form::Part { .. } if head.stored.has_content_range() => {
+            ReplyForm::Part { .. } if head.stored.has_content_range() => {
                 Arc::new(head.stored.without(&header::CONTENT_RANGE))
             }
             _ => Arc::clone(&head.stored),
         };
-        let content_type = stored.content_type_value().filter(|_| form != Form::NotModified);
+        let content_type = stored.content_type_value().filter(|_| form != ReplyForm::NotModified);
         let cache_status = verdict.cache_status(&ask.live);
         let record = verdict.record(ask, cache_status.clone(), form.status(&stored), content_type);
         let age_seconds = head.policy.age_seconds(self.now());
@@ -255,7 +275,12 @@ impl Exchange {
     }
 
     /// A stored response's fields with Age and Cache-Status.
-    fn fields_of(&self, ask: &Ask, head: &Head, verdict: &Verdict) -> HeaderMap {
+    fn fields_of(
+        &self,
+        ask: &RequestContext,
+        head: &ResponseMetadata,
+        verdict: &HandlingReport,
+    ) -> HeaderMap {
         let mut fields = head.stored.fields();
         fields.insert(header::AGE, HeaderValue::from(head.policy.age_seconds(self.now())));
         verdict.add_to(&mut fields, &ask.live);
@@ -265,11 +290,11 @@ impl Exchange {
     /// A reply with a head made for this request.
     fn built(
         &self,
-        ask: &Ask,
+        ask: &RequestContext,
         status: StatusCode,
         fields: HeaderMap,
         body: ReplyBody,
-        verdict: Verdict,
+        verdict: HandlingReport,
     ) -> Reply {
         let record = verdict.record(
             ask,

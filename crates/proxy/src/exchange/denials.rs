@@ -3,14 +3,14 @@
 //! An operator who has forgotten a setting learns its name from the log. A client that is refused as often as it likes fills no log
 //! with it: the lines that were left out are counted in the next.
 
-use crate::access::Refusal;
+use crate::access::AccessRefusal;
 use std::fmt::Display;
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
 /// Says that `what` was refused, unless as much was said of this setting lately.
-pub(super) fn tell(refusal: &Refusal, what: &dyn Display) {
+pub(super) fn tell(refusal: &AccessRefusal, what: &dyn Display) {
     let Some(setting) = refusal.setting() else { return };
     let Some(line) = LINES.iter().find(|line| line.setting == setting) else { return };
     if let Some(left_out) = line.due(STARTED.elapsed()) {
@@ -76,12 +76,12 @@ mod tests {
     fn each_setting_that_refuses_has_a_line() {
         let address = std::net::Ipv4Addr::LOCALHOST.into();
         for refusal in [
-            Refusal::Client(address),
-            Refusal::Port(1),
-            Refusal::RequestPort(1),
-            Refusal::Denied(String::new()),
-            Refusal::Private(address, "loopback"),
-            Refusal::Purge(address),
+            AccessRefusal::Client(address),
+            AccessRefusal::Port(1),
+            AccessRefusal::RequestPort(1),
+            AccessRefusal::Denied(String::new()),
+            AccessRefusal::Private(address, "loopback"),
+            AccessRefusal::Purge(address),
         ] {
             assert!(LINES.iter().any(|line| Some(line.setting) == refusal.setting()), "{refusal:?}");
         }

@@ -5,18 +5,18 @@
 //! response is not expected to be stored, is no task but a part of its owner's request. When all who waited have left, it ends,
 //! but for a few that fill the cache ([`super::abandoned`]).
 
-use super::Exchange;
+use super::CacheEngine;
 use super::abandoned::Leave;
 use super::answers;
-use super::ask::Ask;
+use super::ask::RequestContext;
 use super::denials;
-use super::filing::Filing;
-use super::flight::{Landing, Leader};
-use super::growing::{Attached, Growing};
-use super::invalidations::Validity;
-use super::keeping::{Keeping, Refused};
+use super::filing::BodyWriter;
+use super::flight::{FlightOutcome, Leader};
+use super::growing::{BodyReader, SharedBody};
+use super::invalidations::ValiditySnapshot;
+use super::keeping::{StoreDenial, StorePlan};
 use super::lookup::StoredResponse;
-use super::record::{Head, Record};
+use super::record::{ObjectMetadata, ResponseMetadata};
 use crate::boxed::in_place;
 use crate::message::{BodyError, StreamBody};
 use crate::upstream::{Cause, UpstreamError, UpstreamResponse};
@@ -35,7 +35,7 @@ use tokio::sync::oneshot;
 /// What a fetch needs to know.
 pub struct Fetch {
     /// The request that caused it.
-    pub ask: Arc<Ask>,
+    pub ask: Arc<RequestContext>,
     /// The flight that it leads, if any.
     pub leader: Option<Leader>,
     /// The stored response to validate, with its key.
@@ -45,7 +45,7 @@ pub struct Fetch {
     /// The validator that goes with it as If-Range.
     pub if_range: Option<HeaderValue>,
     /// Whether what it brings is still valid.
-    pub validity: Validity,
+    pub validity: ValiditySnapshot,
     /// Whether the client's own conditions go along. They do where the response is not expected to be storable,
     /// and a 304 is then for the client.
     pub conditional: bool,
@@ -54,40 +54,40 @@ pub struct Fetch {
 }
 
 /// What the owner of a fetch is told.
-pub enum Fetched {
+pub enum FetchOutcome {
     /// A response that is being kept; its body is arriving, and the reader is attached at its start.
-    Shared(Arc<Arrived>, Option<Attached>),
+    Shared(Arc<ArrivingResponse>, Option<BodyReader>),
     /// The stored response was validated by who is at this address; this is it, refreshed.
     Refreshed(StoredResponse, SocketAddr),
     /// A response for the owner alone.
-    Private(Box<PrivateResponse>),
+    Private(Box<UnsharedResponse>),
     /// No response.
-    Failed(Arc<Failure>),
+    Failed(Arc<FetchFailure>),
 }
 
 /// A response that is arriving.
-pub struct Arrived {
+pub struct ArrivingResponse {
     /// Its key.
     pub key: ObjectKey,
     /// Its head.
-    pub head: Arc<Head>,
+    pub head: Arc<ResponseMetadata>,
     /// Its head as who asked for it gets it: with the fields that are for one client alone (`private="…"`).
-    pub own_head: Arc<Head>,
+    pub own_head: Arc<ResponseMetadata>,
     /// Its body.
-    pub body: Arc<Growing>,
+    pub body: Arc<SharedBody>,
     /// Its length, when known beforehand.
     pub length: Option<u64>,
     /// The nominated fields of its Vary and the values that selected it; `None` without Vary.
-    pub selecting: Option<Selecting>,
+    pub selecting: Option<SelectingFields>,
     /// Whether the URL was not invalidated since it was asked for.
-    pub validity: Validity,
+    pub validity: ValiditySnapshot,
     /// Who sent it, for the log.
     pub upstream: SocketAddr,
 }
 
 /// What selects a variant: the nominated fields and their values, normalised.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Selecting {
+pub struct SelectingFields {
     /// Sorted names.
     pub names: Vec<http::HeaderName>,
     /// Values of the request that was asked.
@@ -95,7 +95,7 @@ pub struct Selecting {
 }
 
 /// A response that only its owner gets.
-pub struct PrivateResponse {
+pub struct UnsharedResponse {
     /// As it came from upstream.
     pub response: UpstreamResponse,
     /// Why it is not stored, for Cache-Status.
@@ -104,7 +104,7 @@ pub struct PrivateResponse {
 
 /// What is known of a response before its body.
 #[derive(Clone, Copy)]
-pub struct Received<'a> {
+pub struct ReceivedHead<'a> {
     /// Its status.
     pub status: StatusCode,
     /// The version that the origin spoke.
@@ -121,7 +121,7 @@ pub struct Received<'a> {
     pub peer: SocketAddr,
 }
 
-impl<'a> Received<'a> {
+impl<'a> ReceivedHead<'a> {
     /// The head of `response`.
     pub fn of(response: &'a UpstreamResponse) -> Self {
         Self {
@@ -138,7 +138,7 @@ impl<'a> Received<'a> {
 
 /// A fetch without a response.
 #[derive(Clone, Debug)]
-pub struct Failure {
+pub struct FetchFailure {
     /// The status for the client.
     pub status: StatusCode,
     /// The error type of RFC 9209.
@@ -153,7 +153,7 @@ pub struct Failure {
     pub upstream: String,
 }
 
-impl Failure {
+impl FetchFailure {
     /// What the client and the logs are told of an error that came of asking for `url`. What the rules refuse is told
     /// seldom, since any client can bring it about as often as it likes; and of an upstream that is down it is told once that it is.
     pub fn of(url: &str, error: &UpstreamError) -> Self {
@@ -176,9 +176,13 @@ impl Failure {
     }
 }
 
-impl Exchange {
+impl CacheEngine {
     /// A fetch of the whole for `ask`, led by nobody, validating `stored` if given. It is valid from now on.
-    pub(super) fn plan_fetch(&self, ask: &Arc<Ask>, stored: Option<(ObjectKey, StoredResponse)>) -> Fetch {
+    pub(super) fn plan_fetch(
+        &self,
+        ask: &Arc<RequestContext>,
+        stored: Option<(ObjectKey, StoredResponse)>,
+    ) -> Fetch {
         Fetch {
             ask: Arc::clone(ask),
             leader: None,
@@ -192,7 +196,7 @@ impl Exchange {
     }
 
     /// Starts a fetch as a task; its owner is told through the channel.
-    pub(super) fn spawn_fetch(self: &Arc<Self>, fetch: Fetch) -> oneshot::Receiver<Fetched> {
+    pub(super) fn spawn_fetch(self: &Arc<Self>, fetch: Fetch) -> oneshot::Receiver<FetchOutcome> {
         let (owner, told) = oneshot::channel();
         let exchange = Arc::clone(self);
         tokio::spawn(in_place(|| exchange.fetch(fetch, owner)));
@@ -204,7 +208,7 @@ impl Exchange {
         self: &Arc<Self>,
         fetch: Fetch,
         response: UpstreamResponse,
-    ) -> oneshot::Receiver<Fetched> {
+    ) -> oneshot::Receiver<FetchOutcome> {
         let (owner, told) = oneshot::channel();
         let exchange = Arc::clone(self);
         tokio::spawn(in_place(|| exchange.answered(fetch, owner, response)));
@@ -213,15 +217,15 @@ impl Exchange {
 
     /// Why a response may not be stored, as far as it tells by itself, in a word; it is remembered that its URL's may not be.
     pub(super) fn refused(&self, fetch: &Fetch, response: &UpstreamResponse) -> Option<&'static str> {
-        let refusal = self.assess(fetch, Received::of(response)).err()?;
-        self.remember(fetch, Received::of(response), refusal);
+        let refusal = self.assess(fetch, ReceivedHead::of(response)).err()?;
+        self.remember(fetch, ReceivedHead::of(response), refusal);
         Some(refusal.why)
     }
 
     /// Remembers that what this URL gives may not be stored, unless it is the request alone that this response cannot be stored
     /// for: by what it says itself, or by its range or its conditions, of which others have none or others.
-    fn remember(&self, fetch: &Fetch, response: Received<'_>, refusal: Refused) {
-        let whole = Received { status: StatusCode::OK, ..response };
+    fn remember(&self, fetch: &Fetch, response: ReceivedHead<'_>, refusal: StoreDenial) {
+        let whole = ReceivedHead { status: StatusCode::OK, ..response };
         let is_for_request = match response.status {
             StatusCode::PRECONDITION_FAILED | StatusCode::RANGE_NOT_SATISFIABLE => true,
             // It says what the whole would say.
@@ -233,7 +237,7 @@ impl Exchange {
         }
     }
 
-    pub(super) async fn fetch(self: Arc<Self>, mut fetch: Fetch, mut owner: oneshot::Sender<Fetched>) {
+    pub(super) async fn fetch(self: Arc<Self>, mut fetch: Fetch, mut owner: oneshot::Sender<FetchOutcome>) {
         let response = match self.ask_while_wanted(&mut fetch, &mut owner).await {
             Some(Ok(response)) => response,
             Some(Err(error)) => return fail(&fetch, owner, &error),
@@ -247,7 +251,7 @@ impl Exchange {
     async fn ask_while_wanted(
         &self,
         fetch: &mut Fetch,
-        owner: &mut oneshot::Sender<Fetched>,
+        owner: &mut oneshot::Sender<FetchOutcome>,
     ) -> Option<Result<UpstreamResponse, UpstreamError>> {
         if owner.is_closed() && fetch.leave.is_none() && fetch.leader.as_ref().is_none_or(Leader::is_deserted)
         {
@@ -276,16 +280,16 @@ impl Exchange {
     pub(super) async fn receive(
         self: Arc<Self>,
         fetch: Fetch,
-        owner: oneshot::Sender<Fetched>,
+        owner: oneshot::Sender<FetchOutcome>,
         response: UpstreamResponse,
     ) {
         match self.sort(&fetch, response).await {
             Ok((keeping, response)) => self.keep((fetch, keeping), owner, response).await,
             Err(private) => {
                 if let Some(leader) = &fetch.leader {
-                    leader.land(Landing::Unshareable);
+                    leader.land(FlightOutcome::Unshareable);
                 }
-                let _ = owner.send(Fetched::Private(private));
+                let _ = owner.send(FetchOutcome::Private(private));
             }
         }
     }
@@ -295,15 +299,15 @@ impl Exchange {
         &self,
         fetch: &Fetch,
         response: UpstreamResponse,
-    ) -> Result<(Keeping, UpstreamResponse), Box<PrivateResponse>> {
-        match self.judge(fetch, Received::of(&response)).await {
+    ) -> Result<(StorePlan, UpstreamResponse), Box<UnsharedResponse>> {
+        match self.judge(fetch, ReceivedHead::of(&response)).await {
             Ok(keeping) => {
                 self.passes.forget(fetch.ask.pass_key());
                 Ok((keeping, response))
             }
             Err(refusal) => {
-                self.remember(fetch, Received::of(&response), refusal);
-                Err(Box::new(PrivateResponse { response, why: refusal.why }))
+                self.remember(fetch, ReceivedHead::of(&response), refusal);
+                Err(Box::new(UnsharedResponse { response, why: refusal.why }))
             }
         }
     }
@@ -311,11 +315,11 @@ impl Exchange {
     /// Shares a response and stores it.
     async fn keep(
         &self,
-        (mut fetch, keeping): (Fetch, Keeping),
-        owner: oneshot::Sender<Fetched>,
+        (mut fetch, keeping): (Fetch, StorePlan),
+        owner: oneshot::Sender<FetchOutcome>,
         response: UpstreamResponse,
     ) {
-        let arrived = Arc::new(self.arrived(&keeping, &fetch, Received::of(&response)));
+        let arrived = Arc::new(self.arrived(&keeping, &fetch, ReceivedHead::of(&response)));
         if arrived.length == Some(0) && !response.body.is_end_stream() {
             arrived.body.expect_trailers();
         }
@@ -325,10 +329,14 @@ impl Exchange {
         if let Some(leader) = &mut fetch.leader {
             // the origin may have sent the whole for a range: then others can have theirs from it
             leader.serve_also(fetch.ask.flight(&arrived.key));
-            leader.land(if fresh { Landing::Shared(Arc::clone(&arrived)) } else { Landing::Unshareable });
+            leader.land(if fresh {
+                FlightOutcome::Shared(Arc::clone(&arrived))
+            } else {
+                FlightOutcome::Unshareable
+            });
         }
         let told = Arc::clone(&arrived);
-        let mut tell = Some(move || drop(owner.send(Fetched::Shared(told, first))));
+        let mut tell = Some(move || drop(owner.send(FetchOutcome::Shared(told, first))));
         // without a body there is no last piece to hold back: the head is held back instead
         if arrived.length != Some(0)
             && let Some(tell) = tell.take()
@@ -342,13 +350,13 @@ impl Exchange {
     /// Moves the body from the origin to its readers and the store. `kept` is called when lookups find it.
     async fn pump(
         &self,
-        (mut fetch, keeping): (Fetch, Keeping),
-        arrived: &Arrived,
+        (mut fetch, keeping): (Fetch, StorePlan),
+        arrived: &ArrivingResponse,
         mut body: StreamBody,
         kept: impl FnOnce(),
     ) {
-        let record = Record::Response(Arc::clone(&arrived.head));
-        let mut filing = Filing::new(
+        let record = ObjectMetadata::Response(Arc::clone(&arrived.head));
+        let mut filing = BodyWriter::new(
             &self.shelf,
             &arrived.body,
             arrived.key.clone(),
@@ -402,7 +410,7 @@ enum Next {
 }
 
 /// The next frame, awaited for as long as somebody reads the body or it `may_go_on` for nobody.
-async fn next_frame(body: &mut StreamBody, readers: &Growing, may_go_on: bool) -> Next {
+async fn next_frame(body: &mut StreamBody, readers: &SharedBody, may_go_on: bool) -> Next {
     poll_fn(|context| match Pin::new(&mut *body).poll_frame(context) {
         Poll::Ready(frame) => Poll::Ready(Next::Frame(frame)),
         Poll::Pending if may_go_on => Poll::Pending,
@@ -411,12 +419,12 @@ async fn next_frame(body: &mut StreamBody, readers: &Growing, may_go_on: bool) -
     .await
 }
 
-fn fail(fetch: &Fetch, owner: oneshot::Sender<Fetched>, error: &UpstreamError) {
-    let failure = Arc::new(Failure::of(&fetch.ask.target.url, error));
+fn fail(fetch: &Fetch, owner: oneshot::Sender<FetchOutcome>, error: &UpstreamError) {
+    let failure = Arc::new(FetchFailure::of(&fetch.ask.target.url, error));
     if let Some(leader) = &fetch.leader {
-        leader.land(Landing::Failed(Arc::clone(&failure)));
+        leader.land(FlightOutcome::Failed(Arc::clone(&failure)));
     }
-    let _ = owner.send(Fetched::Failed(failure));
+    let _ = owner.send(FetchOutcome::Failed(failure));
 }
 
 const LEFT: &str = "every client has left";

@@ -7,35 +7,35 @@
 //! A client that has seen the end of a body finds it stored when it asks again: the piece that reaches the known
 //! length, and the end itself, are held back until that is so.
 
-use super::growing::{End, Growing};
-use super::invalidations::Validity;
-use super::record::Record;
-use super::shelf::{Held, Shelf, commit_valid};
+use super::growing::{BodyEnd, SharedBody};
+use super::invalidations::ValiditySnapshot;
+use super::record::ObjectMetadata;
+use super::shelf::{CachedBody, HybridCache, commit_valid};
 use crate::holds::Hold;
-use crate::io_pool::Kind;
+use crate::io_pool::JobKind;
 use bytes::Bytes;
 use http::HeaderMap;
 use shoal_core::ObjectKey;
-use shoal_store::memory::{Arriving, Body, LENT_MIN, Reservation, room_bytes};
+use shoal_store::memory::{IncomingBody, LENT_MIN, MemoryBody, Reservation, room_bytes};
 use shoal_store::{Insert, StoredBody};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::time::timeout;
 
 /// A body on its way to readers and store.
-pub struct Filing {
-    shelf: Arc<Shelf>,
-    growing: Arc<Growing>,
+pub struct BodyWriter {
+    shelf: Arc<HybridCache>,
+    growing: Arc<SharedBody>,
     key: ObjectKey,
-    record: Record,
+    record: ObjectMetadata,
     length: Option<u64>,
-    validity: Validity,
-    place: Place,
+    validity: ValiditySnapshot,
+    place: WriteState,
     /// The piece that reaches the known length.
     last: Option<Bytes>,
 }
 
-enum Place {
+enum WriteState {
     /// All of it in RAM; the reservation covers it. What has come stands in the room, where there is one.
     Gathering { charge: Charge, room: Option<Room> },
     /// Being written; `written` bytes are in the store. The reservation covers the window.
@@ -60,7 +60,7 @@ impl Charge {
 
 /// Where a body will stand.
 struct Room {
-    arriving: Arriving,
+    arriving: IncomingBody,
     /// What replies are charged that have a piece of it, and so keep all of it.
     hold: Option<Arc<Hold>>,
 }
@@ -89,7 +89,7 @@ impl Room {
 
 /// What is left to do for a body that is complete.
 #[derive(Default)]
-struct Ending {
+struct CompletedBody {
     /// All of it, in one piece.
     gathered: Option<Bytes>,
     /// Replies may not hold it for long: it is charged so until it is let go.
@@ -102,21 +102,21 @@ struct Ending {
     reservation: Option<Reservation>,
 }
 
-impl Filing {
+impl BodyWriter {
     /// Begins to file a body under `key`. `length` is its length when known beforehand;
     /// it is kept only while it is valid.
     pub fn new(
-        shelf: &Arc<Shelf>,
-        growing: &Arc<Growing>,
+        shelf: &Arc<HybridCache>,
+        growing: &Arc<SharedBody>,
         key: ObjectKey,
-        record: Record,
-        (length, validity): (Option<u64>, Validity),
+        record: ObjectMetadata,
+        (length, validity): (Option<u64>, ValiditySnapshot),
     ) -> Self {
         let place = match (shelf.ledger().try_reserve(0), shelf.gathered().hold(0)) {
             (Some(reservation), Some(hold)) => {
-                Place::Gathering { charge: Charge { reservation, hold }, room: None }
+                WriteState::Gathering { charge: Charge { reservation, hold }, room: None }
             }
-            _ => Place::Passing,
+            _ => WriteState::Passing,
         };
         Self {
             shelf: Arc::clone(shelf),
@@ -146,7 +146,7 @@ impl Filing {
     pub async fn push(&mut self, bytes: Bytes) {
         let total = self.growing.appended() + bytes.len() as u64;
         let fits = match &mut self.place {
-            Place::Gathering { charge, .. } => {
+            WriteState::Gathering { charge, .. } => {
                 total <= self.shelf.limits().memory_object_max && charge.grow_to(total)
             }
             _ => true,
@@ -168,8 +168,8 @@ impl Filing {
     fn own(&mut self, bytes: Bytes) -> Bytes {
         let is_first = self.arrived() == 0;
         match &mut self.place {
-            Place::Passing => bytes,
-            Place::Gathering { charge, room } => {
+            WriteState::Passing => bytes,
+            WriteState::Gathering { charge, room } => {
                 let length = self.length.filter(|_| is_first);
                 let wanted = length.filter(|length| *length <= self.shelf.limits().memory_object_max);
                 if let Some(length) = wanted {
@@ -180,7 +180,7 @@ impl Filing {
                     None => Bytes::copy_from_slice(&bytes),
                 }
             }
-            Place::Writing { .. } => Bytes::copy_from_slice(&bytes),
+            WriteState::Writing { .. } => Bytes::copy_from_slice(&bytes),
         }
     }
 
@@ -190,7 +190,7 @@ impl Filing {
             return true;
         }
         let rest = self.length.map_or(0, |length| length.saturating_sub(self.growing.appended()));
-        !matches!(self.place, Place::Passing)
+        !matches!(self.place, WriteState::Passing)
             && rest <= FINISH_ALONE
             && self.growing.appended() <= FINISH_ALONE
     }
@@ -205,26 +205,26 @@ impl Filing {
         }
         let mut last = self.last.take();
         let is_valid = self.validity.holds();
-        let mut ending = Ending::default();
-        match std::mem::replace(&mut self.place, Place::Passing) {
-            Place::Gathering { charge, room } if is_valid => {
+        let mut ending = CompletedBody::default();
+        match std::mem::replace(&mut self.place, WriteState::Passing) {
+            WriteState::Gathering { charge, room } if is_valid => {
                 let body = self.gathered(room, last.take());
                 ending = self.keep_gathered(body, charge).await;
             }
-            Place::Writing { insert, written, reservation } if is_valid => {
+            WriteState::Writing { insert, written, reservation } if is_valid => {
                 ending.reservation = Some(reservation);
                 let body = insert.body();
                 if self.commit(insert, written, last.clone()).await {
                     ending.spill = Some(body);
                 }
             }
-            Place::Gathering { charge: Charge { reservation, .. }, .. }
-            | Place::Writing { reservation, .. } => {
+            WriteState::Gathering { charge: Charge { reservation, .. }, .. }
+            | WriteState::Writing { reservation, .. } => {
                 ending.reservation = Some(reservation);
             }
             // a newer response than the one stored came, and cannot be kept
-            Place::Passing if is_valid => drop(self.shelf.remove(&self.key).await),
-            Place::Passing => {}
+            WriteState::Passing if is_valid => drop(self.shelf.remove(&self.key).await),
+            WriteState::Passing => {}
         }
         if ending.for_disk.is_some() {
             // What is fetched faster than it can be written would be fetched again.
@@ -233,9 +233,9 @@ impl Filing {
         kept();
         ending.gathered.into_iter().for_each(|body| self.growing.settle(body));
         last.into_iter().for_each(|last| self.growing.append(last));
-        self.growing.finish(End::Complete(trailers));
+        self.growing.finish(BodyEnd::Complete(trailers));
         if let Some(body) = ending.for_disk {
-            self.shelf.keep_on_disk(Kind::ChangeSoon, &self.key, &self.record, body, &self.validity).await;
+            self.shelf.keep_on_disk(JobKind::ChangeSoon, &self.key, &self.record, body, &self.validity).await;
         }
         match (ending.reservation, ending.is_brief) {
             (Some(reservation), _) => self.let_go(ending.spill, arrived, reservation).await,
@@ -245,29 +245,29 @@ impl Filing {
     }
 
     /// All of the body, of which `last` is the end.
-    fn gathered(&self, room: Option<Room>, last: Option<Bytes>) -> Body {
+    fn gathered(&self, room: Option<Room>, last: Option<Bytes>) -> MemoryBody {
         let whole = || self.growing.gathered(last.as_ref());
         let there = room.and_then(|room| room.arriving.body());
         there.unwrap_or_else(|| self.shelf.memory().place(self.key.hash(), whole()))
     }
 
     /// Keeps a body that stands in RAM whole.
-    async fn keep_gathered(&mut self, body: Body, charge: Charge) -> Ending {
+    async fn keep_gathered(&mut self, body: MemoryBody, charge: Charge) -> CompletedBody {
         let bytes = body.bytes();
         let kept = self.shelf.keep_in_memory(&self.key, &self.record, body, &self.validity);
         let (is_kept, Charge { reservation, hold }) = (kept.is_some(), charge);
-        let mut ending = Ending { gathered: Some(bytes.clone()), ..Ending::default() };
+        let mut ending = CompletedBody { gathered: Some(bytes.clone()), ..CompletedBody::default() };
         // in the RAM tier it is charged there, for as long as anybody reads it
         match kept {
             None => ending.reservation = Some(reservation),
-            Some(Held::Memory(held)) => ending.gathered = Some(held),
-            Some(Held::Disk(_)) => ending.is_brief = Some(hold),
+            Some(CachedBody::Memory(held)) => ending.gathered = Some(held),
+            Some(CachedBody::Disk(_)) => ending.is_brief = Some(hold),
         }
         // an older object on disk must not show when RAM gives this one up
         if is_kept && self.record.is_for_disk() && !self.shelf.on_disk(&self.key) {
             ending.for_disk = Some(bytes);
         } else {
-            self.shelf.keep_on_disk(Kind::Change, &self.key, &self.record, bytes, &self.validity).await;
+            self.shelf.keep_on_disk(JobKind::Change, &self.key, &self.record, bytes, &self.validity).await;
         }
         ending
     }
@@ -295,7 +295,9 @@ impl Filing {
         // The disk may have had it on probation, and takes it when it is asked again.
         if self.record.is_for_disk() && self.growing.is_whole() && !self.shelf.on_disk(&self.key) {
             let whole = self.growing.gathered(None);
-            self.shelf.keep_on_disk(Kind::ChangeSoon, &self.key, &self.record, whole, &self.validity).await;
+            self.shelf
+                .keep_on_disk(JobKind::ChangeSoon, &self.key, &self.record, whole, &self.validity)
+                .await;
         }
         self.growing.move_to(self.shelf.window(&self.key, &self.record, arrived), arrived);
     }
@@ -315,7 +317,7 @@ impl Filing {
                 rest.iter().try_for_each(|bytes| insert.append(bytes))?;
                 store.map_or(Ok(()), |store| commit_valid(&*store, insert, &object, &validity))
             };
-            let made = shelf.make_visible((lane, Kind::Completion), &key, commit).await;
+            let made = shelf.make_visible((lane, JobKind::Completion), &key, commit).await;
             let committed = shelf.settle(made).is_some();
             if !committed {
                 shelf.remove(&key).await;
@@ -327,16 +329,17 @@ impl Filing {
 
     /// Ends a body that broke off; nothing of it is kept.
     pub fn cut(self, why: String) {
-        self.growing.finish(End::Cut(why));
+        self.growing.finish(BodyEnd::Cut(why));
     }
 
     /// Moves from RAM to the disk, or to passing on when the disk takes nothing.
     async fn leave_memory(&mut self) {
-        let Place::Gathering { charge, .. } = std::mem::replace(&mut self.place, Place::Passing) else {
+        let WriteState::Gathering { charge, .. } = std::mem::replace(&mut self.place, WriteState::Passing)
+        else {
             return;
         };
         if let Some(insert) = self.shelf.begin(&self.key, &self.record, self.length).await {
-            self.place = Place::Writing { insert, written: 0, reservation: charge.reservation };
+            self.place = WriteState::Writing { insert, written: 0, reservation: charge.reservation };
         }
     }
 
@@ -344,21 +347,21 @@ impl Filing {
     async fn keep_pace(&mut self) {
         let appended = self.growing.appended();
         match &self.place {
-            Place::Gathering { .. } => {}
+            WriteState::Gathering { .. } => {}
             // a batch is as large as the RAM that was reserved for it
-            Place::Writing { written, reservation, .. } => {
+            WriteState::Writing { written, reservation, .. } => {
                 if appended - written >= reservation.bytes().clamp(BATCH_MIN, BATCH_MAX) {
                     self.write().await;
                 }
             }
-            Place::Passing => self.growing.drained_below(WINDOW).await,
+            WriteState::Passing => self.growing.drained_below(WINDOW).await,
         }
     }
 
     /// Writes what is not yet in the store and lets the window shrink.
     async fn write(&mut self) {
-        let Place::Writing { mut insert, written, reservation } =
-            std::mem::replace(&mut self.place, Place::Passing)
+        let WriteState::Writing { mut insert, written, reservation } =
+            std::mem::replace(&mut self.place, WriteState::Passing)
         else {
             return;
         };
@@ -369,17 +372,17 @@ impl Filing {
             insert.append(&batch)?;
             Ok(insert)
         };
-        if let Some(insert) = self.shelf.run((lane, Kind::Change), job).await {
+        if let Some(insert) = self.shelf.run((lane, JobKind::Change), job).await {
             self.growing.spilled(&insert.body(), reached);
             self.growing.trim(0);
-            self.place = Place::Writing { insert, written: reached, reservation };
+            self.place = WriteState::Writing { insert, written: reached, reservation };
         }
     }
 }
 
 /// Where the body of an object will stand. Who has a piece of a large one keeps the room for all of it, so that it is reserved at once, and
 /// replies are charged with it; where that cannot be, its pieces stand apart until they are whole.
-fn room_for(shelf: &Shelf, key: &ObjectKey, length: u64, charge: &mut Charge) -> Option<Room> {
+fn room_for(shelf: &HybridCache, key: &ObjectKey, length: u64, charge: &mut Charge) -> Option<Room> {
     let mut hold = None;
     if length >= LENT_MIN as u64 {
         hold = Some(Arc::new(shelf.holds().hold(room_bytes(length))?));

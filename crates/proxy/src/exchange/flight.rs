@@ -7,7 +7,7 @@
 //! What a request with credentials gets is often for its client alone, and that shows when the head arrives. So that a slow response
 //! does not make such clients queue in vain, one of those who wait goes its own way in every [`PATIENCE`].
 
-use super::fetch::{Arrived, Failure};
+use super::fetch::{ArrivingResponse, FetchFailure};
 use http::StatusCode;
 use parking_lot::Mutex;
 use shoal_core::ObjectKey;
@@ -46,16 +46,16 @@ pub struct PartKey {
 
 /// A fetch under way.
 pub struct Flight {
-    landing: watch::Sender<Option<Landing>>,
+    landing: watch::Sender<Option<FlightOutcome>>,
     /// When a follower has last gone its own way, or the flight has begun.
     left: Mutex<Instant>,
 }
 
 /// How a fetch turned out, as its followers are told.
 #[derive(Clone)]
-pub enum Landing {
+pub enum FlightOutcome {
     /// The response may be shared; its body is arriving.
-    Shared(Arc<Arrived>),
+    Shared(Arc<ArrivingResponse>),
     /// The stored response was validated and stands refreshed: look again.
     Refreshed,
     /// The stored response stands, stale, and may stand in for this error of the origin.
@@ -63,11 +63,11 @@ pub enum Landing {
     /// The response is not for sharing: each follower asks for itself.
     Unshareable,
     /// There is no response.
-    Failed(Arc<Failure>),
+    Failed(Arc<FetchFailure>),
 }
 
 /// A request's part in a fetch.
-pub enum Part {
+pub enum FlightRole {
     /// It makes the fetch.
     Lead(Leader),
     /// It waits for another's.
@@ -84,7 +84,7 @@ pub struct Leader {
 /// A place among those who wait for a fetch.
 pub struct Follower {
     flight: Arc<Flight>,
-    landing: watch::Receiver<Option<Landing>>,
+    landing: watch::Receiver<Option<FlightOutcome>>,
 }
 
 impl Flights {
@@ -94,14 +94,14 @@ impl Flights {
     }
 
     /// Joins the fetch under way for `key`, or becomes the leader of a new one.
-    pub fn join(self: &Arc<Self>, key: FlightKey) -> Part {
+    pub fn join(self: &Arc<Self>, key: FlightKey) -> FlightRole {
         let mut shard = self.shard(&key).lock();
         if let Some(flight) = shard.get(&key) {
-            return Part::Follow(Follower::of(flight));
+            return FlightRole::Follow(Follower::of(flight));
         }
         let flight = Arc::new(Flight { landing: watch::Sender::new(None), left: Mutex::new(Instant::now()) });
         shard.insert(key.clone(), Arc::clone(&flight));
-        Part::Lead(Leader { flights: Arc::clone(self), keys: vec![key], flight })
+        FlightRole::Lead(Leader { flights: Arc::clone(self), keys: vec![key], flight })
     }
 
     /// A place among the followers of the fetch under way for `key`, if there is one.
@@ -140,7 +140,7 @@ impl FlightKey {
 
 impl Leader {
     /// Tells the followers how the fetch turned out. The first landing counts.
-    pub fn land(&self, landing: Landing) {
+    pub fn land(&self, landing: FlightOutcome) {
         self.flight.landing.send_if_modified(|landed| {
             let first = landed.is_none();
             landed.get_or_insert(landing);
@@ -170,7 +170,7 @@ impl Leader {
 
 impl Drop for Leader {
     fn drop(&mut self) {
-        self.land(Landing::Unshareable);
+        self.land(FlightOutcome::Unshareable);
         for key in &self.keys {
             let mut shard = self.flights.shard(key).lock();
             if shard.get(key).is_some_and(|flight| Arc::ptr_eq(flight, &self.flight)) {
@@ -186,7 +186,7 @@ impl Follower {
     }
 
     /// Waits for the landing, or until it is this follower's turn to go its own way: then `None`.
-    pub async fn landed_before_turn(mut self) -> Option<Landing> {
+    pub async fn landed_before_turn(mut self) -> Option<FlightOutcome> {
         let own = Instant::now() + PATIENCE;
         loop {
             let turn = own.max(*self.flight.left.lock() + PATIENCE);
@@ -204,16 +204,16 @@ impl Follower {
     }
 
     /// Waits for the landing.
-    pub async fn landed(mut self) -> Landing {
+    pub async fn landed(mut self) -> FlightOutcome {
         self.landing().await
     }
 
     /// A response whose body has broken off meanwhile is none to share: a follower has got nothing of it yet.
-    async fn landing(&mut self) -> Landing {
+    async fn landing(&mut self) -> FlightOutcome {
         match self.landing.wait_for(Option::is_some).await.map(|landing| landing.clone()) {
-            Ok(Some(Landing::Shared(arrived))) if arrived.body.is_cut() => Landing::Unshareable,
+            Ok(Some(FlightOutcome::Shared(arrived))) if arrived.body.is_cut() => FlightOutcome::Unshareable,
             Ok(Some(landing)) => landing,
-            Ok(None) | Err(_) => Landing::Unshareable,
+            Ok(None) | Err(_) => FlightOutcome::Unshareable,
         }
     }
 }
@@ -226,16 +226,16 @@ const PATIENCE: Duration = Duration::from_millis(500);
 #[cfg(test)]
 mod tests {
     use super::super::epochs::Sequence;
-    use super::super::growing::{End, Growing};
+    use super::super::growing::{BodyEnd, SharedBody};
     use super::super::identity::Identity;
     use super::super::invalidations::Invalidations;
-    use super::super::record::{Head, Names, Provenance};
+    use super::super::record::{Provenance, ResponseMetadata, ResponseScope};
     use super::*;
     use http::header::CACHE_CONTROL;
     use http::{HeaderMap, HeaderValue, Method};
     use shoal_core::Timestamp;
-    use shoal_semantics::Rules;
-    use shoal_semantics::storage::{Exchanged, Storage, assess};
+    use shoal_semantics::CacheRules;
+    use shoal_semantics::storage::{ForwardedExchange, StorageDecision, assess};
 
     fn key(full: &[u8]) -> FlightKey {
         FlightKey::of(&ObjectKey::new(full))
@@ -243,15 +243,15 @@ mod tests {
 
     fn lead(flights: &Arc<Flights>, key: FlightKey) -> Leader {
         match flights.join(key) {
-            Part::Lead(leader) => leader,
-            Part::Follow(_) => panic!("a leader was expected"),
+            FlightRole::Lead(leader) => leader,
+            FlightRole::Follow(_) => panic!("a leader was expected"),
         }
     }
 
     fn follow(flights: &Arc<Flights>, key: FlightKey) -> Follower {
         match flights.join(key) {
-            Part::Follow(follower) => follower,
-            Part::Lead(_) => panic!("a follower was expected"),
+            FlightRole::Follow(follower) => follower,
+            FlightRole::Lead(_) => panic!("a follower was expected"),
         }
     }
 
@@ -260,21 +260,21 @@ mod tests {
         let (flights, key) = (Flights::new(), key(b"a"));
         let leader = lead(&flights, key.clone());
         let early = follow(&flights, key.clone());
-        leader.land(Landing::Refreshed);
+        leader.land(FlightOutcome::Refreshed);
         let late = follow(&flights, key.clone());
-        leader.land(Landing::Unshareable);
-        assert!(matches!(early.landed().await, Landing::Refreshed));
-        assert!(matches!(late.landed().await, Landing::Refreshed), "the first landing counts");
+        leader.land(FlightOutcome::Unshareable);
+        assert!(matches!(early.landed().await, FlightOutcome::Refreshed));
+        assert!(matches!(late.landed().await, FlightOutcome::Refreshed), "the first landing counts");
         drop(leader);
         assert_eq!(flights.count(), 0);
     }
 
     /// A response for sharing, of which nothing has arrived but its head.
-    fn arrived() -> Arc<Arrived> {
+    fn arrived() -> Arc<ArrivingResponse> {
         let (key, none) = (ObjectKey::new(*b"a"), HeaderMap::new());
         let fields: HeaderMap =
             [(CACHE_CONTROL, HeaderValue::from_static("max-age=60"))].into_iter().collect();
-        let exchanged = Exchanged {
+        let exchanged = ForwardedExchange {
             method: &Method::GET,
             query: None,
             request: &none,
@@ -283,16 +283,18 @@ mod tests {
             request_time: Timestamp::from_seconds(10),
             response_time: Timestamp::from_seconds(10),
         };
-        let Storage::Store(policy) = assess(&exchanged, &Rules::default()) else { panic!("storable") };
-        let names = Names { slots: Box::new([]), groups: Box::new([]), via_site: true };
+        let StorageDecision::Store(policy) = assess(&exchanged, &CacheRules::default()) else {
+            panic!("storable")
+        };
+        let names = ResponseScope { slots: Box::new([]), groups: Box::new([]), via_site: true };
         let origin = Provenance { requested: Sequence::new(10), names, identity: Identity::unique() };
-        let head = Arc::new(Head::new(StatusCode::OK, fields.clone(), policy, origin));
-        Arc::new(Arrived {
+        let head = Arc::new(ResponseMetadata::new(StatusCode::OK, fields.clone(), policy, origin));
+        Arc::new(ArrivingResponse {
             validity: Invalidations::new().begin(&key),
             key,
             own_head: Arc::clone(&head),
             head,
-            body: Growing::new(),
+            body: SharedBody::new(),
             length: None,
             selecting: None,
             upstream: ([127, 0, 0, 1], 80).into(),
@@ -304,10 +306,10 @@ mod tests {
         let (flights, key) = (Flights::new(), key(b"a"));
         let (leader, arrived) = (lead(&flights, key.clone()), arrived());
         let (early, late) = (follow(&flights, key.clone()), follow(&flights, key.clone()));
-        leader.land(Landing::Shared(Arc::clone(&arrived)));
-        assert!(matches!(early.landed().await, Landing::Shared(_)));
-        arrived.body.finish(End::Cut("the origin has left".into()));
-        assert!(matches!(late.landed().await, Landing::Unshareable));
+        leader.land(FlightOutcome::Shared(Arc::clone(&arrived)));
+        assert!(matches!(early.landed().await, FlightOutcome::Shared(_)));
+        arrived.body.finish(BodyEnd::Cut("the origin has left".into()));
+        assert!(matches!(late.landed().await, FlightOutcome::Unshareable));
     }
 
     #[tokio::test]
@@ -316,8 +318,8 @@ mod tests {
         let mut leader = lead(&flights, key(b"a part"));
         leader.serve_also(key(b"the whole"));
         let follower = follow(&flights, key(b"the whole"));
-        leader.land(Landing::Refreshed);
-        assert!(matches!(follower.landed().await, Landing::Refreshed));
+        leader.land(FlightOutcome::Refreshed);
+        assert!(matches!(follower.landed().await, FlightOutcome::Refreshed));
         drop(leader);
         assert_eq!(flights.count(), 0);
     }
@@ -340,7 +342,7 @@ mod tests {
         let leader = lead(&flights, key.clone());
         let follower = follow(&flights, key.clone());
         drop(leader);
-        assert!(matches!(follower.landed().await, Landing::Unshareable));
+        assert!(matches!(follower.landed().await, FlightOutcome::Unshareable));
     }
 
     #[test]

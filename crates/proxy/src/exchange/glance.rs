@@ -1,25 +1,28 @@
 //! The short way: a plain request whose response is fresh in RAM, answered in place.
 //!
-//! It decides what [`Exchange::admit`] and the steps after it would decide, for the cases that a cache meets most
-//! and that need nothing but a lookup: no field map, no [`super::ask::Ask`], nothing to wait for. Whatever does not fit
+//! It decides what [`CacheEngine::admit`] and the steps after it would decide, for the cases that a cache meets most
+//! and that need nothing but a lookup: no field map, no [`super::ask::RequestContext`], nothing to wait for. Whatever does not fit
 //! goes the ordinary way, and is looked up there anew. Tests compare the two ways' answers byte by byte.
 
 use super::{
-    Exchange,
+    CacheEngine,
     admission::Wanted,
     admission::told_by,
-    body::{Segment, SegmentBody},
-    live::{InForce, Live},
-    record::{Head, Record as Stored, VaryNote},
-    shelf::{Held, Resident, Shelf},
+    body::{BodySegment, SegmentedBody},
+    live::{ExchangeSettings, ReloadableState},
+    record::{ObjectMetadata as Stored, ResponseMetadata, VaryMarker},
+    shelf::{CachedBody, HybridCache, MemoryEntry},
     target::FORWARD,
     variant::push_plain,
     verdict::version,
 };
 use crate::access::ListenerRules;
-use crate::access_log::Entry;
+use crate::access_log::LogEntry;
 use crate::clock;
-use crate::message::{Client, Form, Glance, Hit, Hold, Keeper, Outcome, Record, ReplyBody, Sent};
+use crate::message::{
+    AccessRecord, CacheResult, Client, FastPathOutcome, Hold, Keeper, RamHit, ReplyBody, ReplyForm,
+    SendProgress,
+};
 use bytes::Bytes;
 use http::{HeaderValue, Method, StatusCode};
 use shoal_core::{Key, Timestamp};
@@ -29,73 +32,77 @@ use shoal_semantics::reuse::{self, Reuse};
 use shoal_semantics::validation::{self, Condition};
 use shoal_settings::Mode;
 use shoal_wire::response::is_bodiless;
-use shoal_wire::{PlainRequest, push_decimal};
+use shoal_wire::{FastPathRequest, push_decimal};
 use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Instant;
 
-impl Exchange {
+impl CacheEngine {
     /// Answers `plain` through `send` if its response is in RAM and fresh.
     pub(super) fn glance(
         &self,
-        plain: &PlainRequest<'_>,
+        plain: &FastPathRequest<'_>,
         client: &Client,
         received: Instant,
-        send: impl FnOnce(&Hit<'_>) -> Sent,
-    ) -> Glance {
+        send: impl FnOnce(&RamHit<'_>) -> SendProgress,
+    ) -> FastPathOutcome {
         let in_force = self.in_force.load();
-        let InForce { live, log } = &**in_force;
+        let ReloadableState { live, log } = &**in_force;
         let now = clock::time_at(received);
-        let Some(listener) = live.listeners.get(client.listener) else { return Glance::Ordinary };
+        let Some(listener) = live.listeners.get(client.listener) else { return FastPathOutcome::Ordinary };
         let told = told_by(listener, client, |heard| plain.each_field(|name, value| heard.note(name, value)));
         if told.as_ref().is_some_and(|told| told.way.tells_more) {
-            return Glance::Ordinary;
+            return FastPathOutcome::Ordinary;
         }
         let client = told.as_ref().map_or(client, |told| &told.client);
         URL.with_borrow_mut(|url| {
             let Some(resident) = self.find_fresh((live, listener), plain, client, url, now) else {
-                return Glance::Ordinary;
+                return FastPathOutcome::Ordinary;
             };
-            let Stored::Response(head) = &resident.record else { return Glance::Ordinary };
-            let Some(form) = form(plain, head, &resident.body, now) else { return Glance::Ordinary };
+            let Stored::Response(head) = &resident.record else { return FastPathOutcome::Ordinary };
+            let Some(form) = form(plain, head, &resident.body, now) else { return FastPathOutcome::Ordinary };
             let age_seconds = head.policy.age_seconds(now);
             let ttl_seconds = head.policy.time_to_live(now).unsigned_abs();
             let stored = (&*head.stored, &resident.body);
             let keeper = Kept { shelf: &self.shelf, resident: &resident };
-            let hit = Hit::new(stored, form, (age_seconds, ttl_seconds), (&live.hit_fields, &keeper));
+            let hit = RamHit::new(stored, form, (age_seconds, ttl_seconds), (&live.hit_fields, &keeper));
             let sent = send(&hit);
             if !log.is_on() {
                 self.metrics.hit_memory(&hit, sent);
-                return if matches!(sent, Sent::Partly) { Glance::Sending(None) } else { Glance::Sent };
+                return if matches!(sent, SendProgress::Partly) {
+                    FastPathOutcome::Sending(None)
+                } else {
+                    FastPathOutcome::Sent
+                };
             }
-            let Sent::Whole { head_bytes } = sent else {
-                return Glance::Sending(Some(record(plain, client, url, now, &hit)));
+            let SendProgress::Whole { head_bytes } = sent else {
+                return FastPathOutcome::Sending(Some(record(plain, client, url, now, &hit)));
             };
             self.metrics.hit_memory(&hit, sent);
             let duration_us = received.elapsed().as_micros() as u64;
-            let entry = Entry {
+            let entry = LogEntry {
                 time: clock::date_at(now),
                 duration_us,
                 head_bytes,
                 ..entry(plain, client, url, &hit)
             };
             match log.tells_cache_status() {
-                true => with_cache_status(&hit, |cache_status| log.log(&Entry { cache_status, ..entry })),
+                true => with_cache_status(&hit, |cache_status| log.log(&LogEntry { cache_status, ..entry })),
                 false => log.log(&entry),
             }
-            Glance::Sent
+            FastPathOutcome::Sent
         })
     }
 
     /// The variant in RAM that the request selects, whatever its age.
     fn find_variant(
         &self,
-        note: &VaryNote,
-        plain: &PlainRequest<'_>,
+        note: &VaryMarker,
+        plain: &FastPathRequest<'_>,
         url: &[u8],
         told: Option<&Client>,
-    ) -> Option<Arc<Resident>> {
+    ) -> Option<Arc<MemoryEntry>> {
         KEY.with_borrow_mut(|key| {
             key.clear();
             // A request over HTTP/2 may have a large head.
@@ -109,12 +116,12 @@ impl Exchange {
     /// The fresh response in RAM, when this client may have it. `url` becomes the effective URI.
     fn find_fresh(
         &self,
-        (live, listener): (&Live, &ListenerRules),
-        plain: &PlainRequest<'_>,
+        (live, listener): (&ExchangeSettings, &ListenerRules),
+        plain: &FastPathRequest<'_>,
         client: &Client,
         url: &mut Vec<u8>,
         now: Timestamp,
-    ) -> Option<Arc<Resident>> {
+    ) -> Option<Arc<MemoryEntry>> {
         let mode = listener.mode;
         if plain.absolute != (mode == Mode::Forward) {
             return None;
@@ -147,43 +154,48 @@ impl Exchange {
     }
 }
 
-/// What the reply is to be, as [`Exchange::deliver`] has it. `None` for what that is to decide.
-fn form(plain: &PlainRequest<'_>, head: &Head, body: &[u8], now: Timestamp) -> Option<Form> {
-    let Head { stored, policy, .. } = head;
+/// What the reply is to be, as [`CacheEngine::deliver`] has it. `None` for what that is to decide.
+fn form(
+    plain: &FastPathRequest<'_>,
+    head: &ResponseMetadata,
+    body: &[u8],
+    now: Timestamp,
+) -> Option<ReplyForm> {
+    let ResponseMetadata { stored, policy, .. } = head;
     if !plain.conditions.is_empty() {
         match validation::evaluate(&plain.conditions, stored.status(), &**stored, policy, clock::date_at(now))
         {
-            Condition::NotModified => return Some(Form::NotModified),
+            Condition::NotModified => return Some(ReplyForm::NotModified),
             Condition::Proceed => {}
             Condition::Forward => return None,
         }
     }
     let complete_length = body.len() as u64;
     match plain.range {
-        _ if plain.is_head => Some(Form::Head { length: Some(complete_length) }),
+        _ if plain.is_head => Some(ReplyForm::Head { length: Some(complete_length) }),
         Some(range) if stored.status() == StatusCode::OK => {
             // The whole's would have to be left out.
             let range = only_range(range, complete_length).filter(|_| !stored.has_content_range())?;
-            Some(Form::Part { range, complete_length })
+            Some(ReplyForm::Part { range, complete_length })
         }
-        _ => Some(Form::Whole),
+        _ => Some(ReplyForm::Whole),
     }
 }
 
 /// Where the body of a hit is kept.
 struct Kept<'a> {
-    shelf: &'a Arc<Shelf>,
-    resident: &'a Arc<Resident>,
+    shelf: &'a Arc<HybridCache>,
+    resident: &'a Arc<MemoryEntry>,
 }
 
 impl Keeper for Kept<'_> {
     fn keep(&self, place: Range<usize>, sent: usize) -> ReplyBody {
         match self.shelf.hold(self.resident) {
-            Held::Memory(bytes) => ReplyBody::Memory(bytes.slice(place)),
-            Held::Disk(body) => {
+            CachedBody::Memory(bytes) => ReplyBody::Memory(bytes.slice(place)),
+            CachedBody::Disk(body) => {
                 let (offset, length) = ((place.start + sent) as u64, (place.len() - sent) as u64);
-                let segment = Segment::Stored { body, offset, length };
-                let frames = SegmentBody::new([segment], Arc::clone(self.shelf)).boxed();
+                let segment = BodySegment::Stored { body, offset, length };
+                let frames = SegmentedBody::new([segment], Arc::clone(self.shelf)).boxed();
                 ReplyBody::Stream { frames, length: Some(length) }
             }
         }
@@ -195,7 +207,7 @@ impl Keeper for Kept<'_> {
 }
 
 /// Writes the effective URI, with which the primary key begins, as [`super::target::Target`] does, and says where its host is.
-fn write_url(url: &mut Vec<u8>, plain: &PlainRequest<'_>, https: bool) -> Range<usize> {
+fn write_url(url: &mut Vec<u8>, plain: &FastPathRequest<'_>, https: bool) -> Range<usize> {
     url.clear();
     url.extend_from_slice(if https { b"https://" } else { b"http://" });
     let start = url.len();
@@ -216,24 +228,24 @@ fn write_url(url: &mut Vec<u8>, plain: &PlainRequest<'_>, https: bool) -> Range<
 }
 
 /// What the access log says of a hit that was sent whole, but for when, how long, how large a head, and Cache-Status.
-fn entry<'a>(plain: &PlainRequest<'a>, client: &Client, url: &'a [u8], hit: &Hit<'a>) -> Entry<'a> {
-    Entry {
+fn entry<'a>(plain: &FastPathRequest<'a>, client: &Client, url: &'a [u8], hit: &RamHit<'a>) -> LogEntry<'a> {
+    LogEntry {
         client: Some(client.address),
         method: if plain.is_head { "HEAD" } else { "GET" },
         url,
         version: version(plain.version),
         status: hit.status().as_u16(),
         body_bytes: hit.content.len() as u64,
-        outcome: Outcome::MemoryHit,
+        outcome: CacheResult::MemoryHit,
         referer: plain.referer.unwrap_or_default(),
         user_agent: plain.user_agent.unwrap_or_default(),
-        content_type: if hit.form == Form::NotModified { b"" } else { hit.stored.content_type() },
-        ..Entry::default()
+        content_type: if hit.form == ReplyForm::NotModified { b"" } else { hit.stored.content_type() },
+        ..LogEntry::default()
     }
 }
 
 /// Hands on the Cache-Status value of the reply.
-fn with_cache_status<T>(hit: &Hit<'_>, taker: impl FnOnce(&[u8]) -> T) -> T {
+fn with_cache_status<T>(hit: &RamHit<'_>, taker: impl FnOnce(&[u8]) -> T) -> T {
     STATUS.with_borrow_mut(|cache_status| {
         cache_status.clear();
         cache_status.extend_from_slice(hit.own.cache_status_value());
@@ -244,26 +256,26 @@ fn with_cache_status<T>(hit: &Hit<'_>, taker: impl FnOnce(&[u8]) -> T) -> T {
 
 /// The record of a hit whose reply is still being sent, and which therefore outlives the request's bytes.
 fn record(
-    plain: &PlainRequest<'_>,
+    plain: &FastPathRequest<'_>,
     client: &Client,
     url: &[u8],
     now: Timestamp,
-    hit: &Hit<'_>,
-) -> Box<Record> {
+    hit: &RamHit<'_>,
+) -> Box<AccessRecord> {
     let value = |bytes: Option<&[u8]>| bytes.and_then(|bytes| HeaderValue::from_bytes(bytes).ok());
-    Box::new(Record {
+    Box::new(AccessRecord {
         time: clock::date_at(now),
         client: Some(client.address),
         method: Some(if plain.is_head { Method::HEAD } else { Method::GET }),
         url: String::from_utf8_lossy(url).into(),
         version: version(plain.version),
         status: hit.status().as_u16(),
-        outcome: Outcome::MemoryHit,
+        outcome: CacheResult::MemoryHit,
         referer: value(plain.referer),
         user_agent: value(plain.user_agent),
-        content_type: hit.stored.content_type_value().filter(|_| hit.form != Form::NotModified),
+        content_type: hit.stored.content_type_value().filter(|_| hit.form != ReplyForm::NotModified),
         cache_status: with_cache_status(hit, Bytes::copy_from_slice),
-        ..Record::default()
+        ..AccessRecord::default()
     })
 }
 

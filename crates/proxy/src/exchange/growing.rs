@@ -16,14 +16,14 @@ use bytes::Bytes;
 use http::HeaderMap;
 use parking_lot::Mutex;
 use shoal_store::StoredBody;
-use shoal_store::memory::{Reservation, Whole};
+use shoal_store::memory::{BodyBuilder, Reservation};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::task::{Context, Poll, Waker};
 
 /// The shared state of an arriving body.
-pub struct Growing {
+pub struct SharedBody {
     state: Mutex<State>,
     /// Trailers may follow, though the head announces a body of no bytes (HTTP/2).
     may_have_trailers: AtomicBool,
@@ -31,7 +31,7 @@ pub struct Growing {
 
 /// How a body ended.
 #[derive(Clone, Debug)]
-pub enum End {
+pub enum BodyEnd {
     /// Complete, perhaps with trailers.
     Complete(Option<HeaderMap>),
     /// Cut: what the readers are told.
@@ -45,7 +45,7 @@ struct State {
     appended: u64,
     spill: Option<Arc<dyn StoredBody>>,
     spilled: u64,
-    end: Option<End>,
+    end: Option<BodyEnd>,
     /// The attached readers; free slots are `None`.
     readers: Vec<Option<Reader>>,
     waiting_writer: Option<Waker>,
@@ -64,22 +64,22 @@ struct Reader {
 }
 
 /// What a reader finds at its offset.
-pub enum Next {
+pub enum NextRead {
     /// Bytes from the window, at most as many as asked.
     Bytes(Bytes),
     /// The bytes are in the store.
     Spilled(Arc<dyn StoredBody>),
     /// The body has ended here.
-    End(End),
+    End(BodyEnd),
 }
 
 /// A reader's place; it holds back the writer until dropped.
-pub struct Attached {
-    body: Arc<Growing>,
+pub struct BodyReader {
+    body: Arc<SharedBody>,
     slot: usize,
 }
 
-impl Growing {
+impl SharedBody {
     /// A body of which nothing has arrived.
     pub fn new() -> Arc<Self> {
         Arc::new(Self { state: Mutex::default(), may_have_trailers: AtomicBool::new(false) })
@@ -105,7 +105,7 @@ impl Growing {
     }
 
     /// Ends the body.
-    pub fn finish(&self, end: End) {
+    pub fn finish(&self, end: BodyEnd) {
         let mut state = self.state.lock();
         state.end.get_or_insert(end);
         state.wake_readers();
@@ -172,7 +172,7 @@ impl Growing {
 
     /// Whether it ended before its end.
     pub fn is_cut(&self) -> bool {
-        matches!(self.state.lock().end, Some(End::Cut(_)))
+        matches!(self.state.lock().end, Some(BodyEnd::Cut(_)))
     }
 
     /// Bytes that have arrived.
@@ -234,7 +234,7 @@ impl Growing {
     }
 
     /// Attaches a reader at `offset`. `None` when the bytes there can no longer be had.
-    pub fn attach(self: &Arc<Self>, offset: u64) -> Option<Attached> {
+    pub fn attach(self: &Arc<Self>, offset: u64) -> Option<BodyReader> {
         let mut state = self.state.lock();
         if offset < state.window_start && offset >= state.spilled {
             return None;
@@ -245,26 +245,26 @@ impl Growing {
             state.readers.len() - 1
         });
         state.readers[slot] = Some(Reader { offset, waiting: None });
-        Some(Attached { body: Arc::clone(self), slot })
+        Some(BodyReader { body: Arc::clone(self), slot })
     }
 }
 
-impl Attached {
+impl BodyReader {
     /// What stands at this reader's offset, at most `limit` bytes; pending until something does.
-    pub fn poll_next(&self, limit: u64, context: &mut Context<'_>) -> Poll<Result<Next, BodyError>> {
+    pub fn poll_next(&self, limit: u64, context: &mut Context<'_>) -> Poll<Result<NextRead, BodyError>> {
         let mut state = self.body.state.lock();
         let offset = state.reader(self.slot).offset;
         if offset < state.window_start {
             return Poll::Ready(match &state.spill {
-                Some(body) if offset < state.spilled => Ok(Next::Spilled(Arc::clone(body))),
+                Some(body) if offset < state.spilled => Ok(NextRead::Spilled(Arc::clone(body))),
                 _ => Err(BodyError::Cut("this reader fell behind a body that could not be stored".into())),
             });
         }
         if offset < state.appended {
-            return Poll::Ready(Ok(Next::Bytes(state.at(offset, limit))));
+            return Poll::Ready(Ok(NextRead::Bytes(state.at(offset, limit))));
         }
         if let Some(end) = &state.end {
-            return Poll::Ready(Ok(Next::End(end.clone())));
+            return Poll::Ready(Ok(NextRead::End(end.clone())));
         }
         let waiting = &mut state.reader(self.slot).waiting;
         if !waiting.as_ref().is_some_and(|waker| waker.will_wake(context.waker())) {
@@ -286,7 +286,7 @@ impl Attached {
     }
 }
 
-impl Drop for Attached {
+impl Drop for BodyReader {
     fn drop(&mut self) {
         let mut state = self.body.state.lock();
         state.readers[self.slot] = None;
@@ -370,7 +370,7 @@ fn join<'a>(chunks: impl Iterator<Item = &'a Bytes>, length: usize) -> Bytes {
     if let Some(only) = chunks.next_if(|chunk| chunk.len() == length) {
         return only.clone();
     }
-    let mut whole = Whole::with_capacity(length);
+    let mut whole = BodyBuilder::with_capacity(length);
     chunks.for_each(|chunk| whole.push(chunk));
     whole.into_bytes()
 }

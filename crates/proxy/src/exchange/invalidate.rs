@@ -1,10 +1,10 @@
 //! Invalidation: unsafe methods (RFC 9111, section 4.4), cache groups (RFC 9875), and purges by the operator.
 
-use super::Exchange;
-use super::ask::Ask;
-use super::epochs::Name;
-use super::record::Record;
-use super::shelf::{Found, Removed};
+use super::CacheEngine;
+use super::ask::RequestContext;
+use super::epochs::PurgeScope;
+use super::record::ObjectMetadata;
+use super::shelf::{CachedObject, Removed};
 use super::target::{Target, part_key};
 use crate::admin::{PurgeOutcome, PurgeRequest};
 use http::StatusCode;
@@ -14,12 +14,12 @@ use std::net::Ipv6Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
-impl Exchange {
+impl CacheEngine {
     /// "A cache MUST invalidate the target URI when it receives a non-error status code in response to an unsafe
     /// request method" (4.4), and may do so for Location and Content-Location of the same origin.
     pub(super) async fn invalidate_after(
         self: &Arc<Self>,
-        ask: &Ask,
+        ask: &RequestContext,
         status: StatusCode,
         response: &FieldLines,
     ) {
@@ -56,7 +56,9 @@ impl Exchange {
         self.invalidations.mark(primary);
         self.flights.forget(primary);
         let mut removed = Removed { was_there: false, lasts: true };
-        if let Some(Found { record: Record::Parts(note), .. }) = self.find(primary, primary).await {
+        if let Some(CachedObject { record: ObjectMetadata::Parts(note), .. }) =
+            self.find(primary, primary).await
+        {
             for part in &note.parts {
                 removed.lasts &=
                     self.shelf.remove(&part_key(primary, note.generation, part.start, part.end)).await.lasts;
@@ -84,7 +86,7 @@ impl Exchange {
                 }
                 Err(_) => PurgeOutcome::Invalid(format!("{url} is not an absolute http or https URL")),
             },
-            PurgeRequest::Tag(tag) if groups::is_tag(tag) => self.purge_all(Name::Tag(tag)).await,
+            PurgeRequest::Tag(tag) if groups::is_tag(tag) => self.purge_all(PurgeScope::Tag(tag)).await,
             PurgeRequest::Tag(tag) => PurgeOutcome::Invalid(format!(
                 "{tag:?} is no tag: one tag of visible ASCII characters, without commas and blanks"
             )),
@@ -102,17 +104,17 @@ impl Exchange {
                 }
             },
             PurgeRequest::Host(host) => match host_named(host) {
-                Some(target) => self.purge_all(Name::Host(target.host())).await,
+                Some(target) => self.purge_all(PurgeScope::Host(target.host())).await,
                 None => PurgeOutcome::Invalid(format!(
                     "{host:?} is no host, such as example.org; it has no port, and there are no wildcards"
                 )),
             },
-            PurgeRequest::All => self.purge_all(Name::All).await,
+            PurgeRequest::All => self.purge_all(PurgeScope::All).await,
         }
     }
 
     /// Purges everything that bears the name.
-    async fn purge_all(&self, name: Name<'_>) -> PurgeOutcome {
+    async fn purge_all(&self, name: PurgeScope<'_>) -> PurgeOutcome {
         self.epochs.purge(name);
         self.purge_written().await
     }

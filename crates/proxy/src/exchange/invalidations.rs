@@ -29,7 +29,7 @@ struct Bucket {
 
 /// Whether something begun at some point is still valid for one URL.
 #[derive(Clone)]
-pub struct Validity {
+pub struct ValiditySnapshot {
     table: Arc<Invalidations>,
     primary: Key,
     begun: u64,
@@ -52,9 +52,9 @@ impl Invalidations {
     }
 
     /// From now on, for this URL.
-    pub fn begin(self: &Arc<Self>, primary: &ObjectKey) -> Validity {
+    pub fn begin(self: &Arc<Self>, primary: &ObjectKey) -> ValiditySnapshot {
         let begun = self.latest.load(Ordering::SeqCst);
-        Validity { table: Arc::clone(self), primary: primary.hash(), begun }
+        ValiditySnapshot { table: Arc::clone(self), primary: primary.hash(), begun }
     }
 
     fn bucket(&self, primary: Key) -> &Mutex<Bucket> {
@@ -88,7 +88,7 @@ impl Bucket {
     }
 }
 
-impl Validity {
+impl ValiditySnapshot {
     /// Whether the URL was not invalidated since.
     pub fn holds(&self) -> bool {
         self.table.bucket(self.primary).lock().marked(self.primary) <= self.begun
@@ -124,7 +124,7 @@ mod tests {
         for other in 0..(BUCKETS / 4) as u32 {
             table.mark(&ObjectKey::new([&other.to_le_bytes()[..], b"other"].concat()));
         }
-        assert!(begun.iter().all(Validity::holds), "a quarter of a mark a bucket: none is forgotten");
+        assert!(begun.iter().all(ValiditySnapshot::holds), "a quarter of a mark a bucket: none is forgotten");
     }
 
     #[test]

@@ -1,14 +1,14 @@
 //! The settings that the exchange works by, prepared; replaced as a whole on reload.
 
-use super::ask::Ask;
-use super::record::Head;
+use super::ask::RequestContext;
+use super::record::ResponseMetadata;
 use crate::access::{AccessError, ForwardRules, ListenerRules, PurgeRules};
 use crate::access_log::AccessLog;
 use crate::message::HitFields;
 use crate::route::{RouteError, Routes};
 use http::{HeaderName, HeaderValue};
 use shoal_semantics::status_fields::{CacheStatus, Handling};
-use shoal_semantics::{HeuristicQuery, Rules, SetCookie, surrogate};
+use shoal_semantics::{CacheRules, HeuristicQuery, SetCookie, surrogate};
 use shoal_settings::{Cache, Settings, Site};
 use std::fmt;
 use std::net::SocketAddr;
@@ -17,19 +17,19 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 /// What requests are answered by: of one piece, so that a hit asks for it once.
-pub(super) struct InForce {
+pub(super) struct ReloadableState {
     /// The settings.
-    pub live: Arc<Live>,
+    pub live: Arc<ExchangeSettings>,
     /// The access log.
     pub log: Arc<AccessLog>,
 }
 
 /// Settings in force.
-pub struct Live {
+pub struct ExchangeSettings {
     /// How responses are judged in forward mode.
-    forward_rules: Rules,
+    forward_rules: CacheRules,
     /// How those of each site are judged, in the settings' order.
-    site_rules: Vec<Rules>,
+    site_rules: Vec<CacheRules>,
     /// Whether concurrent misses share a fetch.
     pub collapse: bool,
     /// For how long after a reload others are answered from storage.
@@ -63,7 +63,7 @@ pub struct Live {
 /// Settings that cannot be put in force.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum LiveError {
+pub enum ExchangeSettingsError {
     /// Rules of forward mode.
     Access(AccessError),
     /// Sites.
@@ -72,10 +72,14 @@ pub enum LiveError {
     Name(String),
 }
 
-impl Live {
+impl ExchangeSettings {
     /// Prepares `settings`. `own` are the addresses that this process listens on; `identity` is a number that other nodes
     /// do not have; it also spreads timers.
-    pub fn new(settings: &Settings, own: &[SocketAddr], identity: u64) -> Result<Self, LiveError> {
+    pub fn new(
+        settings: &Settings,
+        own: &[SocketAddr],
+        identity: u64,
+    ) -> Result<Self, ExchangeSettingsError> {
         Self::after(&Routes::default(), settings, own, identity)
     }
 
@@ -85,17 +89,17 @@ impl Live {
         settings: &Settings,
         own: &[SocketAddr],
         identity: u64,
-    ) -> Result<Self, LiveError> {
+    ) -> Result<Self, ExchangeSettingsError> {
         let cache = &settings.cache;
         let field = |name: &String| {
-            HeaderName::from_bytes(name.as_bytes()).map_err(|_| LiveError::Name(name.clone()))
+            HeaderName::from_bytes(name.as_bytes()).map_err(|_| ExchangeSettingsError::Name(name.clone()))
         };
         let listeners = settings.listen.iter().map(|listen| ListenerRules::new(listen, &settings.forward));
-        let own_proxy_status =
-            HeaderValue::from_str(&cache.name).map_err(|_| LiveError::Name(cache.name.clone()))?;
+        let own_proxy_status = HeaderValue::from_str(&cache.name)
+            .map_err(|_| ExchangeSettingsError::Name(cache.name.clone()))?;
         Ok(Self {
             // targeted fields are for caches that work for the origin (RFC 9213, section 3.1), not for any proxy
-            forward_rules: Rules { targeted: Vec::new(), ..rules(cache, None) },
+            forward_rules: CacheRules { targeted: Vec::new(), ..rules(cache, None) },
             site_rules: settings.site.iter().map(|site| rules(cache, Some(site))).collect(),
             collapse: cache.collapse,
             reload_interval: cache.reload_interval,
@@ -103,9 +107,12 @@ impl Live {
             name: cache.name.clone(),
             hop: hop(&cache.name, identity),
             listeners: listeners.collect(),
-            forward: Arc::new(ForwardRules::new(&settings.forward, own).map_err(LiveError::Access)?),
+            forward: Arc::new(
+                ForwardRules::new(&settings.forward, own).map_err(ExchangeSettingsError::Access)?,
+            ),
             forward_since: AtomicU64::new(0),
-            routes: Routes::after(previous, &settings.site, identity).map_err(LiveError::Route)?,
+            routes: Routes::after(previous, &settings.site, identity)
+                .map_err(ExchangeSettingsError::Route)?,
             purge: PurgeRules::new(&settings.admin.purge_from),
             hit_fields: HitFields::new(&hit_status(&cache.name), &own_proxy_status),
             surrogate_capability: HeaderValue::try_from(surrogate::capability(&cache.name)).ok(),
@@ -115,21 +122,21 @@ impl Live {
 
     /// Whether the rules in force allowed the address that a stored response came from, as far as it was asked for under them. Its
     /// host's name is asked about with each request; its address only a fetch can tell.
-    pub fn allowed_address(&self, head: &Head) -> bool {
+    pub fn allowed_address(&self, head: &ResponseMetadata) -> bool {
         head.names.via_site || head.requested.number() >= self.forward_since.load(Relaxed)
     }
 
     /// How responses to `ask` are judged.
-    pub fn rules(&self, ask: &Ask) -> &Rules {
+    pub fn rules(&self, ask: &RequestContext) -> &CacheRules {
         ask.site.as_ref().map_or(&self.forward_rules, |site| &self.site_rules[site.site])
     }
 }
 
 /// The rules of a site, or of forward mode: what a site does not say, `[cache]` does.
-fn rules(cache: &Cache, site: Option<&Site>) -> Rules {
+fn rules(cache: &Cache, site: Option<&Site>) -> CacheRules {
     let set_cookie = site.and_then(|site| site.set_cookie).unwrap_or(cache.set_cookie);
     let heuristic_query = site.and_then(|site| site.heuristic_query).unwrap_or(cache.heuristic_query);
-    Rules {
+    CacheRules {
         heuristic_fraction: site.and_then(|site| site.heuristic_fraction).unwrap_or(cache.heuristic_fraction),
         heuristic_max: cache.heuristic_max,
         heuristic_query: match heuristic_query {
@@ -145,7 +152,7 @@ fn rules(cache: &Cache, site: Option<&Site>) -> Rules {
             shoal_settings::SetCookie::Strip => SetCookie::Strip,
         },
         surrogate: site.map(|_| cache.name.clone()),
-        ..Rules::default()
+        ..CacheRules::default()
     }
 }
 
@@ -162,7 +169,7 @@ fn hop(name: &str, identity: u64) -> String {
     }
 }
 
-impl fmt::Display for LiveError {
+impl fmt::Display for ExchangeSettingsError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Access(error) => write!(f, "{error}"),
@@ -172,4 +179,4 @@ impl fmt::Display for LiveError {
     }
 }
 
-impl std::error::Error for LiveError {}
+impl std::error::Error for ExchangeSettingsError {}

@@ -1,9 +1,9 @@
 //! Finding the stored response for a request: primary key, variant, parts.
 
-use super::Exchange;
-use super::ask::Ask;
-use super::record::{Head, PartsNote, Record, VaryNote};
-use super::shelf::{Found, Held};
+use super::CacheEngine;
+use super::ask::RequestContext;
+use super::record::{ObjectMetadata, PartsMarker, ResponseMetadata, VaryMarker};
+use super::shelf::{CachedBody, CachedObject};
 use super::variant::variant_key;
 use shoal_core::ObjectKey;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ pub enum Lookup {
         /// The key of their note.
         key: ObjectKey,
         /// What there is.
-        note: Arc<PartsNote>,
+        note: Arc<PartsMarker>,
     },
     /// Nothing. `variants` tells whether other variants are stored.
     Absent {
@@ -37,25 +37,27 @@ pub enum Lookup {
 #[derive(Clone)]
 pub struct StoredResponse {
     /// Its head.
-    pub head: Arc<Head>,
+    pub head: Arc<ResponseMetadata>,
     /// Its body.
-    pub body: Held,
+    pub body: CachedBody,
     /// Whether it came from RAM.
     pub in_memory: bool,
 }
 
-impl Exchange {
+impl CacheEngine {
     /// Looks for the response that `ask` selects. What was purged is not found.
-    pub(super) async fn lookup(&self, ask: &Ask) -> Lookup {
+    pub(super) async fn lookup(&self, ask: &RequestContext) -> Lookup {
         match self.find_for(ask, &ask.primary).await {
-            Some(Found { record: Record::Vary(note), .. }) => Box::pin(self.lookup_variant(ask, &note)).await,
+            Some(CachedObject { record: ObjectMetadata::Vary(note), .. }) => {
+                Box::pin(self.lookup_variant(ask, &note)).await
+            }
             found => settle(ask.primary.clone(), found, false),
         }
     }
 
     /// Tries the lists of nominated fields, the latest first, and takes the most recent response (RFC 9111,
     /// section 4: "the most recent one (as determined by the Date header field)").
-    async fn lookup_variant(&self, ask: &Ask, note: &VaryNote) -> Lookup {
+    async fn lookup_variant(&self, ask: &RequestContext, note: &VaryMarker) -> Lookup {
         let keys =
             note.lists.iter().map(|names| variant_key(&ask.primary, note.generation, &ask.selecting(names)));
         let keys: Vec<ObjectKey> = keys.collect();
@@ -73,25 +75,31 @@ impl Exchange {
 
     /// Whether another response than the one that a lookup found stands in RAM under the key by now: a fetch has ended between the lookup and
     /// the moment when this request became the leader of the next.
-    pub(super) fn has_come_since(&self, ask: &Ask, key: &ObjectKey, found: Option<&StoredResponse>) -> bool {
-        let Some(Record::Response(head)) = self.shelf.record_in_memory(key) else { return false };
+    pub(super) fn has_come_since(
+        &self,
+        ask: &RequestContext,
+        key: &ObjectKey,
+        found: Option<&StoredResponse>,
+    ) -> bool {
+        let Some(ObjectMetadata::Response(head)) = self.shelf.record_in_memory(key) else { return false };
         head.names.via_site == ask.site.is_some()
             && found.is_none_or(|found| found.head.identity != head.identity)
             && !self.epochs.purged(&head.names.slots, &head.names.groups, head.requested)
     }
 
     /// Finds a record that may serve `ask`.
-    pub(super) async fn find_for(&self, ask: &Ask, key: &ObjectKey) -> Option<Found> {
+    pub(super) async fn find_for(&self, ask: &RequestContext, key: &ObjectKey) -> Option<CachedObject> {
         let via_site = ask.site.is_some();
         let found = self.find(key, &ask.primary).await?;
         found.record.head().is_none_or(|head| head.names.via_site == via_site).then_some(found)
     }
 
     /// Finds a record of the URL `primary` that has not been purged.
-    pub(super) async fn find(&self, key: &ObjectKey, primary: &ObjectKey) -> Option<Found> {
+    pub(super) async fn find(&self, key: &ObjectKey, primary: &ObjectKey) -> Option<CachedObject> {
         let found = self.shelf.find(key, || self.invalidations.begin(primary)).await?;
-        let is_purged =
-            |head: &Arc<Head>| self.epochs.purged(&head.names.slots, &head.names.groups, head.requested);
+        let is_purged = |head: &Arc<ResponseMetadata>| {
+            self.epochs.purged(&head.names.slots, &head.names.groups, head.requested)
+        };
         let purged = found.record.head().filter(|head| is_purged(head));
         if let Some(head) = purged {
             // Of what no known era has the table may be away for a while.
@@ -104,13 +112,13 @@ impl Exchange {
     }
 }
 
-fn settle(key: ObjectKey, found: Option<Found>, variants: bool) -> Lookup {
+fn settle(key: ObjectKey, found: Option<CachedObject>, variants: bool) -> Lookup {
     match found {
-        Some(Found { record: Record::Response(head), body, in_memory }) => {
+        Some(CachedObject { record: ObjectMetadata::Response(head), body, in_memory }) => {
             Lookup::Response { key, stored: StoredResponse { head, body, in_memory } }
         }
-        Some(Found { record: Record::Parts(note), .. }) => Lookup::Parts { key, note },
-        Some(Found { record: Record::Vary(_), .. }) | None => Lookup::Absent { key, variants },
+        Some(CachedObject { record: ObjectMetadata::Parts(note), .. }) => Lookup::Parts { key, note },
+        Some(CachedObject { record: ObjectMetadata::Vary(_), .. }) | None => Lookup::Absent { key, variants },
     }
 }
 

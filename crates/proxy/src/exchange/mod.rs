@@ -8,7 +8,7 @@
 //!                                                    └─ parts ─────────► combine ─► deliver
 //! ```
 //!
-//! Decisions about reuse are those of `shoal_semantics`; what is kept where is the [`shelf::Shelf`]'s.
+//! Decisions about reuse are those of `shoal_semantics`; what is kept where is the [`shelf::HybridCache`]'s.
 
 mod abandoned;
 mod admission;
@@ -33,6 +33,7 @@ mod keeping;
 mod live;
 mod lookup;
 mod moments;
+mod outcomes;
 mod parts;
 mod pass;
 mod passes;
@@ -46,13 +47,13 @@ pub(crate) mod target;
 mod variant;
 mod verdict;
 
-pub use epochs::{Epochs, Name, Sequence};
-use live::InForce;
-pub use live::{Live, LiveError};
+pub use epochs::{PurgeScope, PurgeTable, Sequence};
+use live::ReloadableState;
+pub use live::{ExchangeSettings, ExchangeSettingsError};
 
-use crate::access_log::{AccessLog, Entry};
+use crate::access_log::{AccessLog, LogEntry};
 use crate::clock;
-use crate::message::{Client, Glance, Handler, Hit, Record, Reply, Request, Sent};
+use crate::message::{AccessRecord, Client, FastPathOutcome, Handler, RamHit, Reply, Request, SendProgress};
 use crate::metrics::Metrics;
 use crate::upstream::Upstreams;
 use abandoned::Abandoned;
@@ -61,20 +62,20 @@ use flight::Flights;
 use http::StatusCode;
 use invalidations::Invalidations;
 use moments::Moments;
-use passes::Passes;
-use shelf::Shelf;
+use passes::HitForMissTable;
+use shelf::HybridCache;
 use shoal_core::Timestamp;
-use shoal_wire::PlainRequest;
+use shoal_wire::FastPathRequest;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
 /// Answers requests out of the cache and from the origins.
-pub struct Exchange {
-    in_force: ArcSwap<InForce>,
-    shelf: Arc<Shelf>,
+pub struct CacheEngine {
+    in_force: ArcSwap<ReloadableState>,
+    shelf: Arc<HybridCache>,
     flights: Arc<Flights>,
-    passes: Passes,
+    passes: HitForMissTable,
     /// URLs whose origin asked not to be asked for a while.
     resting: Moments,
     /// Keys whose stored responses are not fresh for any time.
@@ -82,20 +83,20 @@ pub struct Exchange {
     /// Keys that a reload has fetched or validated lately.
     reloaded: Moments,
     abandoned: Arc<Abandoned>,
-    epochs: Arc<Epochs>,
+    epochs: Arc<PurgeTable>,
     invalidations: Arc<Invalidations>,
     upstreams: Arc<Upstreams>,
     metrics: Arc<Metrics>,
 }
 
 /// The parts that an exchange works with.
-pub struct Parts {
+pub struct CacheEngineParts {
     /// The settings in force.
-    pub live: Live,
+    pub live: ExchangeSettings,
     /// RAM and disk.
-    pub shelf: Arc<Shelf>,
+    pub shelf: Arc<HybridCache>,
     /// When what was purged.
-    pub epochs: Arc<Epochs>,
+    pub epochs: Arc<PurgeTable>,
     /// The way to the origins.
     pub upstreams: Arc<Upstreams>,
     /// Counters.
@@ -104,14 +105,17 @@ pub struct Parts {
     pub log: AccessLog,
 }
 
-impl Exchange {
+impl CacheEngine {
     /// An exchange of these parts.
-    pub fn new(parts: Parts) -> Arc<Self> {
+    pub fn new(parts: CacheEngineParts) -> Arc<Self> {
         Arc::new(Self {
-            in_force: ArcSwap::from_pointee(InForce { live: Arc::new(parts.live), log: Arc::new(parts.log) }),
+            in_force: ArcSwap::from_pointee(ReloadableState {
+                live: Arc::new(parts.live),
+                log: Arc::new(parts.log),
+            }),
             shelf: parts.shelf,
             flights: Flights::new(),
-            passes: Passes::default(),
+            passes: HitForMissTable::default(),
             resting: Moments::default(),
             unshared: Moments::default(),
             reloaded: Moments::default(),
@@ -124,13 +128,13 @@ impl Exchange {
     }
 
     /// Puts other settings in force, one after the other; requests under way finish under theirs.
-    pub fn reload(&self, live: Live) {
+    pub fn reload(&self, live: ExchangeSettings) {
         let before = self.live();
         let judges_as_before = live.forward.judges_addresses_as(&before.forward);
         let since = if judges_as_before { before.forward_since.load(Relaxed) } else { u64::MAX };
         live.forward_since.store(since, Relaxed);
         let live = Arc::new(live);
-        self.in_force.rcu(|before| InForce { live: Arc::clone(&live), log: Arc::clone(&before.log) });
+        self.in_force.rcu(|before| ReloadableState { live: Arc::clone(&live), log: Arc::clone(&before.log) });
         if !judges_as_before {
             // Whoever was admitted by the rules before has a time before this one, having taken it before he looked at them.
             live.forward_since.store(self.epochs.step().number(), Relaxed);
@@ -138,14 +142,14 @@ impl Exchange {
     }
 
     /// When what was purged.
-    pub fn epochs(&self) -> &Arc<Epochs> {
+    pub fn epochs(&self) -> &Arc<PurgeTable> {
         &self.epochs
     }
 
     /// Writes the access log elsewhere from now on.
     pub fn replace_log(&self, log: AccessLog) {
         let log = Arc::new(log);
-        self.in_force.rcu(|before| InForce { live: Arc::clone(&before.live), log: Arc::clone(&log) });
+        self.in_force.rcu(|before| ReloadableState { live: Arc::clone(&before.live), log: Arc::clone(&log) });
     }
 
     /// Opens the access log again by its name.
@@ -159,7 +163,7 @@ impl Exchange {
     }
 
     /// The settings in force.
-    pub fn live(&self) -> Arc<Live> {
+    pub fn live(&self) -> Arc<ExchangeSettings> {
         Arc::clone(&self.in_force.load().live)
     }
 
@@ -169,18 +173,18 @@ impl Exchange {
     }
 
     /// Counts and logs what became of a request.
-    fn note(&self, record: &Record) {
+    fn note(&self, record: &AccessRecord) {
         let duration_us = (!record.aborted).then_some(record.duration_us);
         self.metrics.responded(record.outcome, record.body_bytes, duration_us);
-        self.in_force.load().log.log(&Entry::from(record));
+        self.in_force.load().log.log(&LogEntry::from(record));
     }
 }
 
 /// The handler that every worker calls.
 #[derive(Clone)]
-pub struct Front(pub Arc<Exchange>);
+pub struct CacheHandler(pub Arc<CacheEngine>);
 
-impl Handler for Front {
+impl Handler for CacheHandler {
     fn handle(&self, request: Request) -> impl Future<Output = Reply> + Send {
         // Before anything waits, so that what waits need not carry the request along.
         let admitted = self.0.admit(request);
@@ -189,15 +193,15 @@ impl Handler for Front {
 
     fn glance(
         &self,
-        plain: &PlainRequest<'_>,
+        plain: &FastPathRequest<'_>,
         client: &Client,
         received: Instant,
-        reply: impl FnOnce(&Hit<'_>) -> Sent,
-    ) -> Glance {
+        reply: impl FnOnce(&RamHit<'_>) -> SendProgress,
+    ) -> FastPathOutcome {
         self.0.glance(plain, client, received, reply)
     }
 
-    fn sent(&self, record: Box<Record>) {
+    fn sent(&self, record: Box<AccessRecord>) {
         self.0.note(&record);
     }
 
@@ -208,25 +212,32 @@ impl Handler for Front {
 
 #[cfg(test)]
 mod tests {
-    use super::shelf::Limits;
+    use super::shelf::ObjectSizeLimits;
     use super::*;
     use crate::io_pool::IoPool;
-    use admit::Admitted;
+    use admit::AdmitOutcome;
     use shoal_settings::{Listen, Settings};
-    use shoal_store::memory::{Ledger, MemoryTier};
+    use shoal_store::memory::{MemoryBudget, MemoryTier};
     use std::collections::HashMap;
     use std::sync::atomic::AtomicBool;
 
-    fn exchange(settings: &Settings) -> Arc<Exchange> {
+    fn exchange(settings: &Settings) -> Arc<CacheEngine> {
         let metrics = Arc::new(Metrics::default());
-        let ledger = Ledger::new(settings.cache.ram.0);
+        let ledger = MemoryBudget::new(settings.cache.ram.0);
         let memory = MemoryTier::new(Arc::clone(&ledger), 64);
         let pools = vec![Arc::new(IoPool::new(1, 1).expect("a thread"))];
-        let limits = Limits { memory_object_max: settings.cache.ram_object_max.0, disk_object_max: 0 };
-        Exchange::new(Parts {
-            live: Live::new(settings, &[], 1).expect("sound settings"),
-            shelf: Arc::new(Shelf::new((memory, ledger, None), None, pools, Arc::clone(&metrics), limits)),
-            epochs: Arc::new(Epochs::volatile(Timestamp::from_seconds(10))),
+        let limits =
+            ObjectSizeLimits { memory_object_max: settings.cache.ram_object_max.0, disk_object_max: 0 };
+        CacheEngine::new(CacheEngineParts {
+            live: ExchangeSettings::new(settings, &[], 1).expect("sound settings"),
+            shelf: Arc::new(HybridCache::new(
+                (memory, ledger, None),
+                None,
+                pools,
+                Arc::clone(&metrics),
+                limits,
+            )),
+            epochs: Arc::new(PurgeTable::volatile(Timestamp::from_seconds(10))),
             upstreams: Arc::new(Upstreams::new(settings, Arc::clone(&metrics)).expect("the defaults")),
             log: AccessLog::open(&settings.log, Arc::clone(&metrics)).expect("no log"),
             metrics,
@@ -251,9 +262,11 @@ mod tests {
         let is_over = AtomicBool::new(false);
         let admitted = std::thread::scope(|scope| {
             let admitting = scope.spawn(|| {
-                let mut admitted: Vec<(Arc<Live>, Sequence)> = Vec::new();
+                let mut admitted: Vec<(Arc<ExchangeSettings>, Sequence)> = Vec::new();
                 while !is_over.load(Relaxed) {
-                    let Admitted::Asked(ask, ..) = exchange.admit(request()) else { panic!("it is allowed") };
+                    let AdmitOutcome::Asked(ask, ..) = exchange.admit(request()) else {
+                        panic!("it is allowed")
+                    };
                     // The latest of those judged by the same rules.
                     admitted.pop_if(|(live, _)| Arc::ptr_eq(live, &ask.live));
                     admitted.push((Arc::clone(&ask.live), ask.sequence));
@@ -262,7 +275,7 @@ mod tests {
             });
             for round in 0..RELOADS {
                 settings.forward.deny_destinations = vec![format!("192.0.2.{}", round % 2)];
-                exchange.reload(Live::new(&settings, &[], 1).expect("sound settings"));
+                exchange.reload(ExchangeSettings::new(&settings, &[], 1).expect("sound settings"));
                 lives.push(exchange.live());
             }
             is_over.store(true, Relaxed);

@@ -3,16 +3,16 @@
 //! Parts are never rewritten: a reply takes its bytes from as many of them as it needs. When one stretch is missing,
 //! only that stretch is fetched, kept as a further part, and sent in its place between the stored ones.
 
-use super::Exchange;
-use super::ask::Ask;
-use super::deliver::{Delivery, Piece, PieceBody, Source};
-use super::fetch::{Arrived, Fetch, Fetched};
-use super::flight::{Landing, Part, PartKey};
-use super::record::{PartRange, PartsNote};
-use super::serve::{Step, Why};
+use super::CacheEngine;
+use super::ask::RequestContext;
+use super::deliver::{BodySource, Delivery, RangePiece, RangePieceSource};
+use super::fetch::{ArrivingResponse, Fetch, FetchOutcome};
+use super::flight::{FlightOutcome, FlightRole, PartKey};
+use super::record::{PartRange, PartsMarker};
+use super::serve::{ForwardContext, ServeStep};
 use super::target::part_key;
-use super::verdict::Verdict;
-use crate::message::{Outcome, Reply};
+use super::verdict::HandlingReport;
+use crate::message::{CacheResult, Reply};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use shoal_core::ObjectKey;
 use shoal_semantics::EntityTag;
@@ -23,26 +23,26 @@ use std::sync::Arc;
 
 /// What of a wanted stretch is stored.
 struct Coverage {
-    pieces: Vec<Piece>,
+    pieces: Vec<RangePiece>,
     gaps: Vec<PartRange>,
 }
 
-impl Exchange {
+impl CacheEngine {
     /// Parts of the representation are stored: do they answer the request, or nearly?
     pub(super) async fn consider_parts(
         self: &Arc<Self>,
-        ask: &Arc<Ask>,
+        ask: &Arc<RequestContext>,
         key: ObjectKey,
-        note: Arc<PartsNote>,
-    ) -> Step {
+        note: Arc<PartsMarker>,
+    ) -> ServeStep {
         if ask.has_origin_conditions() {
-            let why = Why { forwarded: ForwardReason::Bypass, key, stored: None };
+            let why = ForwardContext { forwarded: ForwardReason::Bypass, key, stored: None };
             return self.forward(ask, why).await;
         }
         let usable = ask.live.allowed_address(&note.head)
             && matches!(reuse::decide(&note.head.policy, &ask.directives, self.now()), Reuse::Fresh);
         if !usable {
-            let why = Why { forwarded: ForwardReason::Stale, key, stored: None };
+            let why = ForwardContext { forwarded: ForwardReason::Stale, key, stored: None };
             return self.forward(ask, why).await;
         }
         let coverage = self.coverage(ask, (&key, &note), self.wanted(ask, &note)).await;
@@ -52,12 +52,15 @@ impl Exchange {
                 let gap = *gap;
                 self.complete(ask, (key, &note), coverage.pieces, (gap, validator)).await
             }
-            _ => self.forward(ask, Why { forwarded: ForwardReason::Partial, key, stored: None }).await,
+            _ => {
+                self.forward(ask, ForwardContext { forwarded: ForwardReason::Partial, key, stored: None })
+                    .await
+            }
         }
     }
 
     /// The stretch of the representation that covers all that the request wants.
-    fn wanted(&self, ask: &Ask, note: &PartsNote) -> PartRange {
+    fn wanted(&self, ask: &RequestContext, note: &PartsMarker) -> PartRange {
         if ask.method == Method::HEAD {
             return PartRange { start: 0, end: 0 };
         }
@@ -75,8 +78,8 @@ impl Exchange {
     /// Finds the stored pieces of a stretch, in order and without overlap, and the gaps between them.
     async fn coverage(
         &self,
-        ask: &Ask,
-        (key, note): (&ObjectKey, &PartsNote),
+        ask: &RequestContext,
+        (key, note): (&ObjectKey, &PartsMarker),
         wanted: PartRange,
     ) -> Coverage {
         let mut parts = note.parts.clone();
@@ -98,8 +101,8 @@ impl Exchange {
             }
             let start = at.max(part.start);
             let end = part.end.min(wanted.end);
-            let body = PieceBody::Held { body: found.body, base: part.start };
-            pieces.push(Piece { start, end, body });
+            let body = RangePieceSource::Held { body: found.body, base: part.start };
+            pieces.push(RangePiece { start, end, body });
             at = end;
         }
         if at < wanted.end {
@@ -111,12 +114,12 @@ impl Exchange {
     /// Fetches the one missing stretch and answers with all of it.
     async fn complete(
         self: &Arc<Self>,
-        ask: &Arc<Ask>,
-        (key, note): (ObjectKey, &Arc<PartsNote>),
-        pieces: Vec<Piece>,
+        ask: &Arc<RequestContext>,
+        (key, note): (ObjectKey, &Arc<PartsMarker>),
+        pieces: Vec<RangePiece>,
         (gap, validator): (PartRange, HeaderValue),
-    ) -> Step {
-        let why = Why { forwarded: ForwardReason::Partial, key, stored: None };
+    ) -> ServeStep {
+        let why = ForwardContext { forwarded: ForwardReason::Partial, key, stored: None };
         if ask.directives.only_if_cached {
             return self.forward(ask, why).await;
         }
@@ -124,7 +127,7 @@ impl Exchange {
         let part =
             PartKey { range: range.as_bytes().into(), validators: Box::new([validator.as_bytes().into()]) };
         let (arrived, is_own) = match self.flights.join(ask.flight(&why.key).for_part(part)) {
-            Part::Lead(leader) => {
+            FlightRole::Lead(leader) => {
                 let fetch = Fetch {
                     leader: Some(leader),
                     range: HeaderValue::try_from(range).ok(),
@@ -132,23 +135,23 @@ impl Exchange {
                     ..self.plan_fetch(ask, None)
                 };
                 match self.spawn_fetch(fetch).await {
-                    Ok(Fetched::Shared(arrived, _first)) => (arrived, true),
+                    Ok(FetchOutcome::Shared(arrived, _first)) => (arrived, true),
                     // it answers a range that we asked for and the client did not
-                    Ok(Fetched::Private(private)) if is_about_range(private.response.status) => {
-                        return Step::Alone(why);
+                    Ok(FetchOutcome::Private(private)) if is_about_range(private.response.status) => {
+                        return ServeStep::Alone(why);
                     }
-                    Ok(other) => return Step::Done(Box::new(self.fetched(ask, &why, other))),
-                    Err(_) => return Step::Alone(why),
+                    Ok(other) => return ServeStep::Done(Box::new(self.fetched(ask, &why, other))),
+                    Err(_) => return ServeStep::Alone(why),
                 }
             }
-            Part::Follow(follower) => match follower.landed().await {
-                Landing::Shared(arrived) if self.shares(ask, &arrived) => (arrived, false),
-                _ => return Step::Alone(why),
+            FlightRole::Follow(follower) => match follower.landed().await {
+                FlightOutcome::Shared(arrived) if self.shares(ask, &arrived) => (arrived, false),
+                _ => return ServeStep::Alone(why),
             },
         };
         match self.deliver_completed(ask, &why, note, (pieces, gap), (&arrived, is_own)) {
-            Some(reply) => Step::Done(Box::new(reply)),
-            None => Step::Alone(why),
+            Some(reply) => ServeStep::Done(Box::new(reply)),
+            None => ServeStep::Alone(why),
         }
     }
 
@@ -156,15 +159,15 @@ impl Exchange {
     /// preferred to send another representation.
     fn deliver_completed(
         &self,
-        ask: &Ask,
-        why: &Why,
-        note: &PartsNote,
-        (mut pieces, gap): (Vec<Piece>, PartRange),
-        (arrived, is_own): (&Arc<Arrived>, bool),
+        ask: &RequestContext,
+        why: &ForwardContext,
+        note: &PartsMarker,
+        (mut pieces, gap): (Vec<RangePiece>, PartRange),
+        (arrived, is_own): (&Arc<ArrivingResponse>, bool),
     ) -> Option<Reply> {
-        let verdict = self.arrived_verdict(why, arrived, Outcome::Miss);
+        let verdict = self.arrived_verdict(why, arrived, CacheResult::Miss);
         if arrived.head.stored.status() != StatusCode::PARTIAL_CONTENT {
-            let body = Source::Growing(Arc::clone(&arrived.body), arrived.length, None);
+            let body = BodySource::Growing(Arc::clone(&arrived.body), arrived.length, None);
             let head = Arc::clone(if is_own { &arrived.own_head } else { &arrived.head });
             return self.deliver(ask, Delivery { head, body }, verdict);
         }
@@ -174,27 +177,27 @@ impl Exchange {
         if !fits || !same_representation(&note.head.stored.fields(), &fields) {
             return None;
         }
-        let body = PieceBody::Growing { body: Arc::clone(&arrived.body), base: gap.start };
-        pieces.push(Piece { start: gap.start, end: gap.end, body });
+        let body = RangePieceSource::Growing { body: Arc::clone(&arrived.body), base: gap.start };
+        pieces.push(RangePiece { start: gap.start, end: gap.end, body });
         pieces.sort_by_key(|piece| piece.start);
         self.deliver_pieces(ask, note, pieces, Some(verdict))
     }
 
     fn deliver_pieces(
         &self,
-        ask: &Ask,
-        note: &PartsNote,
-        pieces: Vec<Piece>,
-        verdict: Option<Verdict>,
+        ask: &RequestContext,
+        note: &PartsMarker,
+        pieces: Vec<RangePiece>,
+        verdict: Option<HandlingReport>,
     ) -> Option<Reply> {
         let ttl = note.head.policy.time_to_live(self.now());
         let delivery =
-            Delivery { head: Arc::clone(&note.head), body: Source::Pieces(pieces, note.complete_length) };
+            Delivery { head: Arc::clone(&note.head), body: BodySource::Pieces(pieces, note.complete_length) };
         debug_assert!(
             !note.head.stored.fields().contains_key(header::CONTENT_RANGE),
             "the head is the whole's"
         );
-        self.deliver(ask, delivery, verdict.unwrap_or_else(|| Verdict::hit(Outcome::Hit, ttl)))
+        self.deliver(ask, delivery, verdict.unwrap_or_else(|| HandlingReport::hit(CacheResult::Hit, ttl)))
     }
 }
 

@@ -1,17 +1,17 @@
 //! Passing on: requests that the cache has no part in, and responses that only one client gets.
 
-use super::Exchange;
+use super::CacheEngine;
 use super::answers;
-use super::ask::Ask;
-use super::fetch::{Failure, Fetch, Received};
-use super::live::Live;
-use super::record::{Head, Provenance};
-use super::serve::Why;
-use super::verdict::Verdict;
+use super::ask::RequestContext;
+use super::fetch::{Fetch, FetchFailure, ReceivedHead};
+use super::live::ExchangeSettings;
+use super::record::{Provenance, ResponseMetadata};
+use super::serve::ForwardContext;
+use super::verdict::HandlingReport;
 use crate::clock;
 use crate::ip_text::push_address;
 use crate::message::{
-    Client, NextHop, Outcome, RelayedHead, Reply, ReplyBody, ReplyHead, RequestBody, StreamBody,
+    CacheResult, Client, NextHop, RelayedHead, Reply, ReplyBody, ReplyHead, RequestBody, StreamBody,
 };
 use crate::route::{self, Speaking};
 use crate::tunnel;
@@ -24,25 +24,25 @@ use http_body::{Body as _, Frame};
 use http_body_util::BodyExt;
 use shoal_core::{FieldLines, Fields, Key};
 use shoal_semantics::status_fields::ForwardReason;
-use shoal_semantics::storage::{self, Exchanged, Storage};
+use shoal_semantics::storage::{self, ForwardedExchange, StorageDecision};
 use shoal_semantics::validation::HeadUpdate;
-use shoal_semantics::{Onward, OnwardLines, date, fields, reuse, surrogate, validation};
+use shoal_semantics::{NextHopFields, NextHopFieldsBuilder, date, fields, reuse, surrogate, validation};
 use shoal_wire::RequestParts;
 use std::sync::Arc;
 
 /// A stored head after a 304 or a HEAD that is about it.
-pub(super) struct Freshened {
+pub(super) struct FreshenedHead {
     /// The head, for the client who asked.
-    pub head: Arc<Head>,
+    pub head: Arc<ResponseMetadata>,
     /// Fields that this client alone gets.
     pub own: HeaderMap,
     /// What becomes of what is stored.
-    pub fate: Fate,
+    pub fate: FreshenAction,
 }
 
 /// What becomes of a stored response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum FreshenAction {
     /// The freshened head takes the place of its own.
     Renewed,
     /// It is left as it was.
@@ -51,9 +51,9 @@ pub(super) enum Fate {
     Goes,
 }
 
-impl Exchange {
+impl CacheEngine {
     /// Sends a request on as it is, and its response back.
-    pub(super) async fn pass(self: &Arc<Self>, ask: &Ask, body: RequestBody) -> Reply {
+    pub(super) async fn pass(self: &Arc<Self>, ask: &RequestContext, body: RequestBody) -> Reply {
         let safe = ask.is_lookup();
         let forwarded = if safe { ForwardReason::Bypass } else { ForwardReason::Method };
         let is_left_out = |name: &[u8]| body.is_none() && is_for_body(ask, name);
@@ -62,35 +62,35 @@ impl Exchange {
         // One request at a time is sent on such a connection, and its response goes to nobody else.
         request.caller.pins = pins(ask);
         request.upgrade = tunnel::upgrade_offer(ask.version, &ask.fields);
-        let verdict = Verdict::forwarded(forwarded).outcome(Outcome::Pass);
+        let verdict = HandlingReport::forwarded(forwarded).outcome(CacheResult::Pass);
         match self.upstreams.fetch(request).await {
             Ok(response) => {
                 self.invalidate_after(ask, response.status, &response.fields).await;
                 let tunnel = response.upgraded.is_some();
                 let verdict = verdict.forward_status(response.status);
-                let verdict = if tunnel { verdict.outcome(Outcome::Tunnel) } else { verdict };
+                let verdict = if tunnel { verdict.outcome(CacheResult::Tunnel) } else { verdict };
                 self.pass_on(ask, response, verdict)
             }
             Err(error) => {
-                let failure = Failure::of(&ask.target.url, &error);
+                let failure = FetchFailure::of(&ask.target.url, &error);
                 self.failure_answer(ask, &failure, verdict.failure(&failure))
             }
         }
     }
 
     /// A HEAD that nothing stored answers. Its response may freshen what is stored (RFC 9111, section 4.3.5).
-    pub(super) async fn pass_head(self: &Arc<Self>, ask: &Ask, why: Why) -> Reply {
+    pub(super) async fn pass_head(self: &Arc<Self>, ask: &RequestContext, why: ForwardContext) -> Reply {
         let validity = self.invalidations.begin(&ask.primary);
         let lines = self.forwardable(ask, |name| is_for_body(ask, name)).finish();
         let request = self.request_for(ask, lines);
         let response = match self.upstreams.fetch(request).await {
             Ok(response) => response,
-            Err(error) => return self.failed(ask, &why, &Failure::of(&ask.target.url, &error)),
+            Err(error) => return self.failed(ask, &why, &FetchFailure::of(&ask.target.url, &error)),
         };
         if reuse::is_error(response.status)
             && let Some(reply) = self.stale_instead(ask, &why, Some(response.status), None)
         {
-            self.heed_retry_after(ask, Received::of(&response));
+            self.heed_retry_after(ask, ReceivedHead::of(&response));
             return reply;
         }
         if let Some(stored) = &why.stored {
@@ -101,26 +101,32 @@ impl Exchange {
             let (head, fate) = match update {
                 HeadUpdate::Freshen => {
                     let freshened =
-                        self.freshen(ask, (&stored.head, held), (Received::of(&response), fields));
+                        self.freshen(ask, (&stored.head, held), (ReceivedHead::of(&response), fields));
                     self.note_reload(ask, &why.key, response.response_time);
                     (freshened.head, freshened.fate)
                 }
-                HeadUpdate::Invalidate => (Arc::new(stored.head.invalidated()), Fate::Renewed),
-                HeadUpdate::Leave => (Arc::clone(&stored.head), Fate::Stays),
+                HeadUpdate::Invalidate => (Arc::new(stored.head.invalidated()), FreshenAction::Renewed),
+                HeadUpdate::Leave => (Arc::clone(&stored.head), FreshenAction::Stays),
             };
             match fate {
-                Fate::Renewed => self.shelf.refresh(&why.key, &head, &validity).await,
-                Fate::Goes => drop(self.shelf.remove(&why.key).await),
-                Fate::Stays => {}
+                FreshenAction::Renewed => self.shelf.refresh(&why.key, &head, &validity).await,
+                FreshenAction::Goes => drop(self.shelf.remove(&why.key).await),
+                FreshenAction::Stays => {}
             }
         }
-        let verdict =
-            Verdict::forwarded(why.forwarded).outcome(Outcome::Pass).forward_status(response.status);
+        let verdict = HandlingReport::forwarded(why.forwarded)
+            .outcome(CacheResult::Pass)
+            .forward_status(response.status);
         self.pass_on(ask, response, verdict)
     }
 
     /// A reply that carries an upstream's response to one client.
-    pub(super) fn pass_on(&self, ask: &Ask, response: UpstreamResponse, verdict: Verdict) -> Reply {
+    pub(super) fn pass_on(
+        &self,
+        ask: &RequestContext,
+        response: UpstreamResponse,
+        verdict: HandlingReport,
+    ) -> Reply {
         let verdict = verdict.upstream(response.peer);
         let (head, cache_status, content_type) = relayed(ask, &response, &verdict);
         let record = verdict.record(ask, cache_status, response.status, content_type);
@@ -135,16 +141,21 @@ impl Exchange {
     }
 
     /// CONNECT: a tunnel to where the rules allow one, name and port of which were judged.
-    pub(super) async fn connect(&self, live: &Arc<Live>, head: &RequestParts, client: &Arc<Client>) -> Reply {
+    pub(super) async fn connect(
+        &self,
+        live: &Arc<ExchangeSettings>,
+        head: &RequestParts,
+        client: &Arc<Client>,
+    ) -> Reply {
         let Some(authority) = head.uri.authority() else {
-            let verdict = Verdict::local("target");
+            let verdict = HandlingReport::local("target");
             return self.early(live, head, client, (StatusCode::BAD_REQUEST, NO_AUTHORITY), verdict);
         };
         let port = authority.port_u16().unwrap_or(443);
         let caller = Caller { client: Some(Arc::clone(client)), ..Caller::default() };
         match tunnel::connect(&self.upstreams, &live.forward, authority.host(), port, &caller).await {
             Ok(far_end) => {
-                let verdict = Verdict::local("tunnel").outcome(Outcome::Tunnel);
+                let verdict = HandlingReport::local("tunnel").outcome(CacheResult::Tunnel);
                 let mut reply = self.early(live, head, client, (StatusCode::OK, ""), verdict);
                 reply.head = ReplyHead::Built(StatusCode::OK, HeaderMap::new());
                 reply.body = ReplyBody::Tunnel(far_end.io);
@@ -152,8 +163,8 @@ impl Exchange {
                 reply
             }
             Err(error) => {
-                let failure = Failure::of(authority.as_str(), &error);
-                let verdict = Verdict::local("tunnel").failure(&failure);
+                let failure = FetchFailure::of(authority.as_str(), &error);
+                let verdict = HandlingReport::local("tunnel").failure(&failure);
                 self.early(live, head, client, (error.status(), failure.explanation), verdict)
             }
         }
@@ -185,7 +196,7 @@ impl Exchange {
         request
     }
 
-    fn request_for(&self, ask: &Ask, fields: OnwardLines) -> UpstreamRequest {
+    fn request_for(&self, ask: &RequestContext, fields: NextHopFields) -> UpstreamRequest {
         let (destination, host) = match &ask.site {
             Some(site) => {
                 let group = Arc::clone(&site.group);
@@ -217,7 +228,11 @@ impl Exchange {
     }
 
     /// The request's fields as they may travel on, but for those that `is_left_out` names, with what this node adds.
-    fn forwardable<'a>(&self, ask: &'a Ask, is_left_out: impl Fn(&[u8]) -> bool) -> Onward<'a> {
+    fn forwardable<'a>(
+        &self,
+        ask: &'a RequestContext,
+        is_left_out: impl Fn(&[u8]) -> bool,
+    ) -> NextHopFieldsBuilder<'a> {
         let live = &ask.live;
         let forwards_left = ask.max_forwards();
         let is_ours = |name: &[u8]| match name {
@@ -225,7 +240,7 @@ impl Exchange {
             b"max-forwards" => forwards_left.is_some(),
             _ => ask.keeps_back(name),
         };
-        let mut onward = Onward::of(&ask.fields, |name| is_ours(name) || is_left_out(name));
+        let mut onward = NextHopFieldsBuilder::of(&ask.fields, |name| is_ours(name) || is_left_out(name));
         if let Some(left) = forwards_left {
             onward.field(&header::MAX_FORWARDS, HeaderValue::from(left.saturating_sub(1)).as_bytes());
         }
@@ -247,10 +262,10 @@ impl Exchange {
     /// The stored head, freshened by a 304 or a HEAD; its fields and the response's come along as maps.
     pub(super) fn freshen(
         &self,
-        ask: &Ask,
-        (stored, mut fields): (&Head, HeaderMap),
-        (response, mut newer): (Received<'_>, HeaderMap),
-    ) -> Freshened {
+        ask: &RequestContext,
+        (stored, mut fields): (&ResponseMetadata, HeaderMap),
+        (response, mut newer): (ReceivedHead<'_>, HeaderMap),
+    ) -> FreshenedHead {
         let live = &ask.live;
         let rules = live.rules(ask);
         // What it brings for this client, a cookie say, is no reason to judge the stored response anew.
@@ -264,7 +279,7 @@ impl Exchange {
         if newer.contains_key(header::VIA) {
             fields::append_via(&mut fields, response.version, &live.hop);
         }
-        let exchanged = Exchanged {
+        let exchanged = ForwardedExchange {
             method: &Method::GET,
             query: ask.path.query(),
             request: &ask.fields,
@@ -274,15 +289,17 @@ impl Exchange {
             response_time: clock::date_at(response.response_time),
         };
         let (policy, fate) = match storage::assess(&exchanged, rules) {
-            Storage::Store(policy) => (policy.received(response.response_time), Fate::Renewed),
+            StorageDecision::Store(policy) => {
+                (policy.received(response.response_time), FreshenAction::Renewed)
+            }
             // what this request brings may not be stored, but what others brought stays theirs
-            Storage::Refuse(refusal) if refusal.is_of_request() && !stored.policy.is_authorized() => {
-                (stored.policy.invalidated(), Fate::Stays)
+            StorageDecision::Refuse(refusal) if refusal.is_of_request() && !stored.policy.is_authorized() => {
+                (stored.policy.invalidated(), FreshenAction::Stays)
             }
             // what may not be stored any longer is used once more, for this request
-            Storage::Refuse(_) => (stored.policy.invalidated(), Fate::Renewed),
+            StorageDecision::Refuse(_) => (stored.policy.invalidated(), FreshenAction::Renewed),
         };
-        let fate = if is_selected_as_before { fate } else { Fate::Goes };
+        let fate = if is_selected_as_before { fate } else { FreshenAction::Goes };
         let names = self.names(ask, &fields);
         let (fields, apart) = storage::split_fields(&fields, rules);
         // Not what was stored before, and for others then.
@@ -290,12 +307,18 @@ impl Exchange {
             own.append(name.clone(), value.clone());
         }
         let origin = Provenance { requested: ask.sequence, names, identity: stored.identity.renewed() };
-        let head = Head::new(stored.stored.status(), fields, policy, origin);
-        Freshened { head: Arc::new(head), own, fate }
+        let head = ResponseMetadata::new(stored.stored.status(), fields, policy, origin);
+        FreshenedHead { head: Arc::new(head), own, fate }
     }
 
-    /// An answer of our own to a request that went as far as an [`Ask`].
-    pub(super) fn own_answer(&self, ask: &Ask, status: StatusCode, why: &str, verdict: Verdict) -> Reply {
+    /// An answer of our own to a request that went as far as an [`RequestContext`].
+    pub(super) fn own_answer(
+        &self,
+        ask: &RequestContext,
+        status: StatusCode,
+        why: &str,
+        verdict: HandlingReport,
+    ) -> Reply {
         let (fields, body) = answers::page(status, why, &ask.method);
         self.own_fields(ask, status, fields, body, verdict)
     }
@@ -303,11 +326,11 @@ impl Exchange {
     /// The same with fields and body of one's own.
     pub(super) fn own_fields(
         &self,
-        ask: &Ask,
+        ask: &RequestContext,
         status: StatusCode,
         mut fields: HeaderMap,
         body: ReplyBody,
-        verdict: Verdict,
+        verdict: HandlingReport,
     ) -> Reply {
         let cache_status = verdict.add_to(&mut fields, &ask.live);
         let record = verdict.record(ask, cache_status, status, fields.get(header::CONTENT_TYPE).cloned());
@@ -315,7 +338,12 @@ impl Exchange {
     }
 
     /// The answer when no origin could be asked.
-    pub(super) fn failure_answer(&self, ask: &Ask, failure: &Failure, verdict: Verdict) -> Reply {
+    pub(super) fn failure_answer(
+        &self,
+        ask: &RequestContext,
+        failure: &FetchFailure,
+        verdict: HandlingReport,
+    ) -> Reply {
         let (mut fields, body) = answers::page(failure.status, failure.explanation, &ask.method);
         if let Some(seconds) = failure.retry_after_seconds {
             fields.insert(header::RETRY_AFTER, HeaderValue::from(seconds));
@@ -326,14 +354,14 @@ impl Exchange {
 
 /// The head of a reply that carries this response; the Cache-Status member of this node, and the content type, in it.
 fn relayed(
-    ask: &Ask,
+    ask: &RequestContext,
     response: &UpstreamResponse,
-    verdict: &Verdict,
+    verdict: &HandlingReport,
 ) -> (RelayedHead, Bytes, Option<HeaderValue>) {
     let (live, fields) = (&*ask.live, &response.fields);
     let is_left_out =
         |name: &[u8]| matches!(name, b"content-length" | b"via" | b"cache-status" | b"proxy-status");
-    let mut onward = Onward::of(fields, is_left_out);
+    let mut onward = NextHopFieldsBuilder::of(fields, is_left_out);
     onward.member(&header::VIA, |out| fields::write_via(response.version, &live.hop, out));
     if !fields.has(&header::DATE) {
         onward.field(&header::DATE, date::format(clock::date_at(response.response_time)).as_bytes());
@@ -359,12 +387,12 @@ fn relayed(
 }
 
 /// Whether a connection that a login authenticates is kept for the client.
-fn pins(ask: &Ask) -> bool {
+fn pins(ask: &RequestContext) -> bool {
     ask.version != Version::HTTP_2
 }
 
 /// Whether the client knows of the proxy through which it may log in so.
-fn pins_logins(ask: &Ask) -> bool {
+fn pins_logins(ask: &RequestContext) -> bool {
     ask.site.is_none() && pins(ask)
 }
 
@@ -376,7 +404,7 @@ fn takes_trailers(fields: &FieldLines) -> bool {
 
 /// Whether a field says something of a request's body, and does not go along without one. Its length does for methods that are meant
 /// for content, and with an Upgrade.
-fn is_for_body(ask: &Ask, name: &[u8]) -> bool {
+fn is_for_body(ask: &RequestContext, name: &[u8]) -> bool {
     match name {
         // RFC 9110, 10.1.1: "A client MUST NOT generate a 100-continue expectation in a request that does not include
         // content."
@@ -387,14 +415,14 @@ fn is_for_body(ask: &Ask, name: &[u8]) -> bool {
 }
 
 /// The effective URI's authority, mostly as the client spelt it.
-fn named_host(ask: &Ask) -> Option<HeaderValue> {
+fn named_host(ask: &RequestContext) -> Option<HeaderValue> {
     let authority = ask.target.authority();
     let said = ask.fields.shared_value(&header::HOST).filter(|said| said.as_bytes() == authority.as_bytes());
     said.or_else(|| HeaderValue::from_str(authority).ok())
 }
 
 /// Says who asks, and how. Fields that a trusted proxy named the client by get the address that is gone by here.
-fn add_client(onward: &mut Onward<'_>, ask: &Ask) {
+fn add_client(onward: &mut NextHopFieldsBuilder<'_>, ask: &RequestContext) {
     let proxies = ask.way.as_ref().map_or(&[][..], |way| &way.proxies);
     route::add_forwarded(onward, &ask.client, proxies, ask.target.authority());
     if ask.way.is_none() {
@@ -412,7 +440,7 @@ fn add_client(onward: &mut Onward<'_>, ask: &Ask) {
 }
 
 /// The body without trailers that an origin would take for what the head may not say.
-fn without_spoken_trailers(ask: &Ask, body: StreamBody) -> StreamBody {
+fn without_spoken_trailers(ask: &RequestContext, body: StreamBody) -> StreamBody {
     if ask.site.is_none() && !ask.is_lookup() {
         return body;
     }

@@ -40,17 +40,17 @@ impl Kind {
 }
 
 /// The table: each word holds 32 bits of the key and the second at which the memory ends.
-pub struct Passes {
+pub struct HitForMissTable {
     slots: Box<[AtomicU64]>,
 }
 
-impl Default for Passes {
+impl Default for HitForMissTable {
     fn default() -> Self {
         Self { slots: (0..SLOTS).map(|_| AtomicU64::new(0)).collect() }
     }
 }
 
-impl Passes {
+impl HitForMissTable {
     /// Remembers `key` from `now` on for [`MEMORY`].
     pub fn remember(&self, key: PassKey, now: Timestamp) {
         let until = now.plus(MEMORY).seconds() & u64::from(u32::MAX);
@@ -94,7 +94,7 @@ mod tests {
 
     #[test]
     fn remembers_for_a_while_and_forgets_on_demand() {
-        let passes = Passes::default();
+        let passes = HitForMissTable::default();
         let plain = Kind { has_authorization: false, has_cookie: false };
         let of = |url: &[u8]| PassKey { url: Key::of(url), kind: plain };
         let (key, now) = (of(b"a"), Timestamp::from_seconds(1_000));

@@ -4,35 +4,35 @@
 //! variant, and by which request fields they differ. A *parts note* lists the parts of a representation of which
 //! only ranges have been seen (RFC 9111, section 3.3); each part is an object of its own.
 
-use super::epochs::{Sequence, Slot};
+use super::epochs::{PurgeSlot, Sequence};
 use super::identity::Identity;
 use crate::message::StoredHead;
 use http::{HeaderMap, HeaderName, StatusCode};
 use shoal_core::Key;
-use shoal_semantics::storage::{self, Policy};
+use shoal_semantics::storage::{self, CachePolicy};
 use std::sync::Arc;
 
 /// What an object's metadata says.
 #[derive(Clone)]
-pub enum Record {
+pub enum ObjectMetadata {
     /// A response; the object's body is its body.
-    Response(Arc<Head>),
+    Response(Arc<ResponseMetadata>),
     /// Responses are kept per variant.
-    Vary(Arc<VaryNote>),
+    Vary(Arc<VaryMarker>),
     /// Ranges of a representation are kept as parts.
-    Parts(Arc<PartsNote>),
+    Parts(Arc<PartsMarker>),
 }
 
 /// The head of a stored response, with what decides about its reuse.
-pub struct Head {
+pub struct ResponseMetadata {
     /// Status and fields, ready to send.
     pub stored: Arc<StoredHead>,
     /// Freshness, age and permissions.
-    pub policy: Policy,
+    pub policy: CachePolicy,
     /// Its place in the order of requests and purges; purges at it or after it reach it.
     pub requested: Sequence,
     /// How it can be purged, and in which mode it is served.
-    pub names: Names,
+    pub names: ResponseScope,
     /// Which response it belongs to.
     pub identity: Identity,
 }
@@ -42,16 +42,16 @@ pub struct Provenance {
     /// Its place in the order of requests and purges.
     pub requested: Sequence,
     /// How it can be purged, and in which mode it is served.
-    pub names: Names,
+    pub names: ResponseScope,
     /// Which response it belongs to.
     pub identity: Identity,
 }
 
 /// Under which names a response can be purged, and in which mode it is served.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Names {
+pub struct ResponseScope {
     /// The slots of the names that operators purge by.
-    pub slots: Box<[Slot]>,
+    pub slots: Box<[PurgeSlot]>,
     /// The keys of its cache groups and, where it has some, of its origin: see [`group_key`](super::epochs::group_key).
     pub groups: Box<[Key]>,
     /// Whether a site's upstreams gave it (reverse mode), and not the host that the URL names. Neither mode serves what the
@@ -62,7 +62,7 @@ pub struct Names {
 
 /// By which request fields the responses of a URL differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct VaryNote {
+pub struct VaryMarker {
     /// Part of the variants' keys: a new note leaves the variants of an older one unreachable.
     pub generation: u64,
     /// Sorted lists of field names, the latest first.
@@ -70,9 +70,9 @@ pub struct VaryNote {
 }
 
 /// Which ranges of a representation are kept.
-pub struct PartsNote {
+pub struct PartsMarker {
     /// The head of the whole representation: that of the 206 without Content-Range.
-    pub head: Arc<Head>,
+    pub head: Arc<ResponseMetadata>,
     /// Length of the whole representation.
     pub complete_length: u64,
     /// Part of the parts' keys.
@@ -90,9 +90,9 @@ pub struct PartRange {
     pub end: u64,
 }
 
-impl Head {
+impl ResponseMetadata {
     /// A head to store. `fields` hold nothing hop-by-hop and no framing.
-    pub fn new(status: StatusCode, fields: HeaderMap, policy: Policy, origin: Provenance) -> Self {
+    pub fn new(status: StatusCode, fields: HeaderMap, policy: CachePolicy, origin: Provenance) -> Self {
         let Provenance { requested, names, identity } = origin;
         Self { stored: Arc::new(StoredHead::new(status, &fields)), policy, requested, names, identity }
     }
@@ -141,13 +141,13 @@ impl Head {
     }
 }
 
-impl Names {
+impl ResponseScope {
     fn weight(&self) -> usize {
-        self.slots.len() * size_of::<Slot>() + self.groups.len() * size_of::<Key>()
+        self.slots.len() * size_of::<PurgeSlot>() + self.groups.len() * size_of::<Key>()
     }
 }
 
-impl Record {
+impl ObjectMetadata {
     /// Whether the other is a clone of this one.
     pub fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
@@ -202,7 +202,7 @@ impl Record {
         self.head().is_none_or(|head| !head.policy.is_negative())
     }
 
-    /// Out of the store. `None` when the bytes are not what [`Record::encode`] writes.
+    /// Out of the store. `None` when the bytes are not what [`ObjectMetadata::encode`] writes.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let (kind, rest) = bytes.split_first()?;
         let mut reader = Reader(rest);
@@ -216,7 +216,7 @@ impl Record {
     }
 
     /// The head of the response that it is, or that it has parts of.
-    pub fn head(&self) -> Option<&Arc<Head>> {
+    pub fn head(&self) -> Option<&Arc<ResponseMetadata>> {
         match self {
             Self::Response(head) => Some(head),
             Self::Parts(note) => Some(&note.head),
@@ -234,7 +234,7 @@ impl Record {
     }
 }
 
-fn encode_head(head: &Head, out: &mut Vec<u8>) {
+fn encode_head(head: &ResponseMetadata, out: &mut Vec<u8>) {
     out.extend(head.policy.to_bytes());
     out.extend(head.requested.number().to_le_bytes());
     out.extend(head.stored.status().as_u16().to_le_bytes());
@@ -256,8 +256,8 @@ fn encode_head(head: &Head, out: &mut Vec<u8>) {
     }
 }
 
-fn decode_head(reader: &mut Reader<'_>) -> Option<Head> {
-    let policy = Policy::from_bytes(*reader.array()?)?;
+fn decode_head(reader: &mut Reader<'_>) -> Option<ResponseMetadata> {
+    let policy = CachePolicy::from_bytes(*reader.array()?)?;
     let requested = Sequence::new(reader.u64()?);
     let status = StatusCode::from_u16(reader.u16()?).ok()?;
     let names = reader.u16()?;
@@ -266,33 +266,33 @@ fn decode_head(reader: &mut Reader<'_>) -> Option<Head> {
         _ => Identity::from_bytes(reader.array()?),
     };
     let count = usize::from(names) & SLOTS_MAX;
-    let slots = (0..count).map(|_| reader.u16().map(Slot)).collect::<Option<_>>()?;
+    let slots = (0..count).map(|_| reader.u16().map(PurgeSlot)).collect::<Option<_>>()?;
     let groups = if names & HAS_GROUPS == 0 { 0 } else { reader.u16()? };
     let group = |_| Some(Key::from_bytes(*reader.array()?));
     let groups = (0..groups).map(group).collect::<Option<_>>()?;
-    let names = Names { slots, groups, via_site: names & VIA_SITE != 0 };
+    let names = ResponseScope { slots, groups, via_site: names & VIA_SITE != 0 };
     let count = reader.u32()?;
     let fields = (0..count).map(|_| Some((reader.take()?, reader.take()?)));
     let stored = Arc::new(StoredHead::read(status, fields)?);
-    Some(Head { stored, policy, requested, names, identity })
+    Some(ResponseMetadata { stored, policy, requested, names, identity })
 }
 
-fn decode_vary(reader: &mut Reader<'_>) -> Option<VaryNote> {
+fn decode_vary(reader: &mut Reader<'_>) -> Option<VaryMarker> {
     let generation = reader.u64()?;
     let list = |reader: &mut Reader<'_>| {
         (0..reader.u8()?).map(|_| HeaderName::from_bytes(reader.take()?).ok()).collect::<Option<Vec<_>>>()
     };
     let lists = (0..reader.u8()?).map(|_| list(reader)).collect::<Option<_>>()?;
-    Some(VaryNote { generation, lists })
+    Some(VaryMarker { generation, lists })
 }
 
-fn decode_parts(reader: &mut Reader<'_>) -> Option<PartsNote> {
+fn decode_parts(reader: &mut Reader<'_>) -> Option<PartsMarker> {
     let head = Arc::new(decode_head(reader)?);
     let (complete_length, generation) = (reader.u64()?, reader.u64()?);
     let part = |reader: &mut Reader<'_>| Some(PartRange { start: reader.u64()?, end: reader.u64()? });
     let parts = (0..reader.u32()?).map(|_| part(reader)).collect::<Option<Vec<_>>>()?;
     let sane = parts.iter().all(|part| part.start < part.end && part.end <= complete_length);
-    sane.then_some(PartsNote { head, complete_length, generation, parts })
+    sane.then_some(PartsMarker { head, complete_length, generation, parts })
 }
 
 /// Length-prefixed bytes.
@@ -358,15 +358,15 @@ mod tests {
     use http::HeaderValue;
     use proptest::prelude::*;
     use shoal_core::Timestamp;
-    use shoal_semantics::Rules;
-    use shoal_semantics::storage::{Exchanged, Storage, assess};
+    use shoal_semantics::CacheRules;
+    use shoal_semantics::storage::{ForwardedExchange, StorageDecision, assess};
 
-    fn head() -> Head {
+    fn head() -> ResponseMetadata {
         let mut fields = HeaderMap::new();
         fields.insert("cache-control", HeaderValue::from_static("max-age=60"));
         fields.append("x-two", HeaderValue::from_static("a"));
         fields.append("x-two", HeaderValue::from_bytes(b"\xe9").expect("obs-text is allowed"));
-        let exchanged = Exchanged {
+        let exchanged = ForwardedExchange {
             method: &http::Method::GET,
             query: None,
             request: &HeaderMap::new(),
@@ -375,15 +375,17 @@ mod tests {
             request_time: Timestamp::from_seconds(10),
             response_time: Timestamp::from_seconds(11),
         };
-        let Storage::Store(policy) = assess(&exchanged, &Rules::default()) else { panic!("storable") };
-        Head::new(
+        let StorageDecision::Store(policy) = assess(&exchanged, &CacheRules::default()) else {
+            panic!("storable")
+        };
+        ResponseMetadata::new(
             StatusCode::OK,
             fields.clone(),
             policy,
             Provenance {
                 requested: Sequence::new(10),
-                names: Names {
-                    slots: Box::new([Slot(3), Slot(9)]),
+                names: ResponseScope {
+                    slots: Box::new([PurgeSlot(3), PurgeSlot(9)]),
                     groups: Box::new([Key::of(b"a"), Key::of(b"b")]),
                     via_site: true,
                 },
@@ -395,8 +397,10 @@ mod tests {
     #[test]
     fn responses_survive_the_store() {
         let written = Arc::new(head());
-        let bytes = Record::Response(Arc::clone(&written)).encode();
-        let Some(Record::Response(read)) = Record::decode(&bytes) else { panic!("a response was written") };
+        let bytes = ObjectMetadata::Response(Arc::clone(&written)).encode();
+        let Some(ObjectMetadata::Response(read)) = ObjectMetadata::decode(&bytes) else {
+            panic!("a response was written")
+        };
         assert_eq!(read.stored.fields(), written.stored.fields());
         assert_eq!(read.stored.as_bytes(), written.stored.as_bytes());
         assert_eq!(
@@ -408,13 +412,15 @@ mod tests {
 
     #[test]
     fn head_of_an_earlier_version_keeps_its_identity() {
-        let mut bytes = Record::Response(Arc::new(head())).encode();
-        let names = 1 + Policy::BYTES + 8 + 2;
+        let mut bytes = ObjectMetadata::Response(Arc::new(head())).encode();
+        let names = 1 + CachePolicy::BYTES + 8 + 2;
         bytes[names + 1] &= !(HAS_IDENTITY >> 8) as u8;
         bytes.drain(names + 2..names + 2 + Identity::BYTES);
-        let Some(Record::Response(read)) = Record::decode(&bytes) else { panic!("a response was written") };
-        let bytes = Record::Response(Arc::new(read.invalidated())).encode();
-        let Some(Record::Response(renewed)) = Record::decode(&bytes) else {
+        let Some(ObjectMetadata::Response(read)) = ObjectMetadata::decode(&bytes) else {
+            panic!("a response was written")
+        };
+        let bytes = ObjectMetadata::Response(Arc::new(read.invalidated())).encode();
+        let Some(ObjectMetadata::Response(renewed)) = ObjectMetadata::decode(&bytes) else {
             panic!("a response was written")
         };
         assert!(renewed.is_later_than(&read) && !read.is_later_than(&renewed));
@@ -423,41 +429,44 @@ mod tests {
 
     #[test]
     fn notes_survive_the_store() {
-        let note = VaryNote {
+        let note = VaryMarker {
             generation: 7,
             lists: vec![
                 vec![http::header::ACCEPT],
                 vec![http::header::ACCEPT_ENCODING, http::header::COOKIE],
             ],
         };
-        let bytes = Record::Vary(Arc::new(note.clone())).encode();
-        assert!(matches!(Record::decode(&bytes), Some(Record::Vary(read)) if *read == note));
+        let bytes = ObjectMetadata::Vary(Arc::new(note.clone())).encode();
+        assert!(matches!(ObjectMetadata::decode(&bytes), Some(ObjectMetadata::Vary(read)) if *read == note));
         let parts = vec![PartRange { start: 0, end: 5 }, PartRange { start: 7, end: 10 }];
         let note =
-            PartsNote { head: Arc::new(head()), complete_length: 10, generation: 1, parts: parts.clone() };
-        let bytes = Record::Parts(Arc::new(note)).encode();
-        let Some(Record::Parts(read)) = Record::decode(&bytes) else { panic!("a parts note was written") };
+            PartsMarker { head: Arc::new(head()), complete_length: 10, generation: 1, parts: parts.clone() };
+        let bytes = ObjectMetadata::Parts(Arc::new(note)).encode();
+        let Some(ObjectMetadata::Parts(read)) = ObjectMetadata::decode(&bytes) else {
+            panic!("a parts note was written")
+        };
         assert_eq!((read.complete_length, &read.parts), (10, &parts));
     }
 
     #[test]
     fn truncated_records_are_not_read() {
-        let bytes = Record::Response(Arc::new(head())).encode();
-        (0..bytes.len()).for_each(|end| assert!(Record::decode(&bytes[..end]).is_none(), "cut at {end}"));
+        let bytes = ObjectMetadata::Response(Arc::new(head())).encode();
+        (0..bytes.len())
+            .for_each(|end| assert!(ObjectMetadata::decode(&bytes[..end]).is_none(), "cut at {end}"));
     }
 
     proptest! {
         #[test]
         fn arbitrary_bytes_never_panic(bytes: Vec<u8>) {
-            let _ = Record::decode(&bytes);
+            let _ = ObjectMetadata::decode(&bytes);
         }
 
         #[test]
         fn damaged_records_never_panic(at in 0usize..200, value: u8) {
-            let mut bytes = Record::Response(Arc::new(head())).encode();
+            let mut bytes = ObjectMetadata::Response(Arc::new(head())).encode();
             let at = at % bytes.len();
             bytes[at] = value;
-            let _ = Record::decode(&bytes);
+            let _ = ObjectMetadata::decode(&bytes);
         }
     }
 }

@@ -8,35 +8,40 @@
 //! successful validation on the origin server." Deliberately a validation counts that another request has just had. What the
 //! response itself says of validation (`no-cache` in the response) holds for each request, as does a purge.
 
-use super::Exchange;
-use super::ask::Ask;
-use super::deliver::{Delivery, Source};
+use super::CacheEngine;
+use super::ask::RequestContext;
+use super::deliver::{BodySource, Delivery};
 use super::lookup::StoredResponse;
-use super::verdict::Verdict;
-use crate::message::{Outcome, Reply};
+use super::verdict::HandlingReport;
+use crate::message::{CacheResult, Reply};
 use shoal_core::{ObjectKey, Timestamp};
 use shoal_semantics::directives::RequestDirectives;
 use shoal_semantics::reuse::{self, Reuse};
 use std::time::Duration;
 
 /// The directives by which a response that has just come is judged for `ask`: a reload takes it as the answer to its own.
-pub(super) fn shared_directives(ask: &Ask) -> RequestDirectives {
+pub(super) fn shared_directives(ask: &RequestContext) -> RequestDirectives {
     match is_limited(ask) {
         true => ask.directives.without_reload(),
         false => ask.directives,
     }
 }
 
-impl Exchange {
+impl CacheEngine {
     /// Remembers that a reload has brought or validated what is stored under the key.
-    pub(super) fn note_reload(&self, ask: &Ask, key: &ObjectKey, now: Timestamp) {
+    pub(super) fn note_reload(&self, ask: &RequestContext, key: &ObjectKey, now: Timestamp) {
         if is_limited(ask) {
             self.reloaded.remember(key, now.plus(ask.live.reload_interval));
         }
     }
 
     /// Whether the request is a reload of what another reload has brought or validated so lately that it is a hit.
-    pub(super) fn was_reloaded(&self, ask: &Ask, key: &ObjectKey, stored: &StoredResponse) -> bool {
+    pub(super) fn was_reloaded(
+        &self,
+        ask: &RequestContext,
+        key: &ObjectKey,
+        stored: &StoredResponse,
+    ) -> bool {
         let (now, policy) = (self.now(), &stored.head.policy);
         is_limited(ask)
             && self.reloaded.holds(key, now)
@@ -47,15 +52,15 @@ impl Exchange {
     }
 
     /// The stored response as the answer to a reload.
-    pub(super) fn reply_to_reload(&self, ask: &Ask, stored: StoredResponse) -> Option<Reply> {
-        let outcome = if stored.in_memory { Outcome::MemoryHit } else { Outcome::Hit };
-        let verdict = Verdict::hit(outcome, stored.head.policy.time_to_live(self.now()));
-        let delivery = Delivery { head: stored.head, body: Source::Held(stored.body) };
+    pub(super) fn reply_to_reload(&self, ask: &RequestContext, stored: StoredResponse) -> Option<Reply> {
+        let outcome = if stored.in_memory { CacheResult::MemoryHit } else { CacheResult::Hit };
+        let verdict = HandlingReport::hit(outcome, stored.head.policy.time_to_live(self.now()));
+        let delivery = Delivery { head: stored.head, body: BodySource::Held(stored.body) };
         self.deliver(ask, delivery, verdict.detail("reload-interval"))
     }
 }
 
 /// Whether it is a reload that others may answer.
-fn is_limited(ask: &Ask) -> bool {
+fn is_limited(ask: &RequestContext) -> bool {
     ask.directives.is_reload() && ask.live.reload_interval > Duration::ZERO
 }

@@ -1,13 +1,13 @@
 //! Validation: what a response makes of the stored one that its request asked about (RFC 9111, section 4.3).
 
-use super::Exchange;
-use super::ask::Ask;
-use super::fetch::{Fetch, Fetched, PrivateResponse, Received};
-use super::flight::Landing;
+use super::CacheEngine;
+use super::ask::RequestContext;
+use super::fetch::{Fetch, FetchOutcome, ReceivedHead, UnsharedResponse};
+use super::flight::FlightOutcome;
 use super::lookup::StoredResponse;
-use super::pass::Fate;
-use super::record::Head;
-use super::serve::Why;
+use super::pass::FreshenAction;
+use super::record::ResponseMetadata;
+use super::serve::ForwardContext;
 use super::shelf::{Pace, Renewal};
 use crate::clock;
 use crate::message::Reply;
@@ -25,44 +25,48 @@ struct Renewed {
     /// Whether it is fresh for others.
     is_shared: bool,
     /// What the disk does not have yet.
-    due: Option<(Arc<Head>, Pace)>,
+    due: Option<(Arc<ResponseMetadata>, Pace)>,
 }
 
-impl Exchange {
+impl CacheEngine {
     /// Goes on with a fetch whose response has come.
     pub(super) async fn answered(
         self: Arc<Self>,
         mut fetch: Fetch,
-        owner: oneshot::Sender<Fetched>,
+        owner: oneshot::Sender<FetchOutcome>,
         response: UpstreamResponse,
     ) {
         let Some((key, stored)) = fetch.stored.take() else {
             return self.receive(fetch, owner, response).await;
         };
         if response.status == StatusCode::NOT_MODIFIED {
-            let Some(renewed) = self.renew(&fetch, (&key, stored), Received::of(&response)).await else {
+            let Some(renewed) = self.renew(&fetch, (&key, stored), ReceivedHead::of(&response)).await else {
                 // a 304 for another representation than ours: ask again for the whole
                 return Box::pin(self.fetch(fetch, owner)).await;
             };
             if let Some(leader) = &fetch.leader {
-                leader.land(if renewed.is_shared { Landing::Refreshed } else { Landing::Unshareable });
+                leader.land(if renewed.is_shared {
+                    FlightOutcome::Refreshed
+                } else {
+                    FlightOutcome::Unshareable
+                });
             }
-            let _ = owner.send(Fetched::Refreshed(renewed.told, response.peer));
+            let _ = owner.send(FetchOutcome::Refreshed(renewed.told, response.peer));
             if let Some((head, pace)) = renewed.due {
                 self.shelf.refresh_on_disk(&key, &head, pace).await;
             }
             return;
         }
         if self.may_stand_in(&fetch.ask, &stored, response.status) {
-            self.heed_retry_after(&fetch.ask, Received::of(&response));
+            self.heed_retry_after(&fetch.ask, ReceivedHead::of(&response));
             // Errors are shared.
             self.unshared.forget(&key);
             // RFC 5861, section 4: also where the error itself might be stored
             if let Some(leader) = &fetch.leader {
-                leader.land(Landing::Erred(response.status));
+                leader.land(FlightOutcome::Erred(response.status));
             }
-            let _ =
-                owner.send(Fetched::Private(Box::new(PrivateResponse { response, why: "stale-if-error" })));
+            let _ = owner
+                .send(FetchOutcome::Private(Box::new(UnsharedResponse { response, why: "stale-if-error" })));
             return;
         }
         self.receive(fetch, owner, response).await;
@@ -70,7 +74,11 @@ impl Exchange {
 
     /// Validates a stored response for one request within that request's own future, so that it ends when its client leaves. Only what
     /// is not renewed becomes a task.
-    pub(super) async fn validate_in_place(self: &Arc<Self>, ask: &Arc<Ask>, why: Why) -> Reply {
+    pub(super) async fn validate_in_place(
+        self: &Arc<Self>,
+        ask: &Arc<RequestContext>,
+        why: ForwardContext,
+    ) -> Reply {
         let mut fetch = self.plan_for(ask, &why, None);
         let response = match self.ask_in_place(&fetch).await {
             Ok(response) => response,
@@ -80,7 +88,7 @@ impl Exchange {
         let Some((key, stored)) = fetch.stored.take_if(|_| is_unmodified) else {
             return self.told(ask, &why, self.spawn_answered(fetch, response)).await;
         };
-        let Some(renewed) = self.renew(&fetch, (&key, stored), Received::of(&response)).await else {
+        let Some(renewed) = self.renew(&fetch, (&key, stored), ReceivedHead::of(&response)).await else {
             return self.told(ask, &why, self.spawn_fetch(fetch)).await;
         };
         if let Some((head, pace)) = renewed.due {
@@ -92,7 +100,7 @@ impl Exchange {
                 }
             }
         }
-        self.fetched(ask, &why, Fetched::Refreshed(renewed.told, response.peer))
+        self.fetched(ask, &why, FetchOutcome::Refreshed(renewed.told, response.peer))
     }
 
     /// A 304 for what we hold: it stands renewed (RFC 9111, section 4.3.4), as soon as a lookup would find it so. `None` when it is for
@@ -101,7 +109,7 @@ impl Exchange {
         &self,
         fetch: &Fetch,
         (key, stored): (&ObjectKey, StoredResponse),
-        response: Received<'_>,
+        response: ReceivedHead<'_>,
     ) -> Option<Renewed> {
         let (newer, fields) = (response.fields.to_map(), stored.head.stored.fields());
         if !validation::selects(&newer, &fields) {
@@ -110,10 +118,10 @@ impl Exchange {
         let freshened = self.freshen(&fetch.ask, (&stored.head, fields), (response, newer));
         let head = freshened.head;
         let told = StoredResponse { head: head.with(&freshened.own), ..stored };
-        if freshened.fate == Fate::Goes {
+        if freshened.fate == FreshenAction::Goes {
             self.shelf.remove(key).await;
         }
-        let keep = freshened.fate == Fate::Renewed && fetch.validity.holds();
+        let keep = freshened.fate == FreshenAction::Renewed && fetch.validity.holds();
         let renewal =
             if keep { self.shelf.refresh_in_memory(key, &head, &fetch.validity) } else { Renewal::Outrun };
         if renewal == Renewal::Absent {
@@ -129,7 +137,7 @@ impl Exchange {
     }
 
     /// Whether a stored response may be sent in place of one with this status, an error.
-    fn may_stand_in(&self, ask: &Ask, stored: &StoredResponse, status: StatusCode) -> bool {
+    fn may_stand_in(&self, ask: &RequestContext, stored: &StoredResponse, status: StatusCode) -> bool {
         let rules = ask.live.rules(ask);
         reuse::is_error(status)
             && ask.live.allowed_address(&stored.head)
@@ -137,7 +145,7 @@ impl Exchange {
     }
 
     /// Remembers for how long the origin asks to be left alone, where a stale response may stand in for its error.
-    pub(super) fn heed_retry_after(&self, ask: &Ask, response: Received<'_>) {
+    pub(super) fn heed_retry_after(&self, ask: &RequestContext, response: ReceivedHead<'_>) {
         let (now, rules) = (response.response_time, ask.live.rules(ask));
         let rest = reuse::rest_asked_for(response.status, response.fields, clock::date_at(now), rules);
         if !rest.is_zero() {

@@ -1,16 +1,15 @@
 //! The steps of a request that the cache may answer: look up, decide, deliver, validate or fetch.
 
-use super::Exchange;
-use super::ask::Ask;
-use super::deliver::{Delivery, Source};
-use super::fetch::{Arrived, Failure, Fetch, Fetched, PrivateResponse};
-use super::flight::{FlightKey, Landing, Leader, Part, PartKey};
-use super::growing::Attached;
+use super::CacheEngine;
+use super::ask::RequestContext;
+use super::deliver::{BodySource, Delivery};
+use super::fetch::{ArrivingResponse, Fetch, FetchFailure, UnsharedResponse};
+use super::flight::{FlightKey, FlightOutcome, FlightRole, Leader, PartKey};
 use super::lookup::{Lookup, StoredResponse};
 use super::reloads::shared_directives;
-use super::verdict::Verdict;
+use super::verdict::HandlingReport;
 use crate::boxed::in_place;
-use crate::message::{Outcome, Reply};
+use crate::message::{CacheResult, Reply};
 use crate::upstream::UpstreamResponse;
 use http::{Method, StatusCode, header};
 use shoal_core::{Fields, ObjectKey, Timestamp};
@@ -18,25 +17,23 @@ use shoal_semantics::directives::RequestDirectives;
 use shoal_semantics::range::Resolved;
 use shoal_semantics::reuse::{self, Reuse};
 use shoal_semantics::status_fields::ForwardReason;
-use shoal_semantics::storage::Policy;
-use std::net::SocketAddr;
+use shoal_semantics::storage::CachePolicy;
 use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
-use tokio::sync::oneshot;
 
 /// What one look at the cache leads to.
-pub enum Step {
+pub enum ServeStep {
     /// The reply.
     Done(Box<Reply>),
     /// Things have changed: look again.
     Again,
     /// Sharing does not work out for this request: ask for it alone.
-    Alone(Why),
+    Alone(ForwardContext),
 }
 
 /// Why a request goes to the origin.
-pub struct Why {
+pub struct ForwardContext {
     /// In the words of RFC 9211.
     pub forwarded: ForwardReason,
     /// The key under which the answer was looked for; its flight.
@@ -45,31 +42,31 @@ pub struct Why {
     pub stored: Option<StoredResponse>,
 }
 
-impl Exchange {
+impl CacheEngine {
     /// Answers a GET or HEAD without a body.
-    pub(super) async fn serve(self: &Arc<Self>, ask: &Arc<Ask>) -> Reply {
+    pub(super) async fn serve(self: &Arc<Self>, ask: &Arc<RequestContext>) -> Reply {
         for _ in 0..LOOKS_MAX {
             match self.look(ask).await {
-                Step::Done(reply) => return *reply,
-                Step::Again => {}
-                Step::Alone(why) => return self.fetch_alone(ask, why).await,
+                ServeStep::Done(reply) => return *reply,
+                ServeStep::Again => {}
+                ServeStep::Alone(why) => return self.fetch_alone(ask, why).await,
             }
         }
-        let why = Why { forwarded: ForwardReason::Miss, key: ask.primary.clone(), stored: None };
+        let why = ForwardContext { forwarded: ForwardReason::Miss, key: ask.primary.clone(), stored: None };
         self.fetch_alone(ask, why).await
     }
 
-    async fn look(self: &Arc<Self>, ask: &Arc<Ask>) -> Step {
+    async fn look(self: &Arc<Self>, ask: &Arc<RequestContext>) -> ServeStep {
         match self.lookup(ask).await {
             Lookup::Response { key, stored } => self.consider(ask, key, stored).await,
             Lookup::Parts { key, note } => Box::pin(self.consider_parts(ask, key, note)).await,
             Lookup::Absent { key, variants } => {
                 let forwarded = if variants { ForwardReason::VaryMiss } else { ForwardReason::UriMiss };
-                let why = Why { forwarded, key, stored: None };
+                let why = ForwardContext { forwarded, key, stored: None };
                 // Nothing to wait for here, so that no future is needed.
                 let is_plain = !ask.directives.only_if_cached && !ask.has_origin_conditions();
                 if is_plain && self.goes_alone(ask) {
-                    return Step::Alone(why);
+                    return ServeStep::Alone(why);
                 }
                 Box::pin(self.forward(ask, why)).await
             }
@@ -77,9 +74,14 @@ impl Exchange {
     }
 
     /// A stored response was selected: may it be reused (RFC 9111, section 4)?
-    async fn consider(self: &Arc<Self>, ask: &Arc<Ask>, key: ObjectKey, stored: StoredResponse) -> Step {
+    async fn consider(
+        self: &Arc<Self>,
+        ask: &Arc<RequestContext>,
+        key: ObjectKey,
+        stored: StoredResponse,
+    ) -> ServeStep {
         if ask.has_origin_conditions() {
-            let why = Why { forwarded: ForwardReason::Bypass, key, stored: Some(stored) };
+            let why = ForwardContext { forwarded: ForwardReason::Bypass, key, stored: Some(stored) };
             return Box::pin(self.forward(ask, why)).await;
         }
         let reuse = match self.may_have(ask, &stored) {
@@ -92,46 +94,52 @@ impl Exchange {
                 if !self.is_resting(ask) {
                     self.revalidate_in_background(ask, &key, &stored);
                 }
-                return self.done(self.deliver_stored(ask, stored, Outcome::StaleWhileRevalidate));
+                return self.done(self.deliver_stored(ask, stored, CacheResult::StaleWhileRevalidate));
             }
             Reuse::Validate if self.was_reloaded(ask, &key, &stored) => {
                 let reply = self.reply_to_reload(ask, stored);
                 return self.done(reply);
             }
             Reuse::Validate => {
-                let why = Why { forwarded: self.why_validate(ask, &stored), key, stored: Some(stored) };
+                let why =
+                    ForwardContext { forwarded: self.why_validate(ask, &stored), key, stored: Some(stored) };
                 if self.is_resting(ask)
                     && let Some(reply) = self.stale_unasked(ask, &why)
                 {
-                    return Step::Done(Box::new(reply));
+                    return ServeStep::Done(Box::new(reply));
                 }
                 return Box::pin(self.forward(ask, why)).await;
             }
         }
-        let outcome = if stored.in_memory { Outcome::MemoryHit } else { Outcome::Hit };
+        let outcome = if stored.in_memory { CacheResult::MemoryHit } else { CacheResult::Hit };
         self.done(self.deliver_stored(ask, stored, outcome))
     }
 
     /// Whether the rules and the request's credentials allow what is stored.
-    pub(super) fn may_have(&self, ask: &Ask, stored: &StoredResponse) -> bool {
+    pub(super) fn may_have(&self, ask: &RequestContext, stored: &StoredResponse) -> bool {
         ask.live.allowed_address(&stored.head) && is_for(ask, &stored.head.policy)
     }
 
     /// Delivers a complete stored response without asking anybody.
     pub(super) fn deliver_stored(
         &self,
-        ask: &Ask,
+        ask: &RequestContext,
         stored: StoredResponse,
-        outcome: Outcome,
+        outcome: CacheResult,
     ) -> Option<Reply> {
         let ttl = stored.head.policy.time_to_live(self.now());
-        let delivery = Delivery { head: stored.head, body: Source::Held(stored.body) };
-        self.deliver(ask, delivery, Verdict::hit(outcome, ttl))
+        let delivery = Delivery { head: stored.head, body: BodySource::Held(stored.body) };
+        self.deliver(ask, delivery, HandlingReport::hit(outcome, ttl))
     }
 
     /// Starts a validation that nobody waits for, unless one is under way.
-    fn revalidate_in_background(self: &Arc<Self>, ask: &Arc<Ask>, key: &ObjectKey, stored: &StoredResponse) {
-        if let Part::Lead(leader) = self.flights.join(ask.flight(key))
+    fn revalidate_in_background(
+        self: &Arc<Self>,
+        ask: &Arc<RequestContext>,
+        key: &ObjectKey,
+        stored: &StoredResponse,
+    ) {
+        if let FlightRole::Lead(leader) = self.flights.join(ask.flight(key))
             && !self.has_come_since(ask, key, Some(stored))
         {
             let stored = Some((key.clone(), stored.clone()));
@@ -140,30 +148,34 @@ impl Exchange {
     }
 
     /// The request needs the origin: join a fetch for it, or make one.
-    pub(super) async fn forward(self: &Arc<Self>, ask: &Arc<Ask>, why: Why) -> Step {
+    pub(super) async fn forward(
+        self: &Arc<Self>,
+        ask: &Arc<RequestContext>,
+        why: ForwardContext,
+    ) -> ServeStep {
         if ask.directives.only_if_cached {
             return self.done(Some(self.only_if_cached(ask)));
         }
         if ask.has_origin_conditions() {
-            return Step::Done(Box::new(self.pass(ask, None).await));
+            return ServeStep::Done(Box::new(self.pass(ask, None).await));
         }
         if self.goes_alone(ask) || self.waits_in_vain(ask, &why.key) {
-            return Step::Alone(why);
+            return ServeStep::Alone(why);
         }
         if let Some(reply) = self.range_of_arriving(ask, &why).await {
-            return Step::Done(Box::new(reply));
+            return ServeStep::Done(Box::new(reply));
         }
         // It may have waited for what turned out not to be for others: once is enough.
         if self.goes_alone(ask) || self.waits_in_vain(ask, &why.key) {
-            return Step::Alone(why);
+            return ServeStep::Alone(why);
         }
         match self.flights.join(flight_key(ask, &why)) {
-            Part::Lead(leader) if self.has_come_since(ask, &why.key, why.stored.as_ref()) => {
-                leader.land(Landing::Refreshed);
-                Step::Again
+            FlightRole::Lead(leader) if self.has_come_since(ask, &why.key, why.stored.as_ref()) => {
+                leader.land(FlightOutcome::Refreshed);
+                ServeStep::Again
             }
-            Part::Lead(leader) => Step::Done(Box::new(self.lead(ask, why, Some(leader)).await)),
-            Part::Follow(follower) => {
+            FlightRole::Lead(leader) => ServeStep::Done(Box::new(self.lead(ask, why, Some(leader)).await)),
+            FlightRole::Follow(follower) => {
                 let may_leave = why.stored.is_none() && ask.brings_credentials();
                 let landing = match may_leave {
                     true => follower.landed_before_turn().await,
@@ -171,25 +183,31 @@ impl Exchange {
                 };
                 match landing {
                     Some(landing) => self.landed(ask, why, landing),
-                    None => Step::Alone(why),
+                    None => ServeStep::Alone(why),
                 }
             }
         }
     }
 
     /// Whether the request's fetch is for nobody else.
-    fn goes_alone(&self, ask: &Ask) -> bool {
+    fn goes_alone(&self, ask: &RequestContext) -> bool {
         ask.method == Method::HEAD || ask.directives.no_store || !ask.live.collapse || self.is_pass(ask)
     }
 
     /// Whether what was stored under the key lately has no freshness at all, so that each request needs an answer of its own.
-    pub(super) fn waits_in_vain(&self, ask: &Ask, key: &ObjectKey) -> bool {
+    pub(super) fn waits_in_vain(&self, ask: &RequestContext, key: &ObjectKey) -> bool {
         self.unshared.holds(key, ask.requested)
     }
 
     /// Remembers whether it is in vain to wait for what was stored or validated under the key. Gives whether it is fresh, and so for
     /// those who waited.
-    pub(super) fn note_sharing(&self, ask: &Ask, key: &ObjectKey, policy: &Policy, now: Timestamp) -> bool {
+    pub(super) fn note_sharing(
+        &self,
+        ask: &RequestContext,
+        key: &ObjectKey,
+        policy: &CachePolicy,
+        now: Timestamp,
+    ) -> bool {
         let place = key;
         let each_needs_its_own =
             policy.freshness_lifetime().is_zero() || policy.always_validates() && !policy.is_invalidated();
@@ -202,9 +220,10 @@ impl Exchange {
     }
 
     /// A range of a whole response that is being fetched, when it has arrived or is about to.
-    async fn range_of_arriving(&self, ask: &Ask, why: &Why) -> Option<Reply> {
+    async fn range_of_arriving(&self, ask: &RequestContext, why: &ForwardContext) -> Option<Reply> {
         ask.range().filter(|_| why.stored.is_none())?;
-        let Landing::Shared(arrived) = self.flights.follow(&ask.flight(&why.key))?.landed().await else {
+        let FlightOutcome::Shared(arrived) = self.flights.follow(&ask.flight(&why.key))?.landed().await
+        else {
             return None;
         };
         let Resolved::Parts(ranges) = self.resolve_ranges(ask, &arrived.head, arrived.length?)? else {
@@ -214,16 +233,16 @@ impl Exchange {
         if end > arrived.body.appended() + ABOUT_TO_ARRIVE || !self.shares(ask, &arrived) {
             return None;
         }
-        let verdict = self.arrived_verdict(why, &arrived, Outcome::Collapsed).collapsed();
-        let body = Source::Growing(Arc::clone(&arrived.body), arrived.length, None);
+        let verdict = self.arrived_verdict(why, &arrived, CacheResult::Collapsed).collapsed();
+        let body = BodySource::Growing(Arc::clone(&arrived.body), arrived.length, None);
         self.deliver(ask, Delivery { head: Arc::clone(&arrived.head), body }, verdict)
     }
 
     /// A fetch without followers. Boxed, so that a hit does not carry the room for it.
-    fn fetch_alone<'a>(
+    pub(super) fn fetch_alone<'a>(
         self: &'a Arc<Self>,
-        ask: &'a Arc<Ask>,
-        why: Why,
+        ask: &'a Arc<RequestContext>,
+        why: ForwardContext,
     ) -> Pin<Box<dyn Future<Output = Reply> + Send + 'a>> {
         if ask.method == Method::HEAD {
             return Box::pin(self.pass_head(ask, why));
@@ -237,36 +256,46 @@ impl Exchange {
         Box::pin(self.lead(ask, why, None))
     }
 
-    async fn lead(self: &Arc<Self>, ask: &Arc<Ask>, why: Why, leader: Option<Leader>) -> Reply {
+    async fn lead(
+        self: &Arc<Self>,
+        ask: &Arc<RequestContext>,
+        why: ForwardContext,
+        leader: Option<Leader>,
+    ) -> Reply {
         let fetch = self.plan_for(ask, &why, leader);
         self.told(ask, &why, self.spawn_fetch(fetch)).await
     }
 
     /// Makes a fetch that only its owner waits for, and whose response is not expected to be stored: within the owner's
     /// own future, so that it ends when the owner leaves. Only what may be stored after all becomes a task.
-    async fn fetch_in_place(self: &Arc<Self>, ask: &Arc<Ask>, why: Why) -> Reply {
+    async fn fetch_in_place(self: &Arc<Self>, ask: &Arc<RequestContext>, why: ForwardContext) -> Reply {
         let fetch = self.plan_for(ask, &why, None);
         let response = match self.ask_in_place(&fetch).await {
             Ok(response) => response,
             Err(failure) => return self.failed(ask, &why, &failure),
         };
         match self.refused(&fetch, &response) {
-            Some(refusal) => self.private(ask, &why, PrivateResponse { response, why: refusal }),
+            Some(refusal) => self.private(ask, &why, UnsharedResponse { response, why: refusal }),
             None => self.told(ask, &why, self.spawn_answered(fetch, response)).await,
         }
     }
 
     /// Asks the origin within the request's own future.
-    pub(super) async fn ask_in_place(&self, fetch: &Fetch) -> Result<UpstreamResponse, Failure> {
+    pub(super) async fn ask_in_place(&self, fetch: &Fetch) -> Result<UpstreamResponse, FetchFailure> {
         let outcome = {
             let mut errand = self.upstreams.errand(self.upstream_request(fetch));
             errand.run().await
         };
-        outcome.map_err(|error| Failure::of(&fetch.ask.target.url, &error))
+        outcome.map_err(|error| FetchFailure::of(&fetch.ask.target.url, &error))
     }
 
     /// The fetch that a request leads, or makes alone.
-    pub(super) fn plan_for(&self, ask: &Arc<Ask>, why: &Why, leader: Option<Leader>) -> Fetch {
+    pub(super) fn plan_for(
+        &self,
+        ask: &Arc<RequestContext>,
+        why: &ForwardContext,
+        leader: Option<Leader>,
+    ) -> Fetch {
         let stored = why.stored.clone().map(|stored| (why.key.clone(), stored));
         let mut fetch = Fetch { leader, ..self.plan_fetch(ask, stored) };
         if why.stored.is_none() && ask.range().is_some() {
@@ -278,102 +307,12 @@ impl Exchange {
     }
 
     /// Whether a response to such a request turned out not to be storable lately.
-    fn is_pass(&self, ask: &Ask) -> bool {
+    fn is_pass(&self, ask: &RequestContext) -> bool {
         self.passes.holds(ask.pass_key(), ask.requested)
     }
 
-    /// The reply for the owner of a fetch that is a task.
-    pub(super) async fn told(&self, ask: &Ask, why: &Why, told: oneshot::Receiver<Fetched>) -> Reply {
-        match told.await {
-            Ok(fetched) => self.fetched(ask, why, fetched),
-            Err(_) => {
-                let verdict = Verdict::forwarded(why.forwarded);
-                self.own_answer(ask, StatusCode::INTERNAL_SERVER_ERROR, ENDED, verdict)
-            }
-        }
-    }
-
-    /// The reply for the owner of a fetch.
-    pub(super) fn fetched(&self, ask: &Ask, why: &Why, fetched: Fetched) -> Reply {
-        match fetched {
-            Fetched::Shared(arrived, first) => self.deliver_own(ask, why, &arrived, first),
-            Fetched::Refreshed(stored, peer) => self.deliver_refreshed(ask, why, stored, peer),
-            Fetched::Private(private) => self.private(ask, why, *private),
-            Fetched::Failed(failure) => self.failed(ask, why, &failure),
-        }
-    }
-
-    /// The owner of a fetch gets the response as it arrives.
-    fn deliver_own(&self, ask: &Ask, why: &Why, arrived: &Arc<Arrived>, first: Option<Attached>) -> Reply {
-        let outcome = if why.stored.is_some() { Outcome::RefreshModified } else { Outcome::Miss };
-        let verdict = self.arrived_verdict(why, arrived, outcome);
-        let body = Source::Growing(Arc::clone(&arrived.body), arrived.length, first);
-        let delivery = Delivery { head: Arc::clone(&arrived.own_head), body };
-        self.deliver(ask, delivery, verdict).unwrap_or_else(|| {
-            self.own_answer(ask, StatusCode::BAD_GATEWAY, ENDED, Verdict::forwarded(why.forwarded))
-        })
-    }
-
-    fn deliver_refreshed(&self, ask: &Ask, why: &Why, stored: StoredResponse, peer: SocketAddr) -> Reply {
-        let ttl = stored.head.policy.time_to_live(self.now());
-        let delivery = Delivery { head: stored.head, body: Source::Held(stored.body) };
-        let verdict = Verdict::forwarded(why.forwarded)
-            .outcome(Outcome::RefreshUnmodified)
-            .forward_status(StatusCode::NOT_MODIFIED)
-            .ttl(ttl)
-            .upstream(peer);
-        self.deliver(ask, delivery, verdict).expect("a stored body is at hand")
-    }
-
-    /// A response for this request only; a stored one may stand in for an error (RFC 5861, section 4).
-    fn private(&self, ask: &Ask, why: &Why, private: PrivateResponse) -> Reply {
-        let status = private.response.status;
-        if reuse::is_error(status)
-            && let Some(reply) = self.stale_instead(ask, why, Some(status), None)
-        {
-            return reply;
-        }
-        let outcome = if why.stored.is_some() { Outcome::RefreshModified } else { Outcome::Miss };
-        let verdict =
-            Verdict::forwarded(why.forwarded).outcome(outcome).forward_status(status).detail(private.why);
-        self.pass_on(ask, private.response, verdict)
-    }
-
-    /// No response came: a stored one may stand in, unless we refused to ask; or the client is told.
-    pub(super) fn failed(&self, ask: &Ask, why: &Why, failure: &Failure) -> Reply {
-        if !failure.denied
-            && let Some(reply) = self.stale_instead(ask, why, None, Some(failure))
-        {
-            return reply;
-        }
-        self.failure_answer(ask, failure, Verdict::forwarded(why.forwarded).failure(failure))
-    }
-
-    /// A follower learns how the fetch turned out.
-    fn landed(&self, ask: &Ask, why: Why, landing: Landing) -> Step {
-        match landing {
-            Landing::Shared(arrived) if self.shares(ask, &arrived) => {
-                let verdict = self.arrived_verdict(&why, &arrived, Outcome::Collapsed).collapsed();
-                let body = Source::Growing(Arc::clone(&arrived.body), arrived.length, None);
-                match self.deliver(ask, Delivery { head: Arc::clone(&arrived.head), body }, verdict) {
-                    Some(reply) => Step::Done(Box::new(reply)),
-                    None => Step::Alone(why),
-                }
-            }
-            Landing::Shared(_) | Landing::Unshareable => Step::Alone(why),
-            // It would not be used as it stands, however new it is.
-            Landing::Refreshed if wants_validation(ask, &why) => Step::Alone(why),
-            Landing::Refreshed => Step::Again,
-            Landing::Erred(status) => match self.stale_instead(ask, &why, Some(status), None) {
-                Some(reply) => Step::Done(Box::new(reply)),
-                None => Step::Alone(why),
-            },
-            Landing::Failed(failure) => Step::Done(Box::new(self.failed(ask, &why, &failure))),
-        }
-    }
-
     /// Whether another request's response may answer this one: the variant it selects, still valid, and not purged.
-    pub(super) fn shares(&self, ask: &Ask, arrived: &Arrived) -> bool {
+    pub(super) fn shares(&self, ask: &RequestContext, arrived: &ArrivingResponse) -> bool {
         let selecting = arrived.selecting.as_ref();
         let names = &arrived.head.names;
         let selects = selecting.is_none_or(|selecting| ask.selecting(&selecting.names) == selecting.values);
@@ -390,8 +329,13 @@ impl Exchange {
     }
 
     /// What is told of a response that is being stored.
-    pub(super) fn arrived_verdict(&self, why: &Why, arrived: &Arrived, outcome: Outcome) -> Verdict {
-        Verdict::forwarded(why.forwarded)
+    pub(super) fn arrived_verdict(
+        &self,
+        why: &ForwardContext,
+        arrived: &ArrivingResponse,
+        outcome: CacheResult,
+    ) -> HandlingReport {
+        HandlingReport::forwarded(why.forwarded)
             .outcome(outcome)
             .forward_status(arrived.head.stored.status())
             .stored(true)
@@ -400,7 +344,7 @@ impl Exchange {
     }
 
     /// Why a stored response is not reused as it is, in the words of RFC 9211.
-    fn why_validate(&self, ask: &Ask, stored: &StoredResponse) -> ForwardReason {
+    pub(super) fn why_validate(&self, ask: &RequestContext, stored: &StoredResponse) -> ForwardReason {
         let fresh = stored.head.policy.is_fresh(self.now()) && !stored.head.policy.always_validates();
         if fresh && ask.directives != RequestDirectives::default() {
             ForwardReason::Request
@@ -410,19 +354,19 @@ impl Exchange {
     }
 
     /// RFC 9111, section 5.2.1.7: "if it's unable to use a stored response … it SHOULD respond with a 504".
-    fn only_if_cached(&self, ask: &Ask) -> Reply {
-        self.own_answer(ask, StatusCode::GATEWAY_TIMEOUT, NOT_CACHED, Verdict::local("only-if-cached"))
+    pub(super) fn only_if_cached(&self, ask: &RequestContext) -> Reply {
+        self.own_answer(ask, StatusCode::GATEWAY_TIMEOUT, NOT_CACHED, HandlingReport::local("only-if-cached"))
     }
 
     /// A reply, or another look when it could not be made.
-    pub(super) fn done(&self, reply: Option<Reply>) -> Step {
-        reply.map_or(Step::Again, |reply| Step::Done(Box::new(reply)))
+    pub(super) fn done(&self, reply: Option<Reply>) -> ServeStep {
+        reply.map_or(ServeStep::Again, |reply| ServeStep::Done(Box::new(reply)))
     }
 }
 
 /// Requests for one key, one range and one If-Range share a fetch; a validation asks for the whole whatever the range. A 206
 /// answers the If-Range that it was asked with: to a client that has bytes of another representation it would be wrong.
-fn flight_key(ask: &Ask, why: &Why) -> FlightKey {
+fn flight_key(ask: &RequestContext, why: &ForwardContext) -> FlightKey {
     let whole = ask.flight(&why.key);
     match ask.range() {
         Some(range) if why.stored.is_none() => {
@@ -434,13 +378,13 @@ fn flight_key(ask: &Ask, why: &Why) -> FlightKey {
 }
 
 /// Whether such a client may be sent it: an error that nobody said may be kept is not for one whose credentials may change it.
-fn is_for(ask: &Ask, policy: &Policy) -> bool {
+fn is_for(ask: &RequestContext, policy: &CachePolicy) -> bool {
     !policy.is_negative() || !ask.brings_credentials()
 }
 
 /// Whether the request, or the stored response that it selects, asks for a validation of its own.
-fn wants_validation(ask: &Ask, why: &Why) -> bool {
-    let each_time = |policy: &Policy| policy.always_validates() && !policy.is_invalidated();
+pub(super) fn wants_validation(ask: &RequestContext, why: &ForwardContext) -> bool {
+    let each_time = |policy: &CachePolicy| policy.always_validates() && !policy.is_invalidated();
     let stored = why.stored.as_ref().is_some_and(|stored| each_time(&stored.head.policy));
     let directives = shared_directives(ask);
     stored || directives.no_cache || directives.max_age == Some(0)
@@ -456,4 +400,4 @@ const ABOUT_TO_ARRIVE: u64 = 1 << 20;
 const LOOKS_MAX: usize = 3;
 
 const NOT_CACHED: &str = "Nothing stored can answer the request, and it forbids to ask the origin.";
-const ENDED: &str = "The fetch of this response ended early.";
+pub(super) const ENDED: &str = "The fetch of this response ended early.";

@@ -12,24 +12,24 @@ mod large_pages;
 mod refreshes;
 mod removals;
 
-pub use found::{Found, Held};
+pub use found::{CachedBody, CachedObject};
 pub use jobs::commit_valid;
-pub use lanes::{Lane, NoAnswer};
+pub use lanes::{DiskJobError, DiskQueue};
 pub use refreshes::{Pace, Renewal};
 pub use removals::Removed;
 
-use super::blocks::Blocks;
-use super::invalidations::Validity;
-use super::record::Record;
+use super::blocks::DiskBlockBudget;
+use super::invalidations::ValiditySnapshot;
+use super::record::ObjectMetadata;
 use crate::holds::Holds;
-use crate::io_pool::{IoPool, Kind};
+use crate::io_pool::{IoPool, JobKind};
 use crate::metrics::Metrics;
 use bytes::Bytes;
-use jobs::{Opened, open};
-use refreshes::Refreshes;
-use removals::Removals;
+use jobs::{LoadedObject, open};
+use refreshes::PendingHeadUpdates;
+use removals::PendingRemovals;
 use shoal_core::{Key, ObjectKey};
-use shoal_store::memory::{Body, Content, Ledger, MemoryTier, Reservation};
+use shoal_store::memory::{MemoryBody, MemoryBudget, MemoryTier, Reservation, TierValue};
 use shoal_store::{Declined, Error, Insert, Store};
 use std::sync::Arc;
 use std::sync::atomic::{
@@ -38,28 +38,28 @@ use std::sync::atomic::{
 };
 
 /// RAM and disk together.
-pub struct Shelf {
-    memory: Arc<MemoryTier<Resident>>,
-    ledger: Arc<Ledger>,
-    blocks: Arc<Blocks>,
+pub struct HybridCache {
+    memory: Arc<MemoryTier<MemoryEntry>>,
+    ledger: Arc<MemoryBudget>,
+    blocks: Arc<DiskBlockBudget>,
     holds: Arc<Holds>,
     gathered: Arc<Holds>,
     disk: Option<Arc<dyn Store>>,
     /// One for each disk.
-    lanes: Vec<Lane>,
+    lanes: Vec<DiskQueue>,
     /// What should be gone from disks that do not answer.
-    removals: Removals,
+    removals: PendingRemovals,
     /// Heads that are on their way to the disk.
-    refreshes: Arc<Refreshes>,
+    refreshes: Arc<PendingHeadUpdates>,
     metrics: Arc<Metrics>,
-    limits: Limits,
+    limits: ObjectSizeLimits,
     /// What the disk store holds of RAM.
     _windows: Option<Reservation>,
 }
 
 /// What is kept where.
 #[derive(Clone, Copy, Debug)]
-pub struct Limits {
+pub struct ObjectSizeLimits {
     /// Largest body kept in RAM, in bytes.
     pub memory_object_max: u64,
     /// Largest body kept on disk, in bytes.
@@ -67,30 +67,30 @@ pub struct Limits {
 }
 
 /// An object in RAM.
-pub struct Resident {
+pub struct MemoryEntry {
     key: ObjectKey,
     /// What its metadata says.
-    pub record: Record,
+    pub record: ObjectMetadata,
     /// Its body.
-    pub body: Body,
+    pub body: MemoryBody,
     /// The disk has it, or takes none of it.
     is_settled: AtomicBool,
     /// Replies that hold the body.
     replies: AtomicU32,
 }
 
-impl Content for Resident {
-    fn body(&self) -> Option<&Body> {
+impl TierValue for MemoryEntry {
+    fn body(&self) -> Option<&MemoryBody> {
         Some(&self.body)
     }
 
-    fn body_mut(&mut self) -> Option<&mut Body> {
+    fn body_mut(&mut self) -> Option<&mut MemoryBody> {
         Some(&mut self.body)
     }
 }
 
-impl Resident {
-    fn new(key: &ObjectKey, record: Record, body: Body) -> Self {
+impl MemoryEntry {
+    fn new(key: &ObjectKey, record: ObjectMetadata, body: MemoryBody) -> Self {
         debug_assert!(record.is_for_everybody(), "what is stored is sent to others");
         Self { key: key.clone(), record, body, is_settled: AtomicBool::new(true), replies: AtomicU32::new(0) }
     }
@@ -106,17 +106,17 @@ impl Resident {
     }
 }
 
-impl Shelf {
+impl HybridCache {
     /// A shelf over these parts: there is at least one pool, and one for each disk; the reservation is what the disk store holds of RAM, if anything.
     pub fn new(
-        memory: (Arc<MemoryTier<Resident>>, Arc<Ledger>, Option<Reservation>),
+        memory: (Arc<MemoryTier<MemoryEntry>>, Arc<MemoryBudget>, Option<Reservation>),
         disk: Option<Arc<dyn Store>>,
         pools: Vec<Arc<IoPool>>,
         metrics: Arc<Metrics>,
-        limits: Limits,
+        limits: ObjectSizeLimits,
     ) -> Self {
         let (memory, ledger, windows) = memory;
-        let blocks = Arc::new(Blocks::new(&ledger));
+        let blocks = Arc::new(DiskBlockBudget::new(&ledger));
         let [holds, gathered] = [HELD_PART, GATHERED_PART].map(|part| Holds::new(ledger.limit() / part));
         if let Some(disk) = &disk {
             let memory = Arc::downgrade(&memory);
@@ -124,9 +124,12 @@ impl Shelf {
                 memory.upgrade().inspect(|memory| unsettle(memory, key, |_| true));
             }));
         }
-        let lanes =
-            pools.into_iter().enumerate().map(|(number, pool)| Lane::new(number, pool, &metrics)).collect();
-        let (removals, refreshes) = (Removals::default(), Arc::default());
+        let lanes = pools
+            .into_iter()
+            .enumerate()
+            .map(|(number, pool)| DiskQueue::new(number, pool, &metrics))
+            .collect();
+        let (removals, refreshes) = (PendingRemovals::default(), Arc::default());
         Self {
             memory,
             ledger,
@@ -144,17 +147,17 @@ impl Shelf {
     }
 
     /// A disk as who waits for it sees it, by what the store calls its lane: one that hangs fills its own pool only.
-    pub fn lane(&self, lane: usize) -> &Lane {
+    pub fn lane(&self, lane: usize) -> &DiskQueue {
         &self.lanes[lane % self.lanes.len()]
     }
 
     /// All pools for disk jobs.
     pub fn pools(&self) -> impl Iterator<Item = &Arc<IoPool>> {
-        self.lanes.iter().map(Lane::pool)
+        self.lanes.iter().map(DiskQueue::pool)
     }
 
     /// The disk for jobs with this key.
-    pub fn lane_of(&self, key: &ObjectKey) -> &Lane {
+    pub fn lane_of(&self, key: &ObjectKey) -> &DiskQueue {
         self.lane(self.disk.as_ref().map_or(0, |disk| disk.lane(key.hash())))
     }
 
@@ -162,7 +165,7 @@ impl Shelf {
     /// origin, which is faster than a disk that hangs.
     pub async fn run<T: Send + 'static>(
         &self,
-        (lane, kind): (usize, Kind),
+        (lane, kind): (usize, JobKind),
         job: impl FnOnce() -> Result<T, Error> + Send + 'static,
     ) -> Option<T> {
         self.settle(self.lane(lane).run(kind, job).await)
@@ -172,11 +175,11 @@ impl Shelf {
     /// come that the disk does not take.
     pub async fn make_visible(
         &self,
-        (lane, kind): (usize, Kind),
+        (lane, kind): (usize, JobKind),
         key: &ObjectKey,
         job: impl FnOnce() -> Result<(), Error> + Send + 'static,
-    ) -> Result<Result<(), Error>, NoAnswer> {
-        let Some(store) = self.disk.clone() else { return Err(NoAnswer::Refused) };
+    ) -> Result<Result<(), Error>, DiskJobError> {
+        let Some(store) = self.disk.clone() else { return Err(DiskJobError::Refused) };
         let is_late = Arc::new(AtomicBool::new(false));
         let (key, late) = (key.clone(), Arc::clone(&is_late));
         let job = move || {
@@ -190,17 +193,17 @@ impl Shelf {
     }
 
     /// The account of all RAM for bodies.
-    pub fn ledger(&self) -> &Arc<Ledger> {
+    pub fn ledger(&self) -> &Arc<MemoryBudget> {
         &self.ledger
     }
 
     /// What replies hold of bodies on disk.
-    pub fn blocks(&self) -> &Blocks {
+    pub fn blocks(&self) -> &DiskBlockBudget {
         &self.blocks
     }
 
     /// What is kept where.
-    pub fn limits(&self) -> Limits {
+    pub fn limits(&self) -> ObjectSizeLimits {
         self.limits
     }
 
@@ -210,7 +213,7 @@ impl Shelf {
     }
 
     /// The RAM tier.
-    pub fn memory(&self) -> &MemoryTier<Resident> {
+    pub fn memory(&self) -> &MemoryTier<MemoryEntry> {
         &self.memory
     }
 
@@ -225,12 +228,12 @@ impl Shelf {
     }
 
     /// The object when it is in RAM.
-    pub fn resident(&self, key: &ObjectKey) -> Option<Arc<Resident>> {
+    pub fn resident(&self, key: &ObjectKey) -> Option<Arc<MemoryEntry>> {
         self.resident_of(key.hash(), key.full())
     }
 
     /// The same for who has the full key and its hash apart.
-    pub fn resident_of(&self, hash: Key, full: &[u8]) -> Option<Arc<Resident>> {
+    pub fn resident_of(&self, hash: Key, full: &[u8]) -> Option<Arc<MemoryEntry>> {
         let found = self.memory.get(hash).filter(|resident| resident.key.full() == full)?;
         self.promote(&found);
         if found.body.hit() {
@@ -240,16 +243,20 @@ impl Shelf {
     }
 
     /// The record of an object in RAM, which is not asked for by that.
-    pub fn record_in_memory(&self, key: &ObjectKey) -> Option<Record> {
+    pub fn record_in_memory(&self, key: &ObjectKey) -> Option<ObjectMetadata> {
         let found = self.memory.peek(key.hash()).filter(|resident| resident.key == *key)?;
         Some(found.record.clone())
     }
 
     /// The object, wherever it is. `begin` tells from when on its validity counts while the disk is read.
-    pub async fn find(&self, key: &ObjectKey, begin: impl FnOnce() -> Validity + Send) -> Option<Found> {
+    pub async fn find(
+        &self,
+        key: &ObjectKey,
+        begin: impl FnOnce() -> ValiditySnapshot + Send,
+    ) -> Option<CachedObject> {
         if let Some(resident) = self.resident(key) {
             let body = self.hold(&resident);
-            return Some(Found { record: resident.record.clone(), body, in_memory: true });
+            return Some(CachedObject { record: resident.record.clone(), body, in_memory: true });
         }
         self.disk.as_ref().filter(|_| self.on_disk(key))?;
         let disk = self.disk.as_ref().filter(|_| !self.removals.hides(key))?;
@@ -258,19 +265,19 @@ impl Shelf {
             return Some(found);
         }
         let (store, wanted, small) = (Arc::clone(disk), key.clone(), self.limits.memory_object_max);
-        let read = Kind::Read { at: disk.position(key) };
+        let read = JobKind::Read { at: disk.position(key) };
         let (lane, ledger) = ((disk.lane(key.hash()), read), Arc::clone(&self.ledger));
         // Boxed: what needs no disk shall not carry the room for it.
         let opened = Box::pin(self.run(lane, move || open(&*store, &wanted, small, &ledger))).await??;
         Some(self.found(key, opened, &validity))
     }
 
-    fn found(&self, key: &ObjectKey, opened: Opened, validity: &Validity) -> Found {
-        let Opened { record, body, whole } = opened;
+    fn found(&self, key: &ObjectKey, opened: LoadedObject, validity: &ValiditySnapshot) -> CachedObject {
+        let LoadedObject { record, body, whole } = opened;
         let kept = whole.and_then(|whole| self.keep_read(key, &record, whole, validity));
         // Who is sent it from there may take long.
-        let on_disk = || Held::Disk(body.alone().unwrap_or(body));
-        Found { record, body: kept.unwrap_or_else(on_disk), in_memory: false }
+        let on_disk = || CachedBody::Disk(body.alone().unwrap_or(body));
+        CachedObject { record, body: kept.unwrap_or_else(on_disk), in_memory: false }
     }
 
     /// Puts an object that was read whole into RAM, with what was reserved for it. Its body as replies hold it there, or `None` when RAM does
@@ -278,12 +285,12 @@ impl Shelf {
     fn keep_read(
         &self,
         key: &ObjectKey,
-        record: &Record,
+        record: &ObjectMetadata,
         (body, mut reservation): (Bytes, Reservation),
-        validity: &Validity,
-    ) -> Option<Held> {
+        validity: &ValiditySnapshot,
+    ) -> Option<CachedBody> {
         let body = self.memory.place(key.hash(), body);
-        let resident = Arc::new(Resident::new(key, record.clone(), body));
+        let resident = Arc::new(MemoryEntry::new(key, record.clone(), body));
         let beside = resident.weight().saturating_sub(reservation.bytes());
         let kept = reservation.grow(beside)
             && self
@@ -297,14 +304,14 @@ impl Shelf {
     pub fn keep_in_memory(
         &self,
         key: &ObjectKey,
-        record: &Record,
-        body: Body,
-        validity: &Validity,
-    ) -> Option<Held> {
+        record: &ObjectMetadata,
+        body: MemoryBody,
+        validity: &ValiditySnapshot,
+    ) -> Option<CachedBody> {
         if body.len() as u64 > self.limits.memory_object_max {
             return None;
         }
-        let resident = Arc::new(Resident::new(key, record.clone(), body));
+        let resident = Arc::new(MemoryEntry::new(key, record.clone(), body));
         let weight = resident.weight();
         let kept = self.memory.insert_if(key.hash(), Arc::clone(&resident), weight, || validity.holds());
         kept.then(|| self.hold(&resident))
@@ -314,11 +321,11 @@ impl Shelf {
     /// when the new one cannot be written: it must not come back when RAM gives the new one up.
     pub async fn keep_on_disk(
         self: &Arc<Self>,
-        kind: Kind,
+        kind: JobKind,
         key: &ObjectKey,
-        record: &Record,
+        record: &ObjectMetadata,
         body: Bytes,
-        validity: &Validity,
+        validity: &ValiditySnapshot,
     ) {
         let Some(store) = self.disk.clone() else { return };
         if !record.is_for_disk() {
@@ -358,11 +365,11 @@ impl Shelf {
 
     async fn write(
         &self,
-        kind: Kind,
+        kind: JobKind,
         store: Arc<dyn Store>,
-        (key, record, body): (&ObjectKey, &Record, Bytes),
-        validity: &Validity,
-    ) -> Result<Result<(), Error>, NoAnswer> {
+        (key, record, body): (&ObjectKey, &ObjectMetadata, Bytes),
+        validity: &ValiditySnapshot,
+    ) -> Result<Result<(), Error>, DiskJobError> {
         let lane = store.lane(key.hash());
         let (object, metadata, still) = (key.clone(), record.encode(), validity.clone());
         let write = move || {
@@ -374,30 +381,35 @@ impl Shelf {
     }
 
     /// Keeps a note, an object without a body, in RAM and on disk.
-    pub async fn keep_note(self: &Arc<Self>, key: &ObjectKey, record: Record, validity: &Validity) {
+    pub async fn keep_note(
+        self: &Arc<Self>,
+        key: &ObjectKey,
+        record: ObjectMetadata,
+        validity: &ValiditySnapshot,
+    ) {
         self.keep_in_memory(key, &record, Bytes::new().into(), validity);
-        self.keep_on_disk(Kind::Change, key, &record, Bytes::new(), validity).await;
+        self.keep_on_disk(JobKind::Change, key, &record, Bytes::new(), validity).await;
     }
 
     /// Starts to write a body that is still arriving. `None` when it cannot be kept on disk.
     pub async fn begin(
         &self,
         key: &ObjectKey,
-        record: &Record,
+        record: &ObjectMetadata,
         length: Option<u64>,
     ) -> Option<Box<dyn Insert>> {
         let store = self.disk.clone().filter(|_| record.is_for_disk())?;
         let (lane, key, metadata) = (store.lane(key.hash()), key.clone(), record.encode());
-        self.run((lane, Kind::Change), move || store.insert(&key, &metadata, length)).await
+        self.run((lane, JobKind::Change), move || store.insert(&key, &metadata, length)).await
     }
 
     /// Counts what went wrong on the disk; passes on what went well.
-    pub fn settle<T>(&self, outcome: Result<Result<T, Error>, NoAnswer>) -> Option<T> {
+    pub fn settle<T>(&self, outcome: Result<Result<T, Error>, DiskJobError>) -> Option<T> {
         match outcome {
             Ok(Ok(value)) => return Some(value),
             Ok(Err(error)) => self.note(&error),
-            Err(NoAnswer::Refused) => self.metrics.disk_busy.count(),
-            Err(NoAnswer::Slow) => self.metrics.disk_slow.count(),
+            Err(DiskJobError::Refused) => self.metrics.disk_busy.count(),
+            Err(DiskJobError::Slow) => self.metrics.disk_slow.count(),
         }
         None
     }
@@ -415,8 +427,8 @@ impl Shelf {
 }
 
 /// Has the object offered to the disk with its next hit, if it is one of those, wherever its body is by now.
-fn unsettle(memory: &MemoryTier<Resident>, key: Key, is_one: impl Fn(&Resident) -> bool) {
-    let mut before: Option<Arc<Resident>> = None;
+fn unsettle(memory: &MemoryTier<MemoryEntry>, key: Key, is_one: impl Fn(&MemoryEntry) -> bool) {
+    let mut before: Option<Arc<MemoryEntry>> = None;
     while let Some(now) = memory.peek(key).filter(|now| is_one(now)) {
         if before.is_some_and(|before| Arc::ptr_eq(&before, &now)) {
             return;
@@ -427,7 +439,7 @@ fn unsettle(memory: &MemoryTier<Resident>, key: Key, is_one: impl Fn(&Resident) 
 }
 
 /// An object in RAM, its key's and its body's allocations, and what an allocator adds to each.
-const RESIDENT_BYTES: usize = size_of::<Resident>() + 3 * 24;
+const RESIDENT_BYTES: usize = size_of::<MemoryEntry>() + 3 * 24;
 
 /// Replies hold at most this part of the ledger in bodies of the RAM tier.
 const HELD_PART: u64 = 4;

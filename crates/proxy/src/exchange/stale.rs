@@ -1,58 +1,59 @@
 //! Stale responses in place of errors (RFC 5861, section 4), and for as long as an origin asks to be left alone.
 
-use super::Exchange;
-use super::ask::Ask;
-use super::deliver::{Delivery, Source};
-use super::fetch::Failure;
+use super::CacheEngine;
+use super::ask::RequestContext;
+use super::deliver::{BodySource, Delivery};
+use super::fetch::FetchFailure;
 use super::lookup::StoredResponse;
-use super::serve::Why;
-use super::verdict::Verdict;
-use crate::message::{Outcome, Reply};
+use super::serve::ForwardContext;
+use super::verdict::HandlingReport;
+use crate::message::{CacheResult, Reply};
 use http::StatusCode;
 use shoal_semantics::reuse;
 
-impl Exchange {
+impl CacheEngine {
     /// Whether the origin asked lately not to be asked for this URL for a while.
-    pub(super) fn is_resting(&self, ask: &Ask) -> bool {
+    pub(super) fn is_resting(&self, ask: &RequestContext) -> bool {
         self.resting.holds(&ask.primary, self.now())
     }
 
     /// The stored response in place of an error, where everybody allows it.
     pub(super) fn stale_instead(
         &self,
-        ask: &Ask,
-        why: &Why,
+        ask: &RequestContext,
+        why: &ForwardContext,
         status: Option<StatusCode>,
-        failure: Option<&Failure>,
+        failure: Option<&FetchFailure>,
     ) -> Option<Reply> {
         let stored = why.stored.clone().filter(|stored| ask.live.allowed_address(&stored.head))?;
         if !self.may_be_stale(ask, &stored) {
             return None;
         }
         let ttl = stored.head.policy.time_to_live(self.now());
-        let mut verdict = Verdict::forwarded(why.forwarded).outcome(Outcome::StaleIfError).ttl(ttl);
+        let mut verdict =
+            HandlingReport::forwarded(why.forwarded).outcome(CacheResult::StaleIfError).ttl(ttl);
         if let Some(status) = status {
             verdict = verdict.forward_status(status);
         }
         if let Some(failure) = failure {
             verdict = verdict.failure(failure);
         }
-        self.deliver(ask, Delivery { head: stored.head, body: Source::Held(stored.body) }, verdict)
+        self.deliver(ask, Delivery { head: stored.head, body: BodySource::Held(stored.body) }, verdict)
     }
 
     /// The stored response in place of the error that the origin gave lately, without asking it again.
-    pub(super) fn stale_unasked(&self, ask: &Ask, why: &Why) -> Option<Reply> {
+    pub(super) fn stale_unasked(&self, ask: &RequestContext, why: &ForwardContext) -> Option<Reply> {
         let allowed = |stored: &&StoredResponse| {
             ask.live.allowed_address(&stored.head) && self.may_be_stale(ask, stored)
         };
         let stored = why.stored.as_ref().filter(allowed)?.clone();
         let ttl = stored.head.policy.time_to_live(self.now());
-        let verdict = Verdict::hit(Outcome::StaleIfError, ttl).detail("retry-after");
-        self.deliver(ask, Delivery { head: stored.head, body: Source::Held(stored.body) }, verdict)
+        let verdict = HandlingReport::hit(CacheResult::StaleIfError, ttl).detail("retry-after");
+        self.deliver(ask, Delivery { head: stored.head, body: BodySource::Held(stored.body) }, verdict)
     }
 
     /// Whether a stored response may stand in for an error.
-    fn may_be_stale(&self, ask: &Ask, stored: &StoredResponse) -> bool {
+    fn may_be_stale(&self, ask: &RequestContext, stored: &StoredResponse) -> bool {
         reuse::may_serve_on_error(&stored.head.policy, &ask.directives, self.now(), ask.live.rules(ask))
     }
 }

@@ -25,7 +25,7 @@ pub struct Target {
 
 /// Why a request has no usable target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum BadTarget {
+pub enum TargetError {
     /// A forward proxy needs the absolute form.
     NotAbsolute,
     /// Only http and https.
@@ -37,13 +37,13 @@ pub enum BadTarget {
 impl Target {
     /// The target of a request that this client sent to a listener of this mode. In reverse mode the connection says whether it is https,
     /// not the client.
-    pub fn of(head: &RequestParts, mode: Mode, client: &Client) -> Result<Self, BadTarget> {
+    pub fn of(head: &RequestParts, mode: Mode, client: &Client) -> Result<Self, TargetError> {
         let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
         match (mode, head.uri.scheme_str(), head.uri.authority()) {
             (Mode::Forward, Some(scheme), Some(authority)) => {
                 Self::named(scheme == "https", scheme, authority, path)
             }
-            (Mode::Forward, ..) => Err(BadTarget::NotAbsolute),
+            (Mode::Forward, ..) => Err(TargetError::NotAbsolute),
             (Mode::Reverse, Some(scheme), Some(authority)) => {
                 Self::named(client.tls, scheme, authority, path)
             }
@@ -53,21 +53,21 @@ impl Target {
     }
 
     /// The target that an absolute URL names.
-    pub fn parse(url: &str) -> Result<Self, BadTarget> {
-        Self::of_uri(&url.parse().map_err(|_| BadTarget::Host)?)
+    pub fn parse(url: &str) -> Result<Self, TargetError> {
+        Self::of_uri(&url.parse().map_err(|_| TargetError::Host)?)
     }
 
     /// The target that an absolute URI is.
-    pub fn of_uri(uri: &Uri) -> Result<Self, BadTarget> {
+    pub fn of_uri(uri: &Uri) -> Result<Self, TargetError> {
         let (Some(scheme), Some(authority)) = (uri.scheme_str(), uri.authority()) else {
-            return Err(BadTarget::NotAbsolute);
+            return Err(TargetError::NotAbsolute);
         };
         let path = uri.path_and_query().map_or("/", |path| path.as_str());
         Self::named(scheme == "https", scheme, authority, path)
     }
 
     /// The target of a request that names its host in the field of that name.
-    fn of_host(head: &RequestParts, client: &Client, path: &str) -> Result<Self, BadTarget> {
+    fn of_host(head: &RequestParts, client: &Client, path: &str) -> Result<Self, TargetError> {
         let said = head.fields.value(&header::HOST);
         if let Some(shoal_wire::Authority { host, port, .. }) = said.and_then(shoal_wire::Authority::plain)
             && let Ok(host) = std::str::from_utf8(host)
@@ -77,17 +77,17 @@ impl Target {
         Self::named(client.tls, "http", &named_host(head, client)?, path)
     }
 
-    fn named(https: bool, scheme: &str, authority: &Authority, path: &str) -> Result<Self, BadTarget> {
+    fn named(https: bool, scheme: &str, authority: &Authority, path: &str) -> Result<Self, TargetError> {
         if scheme != "http" && scheme != "https" {
-            return Err(BadTarget::Scheme);
+            return Err(TargetError::Scheme);
         }
         if authority.host().is_empty() || authority.as_str().contains('@') {
-            return Err(BadTarget::Host);
+            return Err(TargetError::Host);
         }
         let port = authority.port_u16();
         // One that is no port must not become the default: the URL would be another's.
         if port.is_none() && authority.as_str().len() > authority.host().len() + ":".len() {
-            return Err(BadTarget::Host);
+            return Err(TargetError::Host);
         }
         Ok(Self::new(https, authority.host(), port, path))
     }
@@ -158,13 +158,13 @@ impl Target {
 }
 
 /// The host that an origin-form request names. HTTP/1.0 may name none: then it is the address that was connected to.
-fn named_host(head: &RequestParts, client: &Client) -> Result<Authority, BadTarget> {
+fn named_host(head: &RequestParts, client: &Client) -> Result<Authority, TargetError> {
     let host = match head.fields.value(&header::HOST) {
         Some(host) => Authority::try_from(host),
         None if head.version <= Version::HTTP_10 => client.local.to_string().parse(),
-        None => return Err(BadTarget::Host),
+        None => return Err(TargetError::Host),
     };
-    host.map_err(|_| BadTarget::Host)
+    host.map_err(|_| TargetError::Host)
 }
 
 /// The key of one part of a representation.
@@ -194,7 +194,7 @@ mod tests {
         Client { address, local: address, listener: 0, tls, server_name: None }
     }
 
-    fn forward(uri: &str) -> Result<Target, BadTarget> {
+    fn forward(uri: &str) -> Result<Target, TargetError> {
         let (head, ()) = http::Request::get(uri).body(()).expect("a request").into_parts();
         Target::of(&head.into(), Mode::Forward, &client(false))
     }
@@ -211,10 +211,10 @@ mod tests {
         ] {
             assert_eq!(forward(uri).map(|target| target.url.to_string()), Ok(url.to_owned()), "{uri}");
         }
-        assert_eq!(forward("/a"), Err(BadTarget::NotAbsolute));
-        assert_eq!(forward("ftp://example.org/"), Err(BadTarget::Scheme));
-        assert_eq!(forward("http://user@example.org/"), Err(BadTarget::Host));
-        assert_eq!(forward("http://example.org:99999/"), Err(BadTarget::Host));
+        assert_eq!(forward("/a"), Err(TargetError::NotAbsolute));
+        assert_eq!(forward("ftp://example.org/"), Err(TargetError::Scheme));
+        assert_eq!(forward("http://user@example.org/"), Err(TargetError::Host));
+        assert_eq!(forward("http://example.org:99999/"), Err(TargetError::Host));
     }
 
     #[test]

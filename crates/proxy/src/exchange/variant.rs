@@ -4,7 +4,7 @@
 //!   primary key  \0variant  generation of the note  nominated fields and their values in a normal form  who asks, where that selects
 //! ```
 
-use super::record::VaryNote;
+use super::record::VaryMarker;
 use crate::ip_text::push_address;
 use crate::message::Client;
 use crate::route::Speaking;
@@ -12,7 +12,7 @@ use http::header::{COOKIE, FORWARDED};
 use http::{HeaderName, Version};
 use shoal_core::{Fields, ObjectKey};
 use shoal_semantics::vary;
-use shoal_wire::PlainRequest;
+use shoal_wire::FastPathRequest;
 use smallvec::SmallVec;
 
 /// The key of the variant that `selecting`, as [`push_selecting`] writes it, chooses.
@@ -28,12 +28,12 @@ pub fn variant_key(primary: &ObjectKey, generation: u64, selecting: &[u8]) -> Ob
 /// recent is to be found; and where the parts of a cookie that came over HTTP/2 would have to be joined first.
 pub fn push_plain(
     full: &mut Vec<u8>,
-    note: &VaryNote,
-    plain: &PlainRequest<'_>,
+    note: &VaryMarker,
+    plain: &FastPathRequest<'_>,
     told: Option<&Client>,
 ) -> Option<()> {
     let [names] = &*note.lists else { return None };
-    let nominated = Nominated::of(plain, names);
+    let nominated = NominatedFields::of(plain, names);
     if plain.version == Version::HTTP_2 && nominated.values(&COOKIE).nth(1).is_some() {
         return None;
     }
@@ -65,10 +65,10 @@ fn push_generation(full: &mut Vec<u8>, generation: u64) {
 }
 
 /// The lines of a plain request whose fields are nominated.
-struct Nominated<'a>(SmallVec<[(&'a HeaderName, &'a [u8]); LINES_EXPECTED]>);
+struct NominatedFields<'a>(SmallVec<[(&'a HeaderName, &'a [u8]); LINES_EXPECTED]>);
 
-impl<'a> Nominated<'a> {
-    fn of(plain: &PlainRequest<'a>, names: &'a [HeaderName]) -> Self {
+impl<'a> NominatedFields<'a> {
+    fn of(plain: &FastPathRequest<'a>, names: &'a [HeaderName]) -> Self {
         let mut lines = SmallVec::new();
         // A request has many lines: what is compared with each is looked up once.
         let texts: SmallVec<[&[u8]; NAMES_EXPECTED]> =
@@ -82,7 +82,7 @@ impl<'a> Nominated<'a> {
     }
 }
 
-impl Fields for Nominated<'_> {
+impl Fields for NominatedFields<'_> {
     fn lines(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         self.0.iter().map(|(name, value)| (name.as_str().as_bytes(), *value))
     }

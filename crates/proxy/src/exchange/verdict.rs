@@ -1,14 +1,14 @@
 //! What the cache did with a request, as Cache-Status (RFC 9211), Proxy-Status (RFC 9209) and the log tell it.
 
-use super::ask::Ask;
-use super::fetch::Failure;
-use super::live::Live;
+use super::ask::RequestContext;
+use super::fetch::FetchFailure;
+use super::live::ExchangeSettings;
 use crate::clock;
-use crate::message::{Client, NextHop, Outcome, Record};
+use crate::message::{AccessRecord, CacheResult, Client, NextHop};
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, StatusCode, Version, header};
 use shoal_core::Timestamp;
-use shoal_semantics::Onward;
+use shoal_semantics::NextHopFieldsBuilder;
 use shoal_semantics::status_fields::{
     CACHE_STATUS, CacheStatus, ForwardReason, Forwarded, Handling, PROXY_STATUS, ProxyError, ProxyStatus,
 };
@@ -17,8 +17,8 @@ use std::sync::Arc;
 
 /// What is told of one request.
 #[derive(Clone, Debug)]
-pub struct Verdict {
-    outcome: Outcome,
+pub struct HandlingReport {
+    outcome: CacheResult,
     forwarded: Option<ForwardReason>,
     forward_status: Option<StatusCode>,
     stored: bool,
@@ -29,15 +29,15 @@ pub struct Verdict {
     upstream: Option<NextHop>,
 }
 
-impl Verdict {
+impl HandlingReport {
     /// Answered out of the cache.
-    pub fn hit(outcome: Outcome, ttl_seconds: i64) -> Self {
+    pub fn hit(outcome: CacheResult, ttl_seconds: i64) -> Self {
         Self { outcome, ttl_seconds: Some(ttl_seconds), ..Self::none() }
     }
 
     /// Sent on towards the origin.
     pub fn forwarded(why: ForwardReason) -> Self {
-        Self { outcome: Outcome::Miss, forwarded: Some(why), ..Self::none() }
+        Self { outcome: CacheResult::Miss, forwarded: Some(why), ..Self::none() }
     }
 
     /// Answered by the proxy itself; neither a hit nor forwarded.
@@ -47,7 +47,7 @@ impl Verdict {
 
     fn none() -> Self {
         Self {
-            outcome: Outcome::None,
+            outcome: CacheResult::None,
             forwarded: None,
             forward_status: None,
             stored: false,
@@ -60,7 +60,7 @@ impl Verdict {
     }
 
     /// With this outcome for log and metrics.
-    pub fn outcome(self, outcome: Outcome) -> Self {
+    pub fn outcome(self, outcome: CacheResult) -> Self {
         Self { outcome, ..self }
     }
 
@@ -95,8 +95,8 @@ impl Verdict {
     }
 
     /// No answer came.
-    pub fn failure(self, failure: &Failure) -> Self {
-        let outcome = if failure.denied { Outcome::Denied } else { self.outcome };
+    pub fn failure(self, failure: &FetchFailure) -> Self {
+        let outcome = if failure.denied { CacheResult::Denied } else { self.outcome };
         let upstream = (!failure.denied).then(|| NextHop::Name(failure.upstream.clone()));
         Self { outcome, proxy_error: Some(failure.proxy_error), upstream, ..self }
     }
@@ -107,11 +107,11 @@ impl Verdict {
     }
 
     /// The Cache-Status member of this node.
-    pub fn cache_status(&self, live: &Live) -> Bytes {
+    pub fn cache_status(&self, live: &ExchangeSettings) -> Bytes {
         self.cache_member(live).to_bytes()
     }
 
-    fn cache_member<'a>(&self, live: &'a Live) -> CacheStatus<'a> {
+    fn cache_member<'a>(&self, live: &'a ExchangeSettings) -> CacheStatus<'a> {
         let handling = match self.forwarded {
             None if self.outcome.is_hit() => Handling::Hit,
             None => Handling::Generated,
@@ -126,7 +126,7 @@ impl Verdict {
     }
 
     /// The Proxy-Status member of this node.
-    pub fn proxy_status(&self, live: &Live) -> HeaderValue {
+    pub fn proxy_status(&self, live: &ExchangeSettings) -> HeaderValue {
         if self.proxy_error.is_none() && self.forward_status.is_none() {
             return live.own_proxy_status.clone();
         }
@@ -134,19 +134,19 @@ impl Verdict {
         HeaderValue::from_maybe_shared(member).unwrap_or_else(|_| live.own_proxy_status.clone())
     }
 
-    fn proxy_member<'a>(&self, live: &'a Live) -> ProxyStatus<'a> {
+    fn proxy_member<'a>(&self, live: &'a ExchangeSettings) -> ProxyStatus<'a> {
         let received_status = self.forward_status.filter(|_| self.proxy_error.is_none());
         ProxyStatus { proxy: &live.name, error: self.proxy_error, received_status, ..ProxyStatus::default() }
     }
 
     /// Appends both fields, after the members of those that are nearer to the origin. Gives the Cache-Status member.
-    pub fn add_to(&self, fields: &mut HeaderMap, live: &Live) -> Bytes {
+    pub fn add_to(&self, fields: &mut HeaderMap, live: &ExchangeSettings) -> Bytes {
         self.proxy_member(live).append_to(fields);
         self.cache_member(live).append_to(fields)
     }
 
     /// The same in the lines of a reply, from which both fields were left out.
-    pub fn join(&self, onward: &mut Onward<'_>, live: &Live) -> Bytes {
+    pub fn join(&self, onward: &mut NextHopFieldsBuilder<'_>, live: &ExchangeSettings) -> Bytes {
         onward.member(&PROXY_STATUS, |out| self.proxy_member(live).write(out));
         Bytes::copy_from_slice(onward.member(&CACHE_STATUS, |out| self.cache_member(live).write(out)))
     }
@@ -158,26 +158,26 @@ impl Verdict {
         client: &Client,
         status: StatusCode,
         now: Timestamp,
-    ) -> Box<Record> {
-        Box::new(Record {
+    ) -> Box<AccessRecord> {
+        Box::new(AccessRecord {
             time: clock::date_at(now),
             client: Some(client.address),
             status: status.as_u16(),
             outcome: self.outcome,
             cache_status,
-            ..Record::default()
+            ..AccessRecord::default()
         })
     }
 
     /// The access log's record of an answer with this status.
     pub fn record(
         &self,
-        ask: &Ask,
+        ask: &RequestContext,
         cache_status: Bytes,
         status: StatusCode,
         content_type: Option<HeaderValue>,
-    ) -> Box<Record> {
-        Box::new(Record {
+    ) -> Box<AccessRecord> {
+        Box::new(AccessRecord {
             time: clock::date_at(ask.requested),
             client: Some(ask.client.address),
             user: ask.user.clone(),
@@ -191,12 +191,12 @@ impl Verdict {
             user_agent: ask.fields.shared_value(&header::USER_AGENT),
             content_type,
             cache_status,
-            ..Record::default()
+            ..AccessRecord::default()
         })
     }
 }
 
-impl Outcome {
+impl CacheResult {
     fn is_hit(self) -> bool {
         matches!(self, Self::MemoryHit | Self::Hit | Self::StaleWhileRevalidate | Self::StaleIfError)
     }

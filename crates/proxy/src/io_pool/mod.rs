@@ -1,7 +1,7 @@
 //! The bounded pool on which everything runs that may wait for the disk.
 //!
 //! Event loops never block: they hand a job over and await its result. The queue is bounded; when it is
-//! full the job is refused at once, and the caller treats an insert as declined; reads wait before it (`exchange::shelf::Lane`).
+//! full the job is refused at once, and the caller treats an insert as declined; reads wait before it (`exchange::shelf::DiskQueue`).
 //!
 //! Most jobs that nobody waits for are objects to be written, which the store takes into a queue of its own for the time being: waking a thread for
 //! each costs more than the job. Such a job is begun within a hundredth of a second, together with others that came meanwhile.
@@ -30,7 +30,7 @@ pub struct IoPool {
 
 /// The pool's queue was full, or the pool is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Busy;
+pub struct QueueFull;
 
 type Job = Box<dyn FnOnce() + Send>;
 
@@ -62,7 +62,7 @@ struct State {
 
 /// What a job is, and who waits for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub enum JobKind {
     /// It changes nothing that can be seen, and should be begun at once.
     Read {
         /// Where on the disk it begins to read, in bytes, if that is known.
@@ -76,7 +76,7 @@ pub enum Kind {
     ChangeSoon,
 }
 
-impl Kind {
+impl JobKind {
     /// A job that reads at no known place.
     pub const READ: Self = Self::Read { at: None };
 }
@@ -131,9 +131,9 @@ impl IoPool {
     /// panicked or the pool was dropped.
     pub fn submit<T: Send + 'static>(
         &self,
-        kind: Kind,
+        kind: JobKind,
         job: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<oneshot::Receiver<T>, Busy> {
+    ) -> Result<oneshot::Receiver<T>, QueueFull> {
         let (answer, answered) = oneshot::channel();
         let job = Box::new(move || {
             let _ = answer.send(job());
@@ -191,25 +191,25 @@ impl IoPool {
 }
 
 impl Queue {
-    fn push(&self, kind: Kind, job: Job) -> Result<(), Busy> {
+    fn push(&self, kind: JobKind, job: Job) -> Result<(), QueueFull> {
         let mut state = self.state.lock();
         if state.closed || state.waiting() >= self.limit {
-            return Err(Busy);
+            return Err(QueueFull);
         }
-        if !matches!(kind, Kind::Read { .. }) {
+        if !matches!(kind, JobKind::Read { .. }) {
             self.changing.fetch_add(1, Relaxed);
         }
         let wakes = match kind {
-            Kind::Read { at } => {
+            JobKind::Read { at } => {
                 state.reads.push(at, job);
                 true
             }
-            Kind::Change | Kind::Completion => {
+            JobKind::Change | JobKind::Completion => {
                 state.changes.push_back(job);
                 state.due = None;
                 true
             }
-            Kind::ChangeSoon => {
+            JobKind::ChangeSoon => {
                 state.changes.push_back(job);
                 self.delay(&mut state)
             }
@@ -301,19 +301,19 @@ mod tests {
         let pool = IoPool::new(1, 2).expect("threads start");
         let (release, gate) = mpsc::channel::<()>();
         let (entered, in_job) = mpsc::channel::<()>();
-        let blocked = pool.submit(Kind::READ, move || {
+        let blocked = pool.submit(JobKind::READ, move || {
             let _ = entered.send(());
             gate.recv().is_ok()
         });
         in_job.recv().expect("the first job started");
-        let first = pool.submit(Kind::READ, || 1).expect("room for one");
-        let second = pool.submit(Kind::READ, || 2).expect("room for two");
-        assert!(pool.submit(Kind::READ, || 3).is_err(), "a third waiting job is refused");
+        let first = pool.submit(JobKind::READ, || 1).expect("room for one");
+        let second = pool.submit(JobKind::READ, || 2).expect("room for two");
+        assert!(pool.submit(JobKind::READ, || 3).is_err(), "a third waiting job is refused");
         release.send(()).expect("the job waits");
         assert_eq!(blocked.expect("queued").await, Ok(true));
         assert_eq!((first.await, second.await), (Ok(1), Ok(2)));
         pool.close();
-        assert!(pool.submit(Kind::READ, || 4).is_err(), "a closed pool refuses");
+        assert!(pool.submit(JobKind::READ, || 4).is_err(), "a closed pool refuses");
     }
 
     #[tokio::test(start_paused = true)]
@@ -324,7 +324,7 @@ mod tests {
         let jobs: Vec<_> = (0..4)
             .map(|_| {
                 let gate = Arc::clone(&gate);
-                pool.submit(Kind::READ, move || gate.lock().recv().is_ok()).expect("room")
+                pool.submit(JobKind::READ, move || gate.lock().recv().is_ok()).expect("room")
             })
             .collect();
         let began = tokio::time::Instant::now();
@@ -344,9 +344,9 @@ mod tests {
     #[tokio::test]
     async fn a_panicking_job_is_a_refusal_and_the_pool_lives() {
         let pool = IoPool::new(1, 4).expect("threads start");
-        let panicking = pool.submit(Kind::READ, || -> u8 { panic!("expected in this test") });
+        let panicking = pool.submit(JobKind::READ, || -> u8 { panic!("expected in this test") });
         assert!(panicking.expect("queued").await.is_err());
-        assert_eq!(pool.submit(Kind::READ, || 7).expect("queued").await, Ok(7));
+        assert_eq!(pool.submit(JobKind::READ, || 7).expect("queued").await, Ok(7));
         pool.close();
     }
 
@@ -354,13 +354,13 @@ mod tests {
     async fn reads_that_wait_are_begun_in_the_order_of_their_places() {
         let pool = IoPool::new(1, 100).expect("threads start");
         let (release, gate) = mpsc::channel::<()>();
-        let blocked = pool.submit(Kind::READ, move || gate.recv().is_ok()).expect("room");
+        let blocked = pool.submit(JobKind::READ, move || gate.recv().is_ok()).expect("room");
         let order = Arc::new(Mutex::new(Vec::new()));
         let reads: Vec<_> = [70, 20, 90, 20, 40]
             .into_iter()
             .map(|at| {
                 let order = Arc::clone(&order);
-                pool.submit(Kind::Read { at: Some(at) }, move || order.lock().push(at)).expect("room")
+                pool.submit(JobKind::Read { at: Some(at) }, move || order.lock().push(at)).expect("room")
             })
             .collect();
         release.send(()).expect("the job waits");
@@ -376,14 +376,15 @@ mod tests {
     async fn reads_go_before_changes_but_not_for_ever() {
         let pool = IoPool::new(1, 1000).expect("threads start");
         let (release, gate) = mpsc::channel::<()>();
-        let blocked = pool.submit(Kind::READ, move || gate.recv().is_ok()).expect("room");
+        let blocked = pool.submit(JobKind::READ, move || gate.recv().is_ok()).expect("room");
         let order = Arc::new(Mutex::new(Vec::new()));
         let note = |what: &'static str| {
             let order = Arc::clone(&order);
             move || order.lock().push(what)
         };
-        let changes = [(); 3].map(|()| pool.submit(Kind::Change, note("change")).expect("room"));
-        let reads: Vec<_> = (0..200).map(|_| pool.submit(Kind::READ, note("read")).expect("room")).collect();
+        let changes = [(); 3].map(|()| pool.submit(JobKind::Change, note("change")).expect("room"));
+        let reads: Vec<_> =
+            (0..200).map(|_| pool.submit(JobKind::READ, note("read")).expect("room")).collect();
         release.send(()).expect("the job waits");
         assert_eq!(blocked.await, Ok(true));
         for job in changes.into_iter().chain(reads) {
@@ -406,8 +407,8 @@ mod tests {
             move || order.lock().push(number)
         };
         let jobs: Vec<_> =
-            (0..10).map(|number| pool.submit(Kind::ChangeSoon, note(number)).expect("room")).collect();
-        pool.submit(Kind::READ, || ()).expect("room").await.expect("it is done");
+            (0..10).map(|number| pool.submit(JobKind::ChangeSoon, note(number)).expect("room")).collect();
+        pool.submit(JobKind::READ, || ()).expect("room").await.expect("it is done");
         assert!(begun.elapsed() > SOON || order.lock().is_empty(), "a read does not wait for them");
         for job in jobs {
             job.await.expect("it is done");
@@ -415,9 +416,9 @@ mod tests {
         assert!(begun.elapsed() >= SOON, "they were begun together");
         until_settled(&pool).await;
         assert_eq!(order.lock().len(), 10);
-        let soon = pool.submit(Kind::ChangeSoon, note(10)).expect("room");
+        let soon = pool.submit(JobKind::ChangeSoon, note(10)).expect("room");
         assert!(pool.is_changing(), "one has not been done");
-        let now = pool.submit(Kind::Change, note(11)).expect("room");
+        let now = pool.submit(JobKind::Change, note(11)).expect("room");
         assert!(soon.await.is_ok() && now.await.is_ok());
         assert_eq!(order.lock().iter().filter(|number| **number >= 10).count(), 2);
         pool.close();
@@ -438,7 +439,7 @@ mod tests {
         let done = Arc::new(AtomicU64::new(0));
         for _ in 0..900 {
             let done = Arc::clone(&done);
-            pool.submit(Kind::ChangeSoon, move || done.fetch_add(1, Relaxed)).expect("room");
+            pool.submit(JobKind::ChangeSoon, move || done.fetch_add(1, Relaxed)).expect("room");
         }
         pool.close();
         assert_eq!(done.load(Relaxed), 900);

@@ -1,6 +1,6 @@
 //! Numbers that many threads add to.
 
-use crate::per_core::{Apart, OWNED, PLACES, place};
+use crate::per_core::{CachePadded, OWNED, PLACES, place};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// One number that others add to.
@@ -40,9 +40,9 @@ impl Counter {
 
 /// A [`Counter`] that is kept per core. Takes two kilobytes.
 #[derive(Debug, Default)]
-pub struct PerCore([Apart<Counter>; PLACES]);
+pub struct PerCoreCounter([CachePadded<Counter>; PLACES]);
 
-impl PerCore {
+impl PerCoreCounter {
     /// Adds one.
     #[inline]
     pub fn count(&self) {
@@ -73,7 +73,7 @@ impl PerCore {
     }
 }
 
-fn sum(places: &[Apart<Counter>]) -> u64 {
+fn sum(places: &[CachePadded<Counter>]) -> u64 {
     places.iter().fold(0, |sum, place| sum.wrapping_add(place.0.value()))
 }
 
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn what_threads_count_adds_up() {
-        let (counter, gauge) = (PerCore::default(), PerCore::default());
+        let (counter, gauge) = (PerCoreCounter::default(), PerCoreCounter::default());
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| (0..1000).for_each(|_| counter.count()));
@@ -99,7 +99,7 @@ mod tests {
     #[test]
     fn no_count_is_lost_while_places_change_hands() {
         let _alone = ALL_PLACES.lock();
-        let counter = PerCore::default();
+        let counter = PerCoreCounter::default();
         let count = |times: u64| (0..times).for_each(|_| counter.count());
         std::thread::scope(|scope| {
             for thread in 0..2 * PLACES as u64 {

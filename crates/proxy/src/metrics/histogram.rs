@@ -4,12 +4,12 @@
 //! the thread's own place. The page sums up over the bounds, as the format wants it.
 
 use super::Counter;
-use crate::per_core::{Apart, PLACES, place};
+use crate::per_core::{CachePadded, PLACES, place};
 use std::fmt::Write;
 
 /// A histogram that is kept per core. Takes four kilobytes, in a place of its own, since a hit in RAM touches none.
 #[derive(Debug)]
-pub struct Histogram(Box<[Apart<Times>]>);
+pub struct Histogram(Box<[CachePadded<Times>]>);
 
 /// What was noted at one place.
 #[derive(Debug, Default)]
@@ -21,7 +21,7 @@ struct Times {
 
 impl Default for Histogram {
     fn default() -> Self {
-        Self((0..PLACES).map(|_| Apart::default()).collect())
+        Self((0..PLACES).map(|_| CachePadded::default()).collect())
     }
 }
 

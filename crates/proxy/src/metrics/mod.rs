@@ -7,11 +7,11 @@ mod counter;
 mod histogram;
 mod results;
 
-pub use counter::{Counter, PerCore};
+pub use counter::{Counter, PerCoreCounter};
 pub use histogram::Histogram;
 pub use results::ByResult;
 
-use crate::message::{Hit, Outcome, Sent};
+use crate::message::{CacheResult, RamHit, SendProgress};
 use std::fmt::Write;
 
 macro_rules! metrics {
@@ -19,9 +19,9 @@ macro_rules! metrics {
         /// All of this process's metrics.
         #[derive(Debug, Default)]
         pub struct Metrics {
-            $($(#[$doc])* #[doc = $help] pub $field: PerCore,)*
+            $($(#[$doc])* #[doc = $help] pub $field: PerCoreCounter,)*
             /// Bytes of bodies that were sent.
-            pub body_bytes: ByResult<PerCore>,
+            pub body_bytes: ByResult<PerCoreCounter>,
             /// How long responses took that were not answered out of RAM, and were sent whole.
             pub durations: ByResult<Histogram>,
         }
@@ -109,7 +109,7 @@ metrics! {
 
 impl Metrics {
     /// Counts a response of whose body so many bytes were sent; with how long it took, if it was sent whole.
-    pub fn responded(&self, outcome: Outcome, body_bytes: u64, duration_us: Option<u64>) {
+    pub fn responded(&self, outcome: CacheResult, body_bytes: u64, duration_us: Option<u64>) {
         self.responses(outcome).count();
         self.body_bytes.of(outcome).add(body_bytes);
         if let Some(duration_us) = duration_us.filter(|_| is_timed(outcome)) {
@@ -119,28 +119,28 @@ impl Metrics {
 
     /// Counts a hit in RAM, and its body if that was sent whole. The bytes of another are counted when it has come to its end.
     #[inline]
-    pub fn hit_memory(&self, hit: &Hit<'_>, sent: Sent) {
+    pub fn hit_memory(&self, hit: &RamHit<'_>, sent: SendProgress) {
         self.hits_memory.count();
-        if matches!(sent, Sent::Whole { .. }) {
-            self.body_bytes.of(Outcome::MemoryHit).add(hit.content.len() as u64);
+        if matches!(sent, SendProgress::Whole { .. }) {
+            self.body_bytes.of(CacheResult::MemoryHit).add(hit.content.len() as u64);
         }
     }
 
     /// The responses with this outcome.
-    fn responses(&self, outcome: Outcome) -> &PerCore {
+    fn responses(&self, outcome: CacheResult) -> &PerCoreCounter {
         match outcome {
-            Outcome::None => &self.other,
-            Outcome::MemoryHit => &self.hits_memory,
-            Outcome::Hit => &self.hits_disk,
-            Outcome::Miss => &self.misses,
-            Outcome::Collapsed => &self.collapsed,
-            Outcome::RefreshUnmodified => &self.refresh_unmodified,
-            Outcome::RefreshModified => &self.refresh_modified,
-            Outcome::StaleWhileRevalidate | Outcome::StaleIfError => &self.stale,
-            Outcome::Pass => &self.passes,
-            Outcome::Tunnel => &self.tunnels,
-            Outcome::Denied => &self.denied,
-            Outcome::Abandoned => &self.abandoned,
+            CacheResult::None => &self.other,
+            CacheResult::MemoryHit => &self.hits_memory,
+            CacheResult::Hit => &self.hits_disk,
+            CacheResult::Miss => &self.misses,
+            CacheResult::Collapsed => &self.collapsed,
+            CacheResult::RefreshUnmodified => &self.refresh_unmodified,
+            CacheResult::RefreshModified => &self.refresh_modified,
+            CacheResult::StaleWhileRevalidate | CacheResult::StaleIfError => &self.stale,
+            CacheResult::Pass => &self.passes,
+            CacheResult::Tunnel => &self.tunnels,
+            CacheResult::Denied => &self.denied,
+            CacheResult::Abandoned => &self.abandoned,
         }
     }
 
@@ -158,10 +158,14 @@ impl Metrics {
 
 /// Whether it is told how long such responses take: not of hits in RAM, which are to cost as little as can be, nor where
 /// nothing was looked up or fetched.
-fn is_timed(outcome: Outcome) -> bool {
+fn is_timed(outcome: CacheResult) -> bool {
     !matches!(
         outcome,
-        Outcome::MemoryHit | Outcome::Tunnel | Outcome::Denied | Outcome::Abandoned | Outcome::None
+        CacheResult::MemoryHit
+            | CacheResult::Tunnel
+            | CacheResult::Denied
+            | CacheResult::Abandoned
+            | CacheResult::None
     )
 }
 
@@ -204,9 +208,13 @@ mod tests {
             assert_eq!((row.map(|row| row.4), bytes.value()), (Some(1), 7), "{labels}");
             assert_eq!(metrics.durations.of(outcome).count(), u64::from(is_timed(outcome)), "{labels}");
         }
-        metrics.responded(Outcome::StaleIfError, 5, None);
+        metrics.responded(CacheResult::StaleIfError, 5, None);
         let (bytes, durations) = (&metrics.body_bytes, &metrics.durations);
-        assert_eq!(bytes.of(Outcome::StaleWhileRevalidate).value(), 12);
-        assert_eq!(durations.of(Outcome::StaleIfError).count(), 1, "a response that was cut took no time");
+        assert_eq!(bytes.of(CacheResult::StaleWhileRevalidate).value(), 12);
+        assert_eq!(
+            durations.of(CacheResult::StaleIfError).count(),
+            1,
+            "a response that was cut took no time"
+        );
     }
 }

@@ -1,6 +1,6 @@
 //! What is kept apart by what the cache did with a request: the label `result` of the metrics.
 
-use crate::message::Outcome;
+use crate::message::CacheResult;
 
 /// A value for each result.
 #[derive(Debug, Default)]
@@ -9,48 +9,48 @@ pub struct ByResult<T>([T; RESULTS.len()]);
 impl<T> ByResult<T> {
     /// That of `outcome`.
     #[inline]
-    pub fn of(&self, outcome: Outcome) -> &T {
+    pub fn of(&self, outcome: CacheResult) -> &T {
         &self.0[number(outcome)]
     }
 
     /// Each with its label, and an outcome that has it.
-    pub fn all(&self) -> impl Iterator<Item = (&'static str, Outcome, &T)> {
+    pub fn all(&self) -> impl Iterator<Item = (&'static str, CacheResult, &T)> {
         RESULTS.into_iter().zip(&self.0).map(|((label, outcome), value)| (label, outcome, value))
     }
 }
 
 /// The place of an outcome in [`RESULTS`].
 #[inline]
-fn number(outcome: Outcome) -> usize {
+fn number(outcome: CacheResult) -> usize {
     match outcome {
-        Outcome::MemoryHit => 0,
-        Outcome::Hit => 1,
-        Outcome::Miss => 2,
-        Outcome::Collapsed => 3,
-        Outcome::RefreshUnmodified => 4,
-        Outcome::RefreshModified => 5,
-        Outcome::StaleWhileRevalidate | Outcome::StaleIfError => 6,
-        Outcome::Pass => 7,
-        Outcome::Tunnel => 8,
-        Outcome::Denied => 9,
-        Outcome::Abandoned => 10,
-        Outcome::None => 11,
+        CacheResult::MemoryHit => 0,
+        CacheResult::Hit => 1,
+        CacheResult::Miss => 2,
+        CacheResult::Collapsed => 3,
+        CacheResult::RefreshUnmodified => 4,
+        CacheResult::RefreshModified => 5,
+        CacheResult::StaleWhileRevalidate | CacheResult::StaleIfError => 6,
+        CacheResult::Pass => 7,
+        CacheResult::Tunnel => 8,
+        CacheResult::Denied => 9,
+        CacheResult::Abandoned => 10,
+        CacheResult::None => 11,
     }
 }
 
-const RESULTS: [(&str, Outcome); 12] = [
-    ("result=\"memory_hit\"", Outcome::MemoryHit),
-    ("result=\"hit\"", Outcome::Hit),
-    ("result=\"miss\"", Outcome::Miss),
-    ("result=\"collapsed\"", Outcome::Collapsed),
-    ("result=\"refresh_unmodified\"", Outcome::RefreshUnmodified),
-    ("result=\"refresh_modified\"", Outcome::RefreshModified),
-    ("result=\"stale\"", Outcome::StaleWhileRevalidate),
-    ("result=\"pass\"", Outcome::Pass),
-    ("result=\"tunnel\"", Outcome::Tunnel),
-    ("result=\"denied\"", Outcome::Denied),
-    ("result=\"abandoned\"", Outcome::Abandoned),
-    ("result=\"none\"", Outcome::None),
+const RESULTS: [(&str, CacheResult); 12] = [
+    ("result=\"memory_hit\"", CacheResult::MemoryHit),
+    ("result=\"hit\"", CacheResult::Hit),
+    ("result=\"miss\"", CacheResult::Miss),
+    ("result=\"collapsed\"", CacheResult::Collapsed),
+    ("result=\"refresh_unmodified\"", CacheResult::RefreshUnmodified),
+    ("result=\"refresh_modified\"", CacheResult::RefreshModified),
+    ("result=\"stale\"", CacheResult::StaleWhileRevalidate),
+    ("result=\"pass\"", CacheResult::Pass),
+    ("result=\"tunnel\"", CacheResult::Tunnel),
+    ("result=\"denied\"", CacheResult::Denied),
+    ("result=\"abandoned\"", CacheResult::Abandoned),
+    ("result=\"none\"", CacheResult::None),
 ];
 
 #[cfg(test)]

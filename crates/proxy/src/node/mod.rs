@@ -7,15 +7,15 @@ use crate::access_log::{AccessLog, OpenError};
 use crate::admin::{
     PurgeOutcome, PurgeRequest, Ram, Readiness, Responses, Space, Status, StoreStatus, UpstreamStatus,
 };
-use crate::exchange::shelf::Shelf;
-use crate::exchange::{Exchange, Front, Live, LiveError, Parts};
+use crate::exchange::shelf::HybridCache;
+use crate::exchange::{CacheEngine, CacheEngineParts, CacheHandler, ExchangeSettings, ExchangeSettingsError};
 use crate::metrics::Metrics;
 use crate::per_core::own_place;
 use crate::room;
 use crate::route::{Route, Routes};
-use crate::server::{self, Running};
-use crate::storage::{Storage, StorageError};
-use crate::upstream::{Member, SetupError, Upstreams};
+use crate::server::{self, RunningServer};
+use crate::storage::{StorageError, StorageStack};
+use crate::upstream::{GroupMember, SetupError, Upstreams};
 use in_force::in_force;
 use parking_lot::Mutex;
 use reopening::{OpenedUp, Purges, Reopening};
@@ -33,8 +33,8 @@ use tokio::runtime::{Handle, Runtime};
 
 /// A running node.
 pub struct Node {
-    exchange: Arc<Exchange>,
-    shelf: Arc<Shelf>,
+    exchange: Arc<CacheEngine>,
+    shelf: Arc<HybridCache>,
     disks: Option<Arc<Disks>>,
     upstreams: Arc<Upstreams>,
     metrics: Arc<Metrics>,
@@ -43,7 +43,7 @@ pub struct Node {
     /// Held by the one reload that is under way, which reads files and may wait for them.
     reloading: Mutex<()>,
     addresses: Vec<SocketAddr>,
-    running: Mutex<Option<Running>>,
+    running: Mutex<Option<RunningServer>>,
     /// The runtime of the first worker, on which upstreams are checked.
     checks: Arc<OnceLock<Handle>>,
     draining: AtomicBool,
@@ -62,7 +62,7 @@ pub enum NodeError {
     /// The way to the origins.
     Upstream(SetupError),
     /// Rules or sites.
-    Live(LiveError),
+    Live(ExchangeSettingsError),
     /// The access log.
     Log(OpenError),
     /// Threads could not be started.
@@ -80,17 +80,17 @@ impl Node {
         let bound = server::bind(&settings).map_err(NodeError::Server)?;
         let addresses = bound.addresses().to_vec();
         let identity = identity(&addresses);
-        let live =
-            Live::new(&settings, &own_addresses(&settings, &addresses), identity).map_err(NodeError::Live)?;
+        let live = ExchangeSettings::new(&settings, &own_addresses(&settings, &addresses), identity)
+            .map_err(NodeError::Live)?;
         let log = AccessLog::open(&settings.log, Arc::clone(&metrics)).map_err(NodeError::Log)?;
         let upstreams =
             Arc::new(Upstreams::new(&settings, Arc::clone(&metrics)).map_err(NodeError::Upstream)?);
-        let Storage { shelf, disks, epochs } =
-            Storage::open(&settings, &metrics).map_err(|error| match error {
+        let StorageStack { shelf, disks, epochs } =
+            StorageStack::open(&settings, &metrics).map_err(|error| match error {
                 StorageError::Threads(error) => NodeError::Threads(error),
                 StorageError::NoDisk(why) => NodeError::NoDisk(why),
             })?;
-        let exchange = Exchange::new(Parts {
+        let exchange = CacheEngine::new(CacheEngineParts {
             live,
             shelf: Arc::clone(&shelf),
             epochs,
@@ -100,7 +100,7 @@ impl Node {
         });
         let checks = Arc::new(OnceLock::new());
         let on_worker = begin_worker(&checks, &exchange, &upstreams);
-        let front = Arc::new(Front(Arc::clone(&exchange)));
+        let front = Arc::new(CacheHandler(Arc::clone(&exchange)));
         let running = bound.start(front, Arc::clone(&metrics), on_worker).map_err(NodeError::Server)?;
         let reopening = disks.as_ref().and_then(|disks| {
             let purges = Purges {
@@ -148,13 +148,14 @@ impl Node {
         let (new, waiting) = in_force(&settings, new);
         let own = own_addresses(&new, &self.addresses);
         let previous = self.exchange.live();
-        let live = Live::after(&previous.routes, &new, &own, self.identity).map_err(NodeError::Live)?;
+        let live =
+            ExchangeSettings::after(&previous.routes, &new, &own, self.identity).map_err(NodeError::Live)?;
         let log = match new.log != settings.log {
             true => Some(AccessLog::open(&new.log, Arc::clone(&self.metrics)).map_err(NodeError::Log)?),
             false => None,
         };
         // The last step that can fail.
-        let server = self.running.lock().as_ref().map(Running::reloader);
+        let server = self.running.lock().as_ref().map(RunningServer::reloader);
         server.map_or(Ok(()), |server| server.reload(&new)).map_err(NodeError::Server)?;
         if let Some(log) = log {
             self.exchange.replace_log(log);
@@ -313,7 +314,7 @@ fn timers() -> std::io::Result<Runtime> {
 /// What would keep a node with these settings from starting, as far as rules, sites and the contents of the files tell that
 /// they name. Opens no socket and writes nothing.
 pub fn check(settings: &Settings) -> Vec<NodeError> {
-    let live = Live::new(settings, &[], 0).err().map(NodeError::Live);
+    let live = ExchangeSettings::new(settings, &[], 0).err().map(NodeError::Live);
     let upstreams = Upstreams::new(settings, Arc::default()).err().map(NodeError::Upstream);
     let certificates = server::check(settings).into_iter().map(NodeError::Server);
     live.into_iter().chain(upstreams).chain(certificates).collect()
@@ -325,11 +326,11 @@ pub fn misfits(settings: &Settings) -> Vec<(usize, String)> {
 }
 
 /// The upstreams of every site, in the settings' order.
-fn upstreams(live: &Live, settings: &Settings) -> Vec<UpstreamStatus> {
+fn upstreams(live: &ExchangeSettings, settings: &Settings) -> Vec<UpstreamStatus> {
     let of_site = |route: &Arc<Route>| {
         let host = settings.site.get(route.site).and_then(|site| site.hosts.first());
         let site = format!("{}{}", host.map_or("", String::as_str), route.path_prefix);
-        let status = |member: &Arc<Member>| UpstreamStatus {
+        let status = |member: &Arc<GroupMember>| UpstreamStatus {
             site: site.clone(),
             url: member.origin.to_string(),
             healthy: member.is_in(Instant::now()),
@@ -359,7 +360,7 @@ fn identity(addresses: &[SocketAddr]) -> u64 {
 /// What each worker does before it accepts anything: it counts at a place of its own; and the first checks the upstreams.
 fn begin_worker(
     checks: &Arc<OnceLock<Handle>>,
-    exchange: &Arc<Exchange>,
+    exchange: &Arc<CacheEngine>,
     upstreams: &Arc<Upstreams>,
 ) -> impl Fn(usize) + Send + Sync + 'static {
     let (checks, exchange, upstreams) = (Arc::clone(checks), Arc::clone(exchange), Arc::clone(upstreams));
@@ -373,7 +374,7 @@ fn begin_worker(
 }
 
 /// Starts the active checks of every site's upstreams on the current runtime, but of those that are watched since `previous`.
-fn watch(exchange: &Exchange, upstreams: &Upstreams, previous: &Routes) {
+fn watch(exchange: &CacheEngine, upstreams: &Upstreams, previous: &Routes) {
     let is_watched = |route: &Route| previous.all().iter().any(|old| Arc::ptr_eq(&old.group, &route.group));
     for route in exchange.live().routes.all().iter().filter(|route| !is_watched(route)) {
         upstreams.watch(&route.group);

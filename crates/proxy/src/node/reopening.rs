@@ -6,11 +6,11 @@
 //! and that one is not before it answers. Failures were told once, at the start; they are counted
 //! (`shoal_store_open_retries_total`), and the newest reason stands in the status. A disk that an operator takes out stays out.
 
-use crate::exchange::Epochs;
+use crate::exchange::PurgeTable;
 use crate::metrics::Metrics;
 use crate::storage::take_up_purges;
 use parking_lot::{Condvar, Mutex};
-use shoal_store::disks::{Disks, Ready, Service};
+use shoal_store::disks::{Disks, Ready, ServiceState};
 use shoal_store::{Error, Store};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
@@ -42,7 +42,7 @@ struct Work {
 
 /// Where the table of purges is, and who heeds it.
 pub(super) struct Purges {
-    pub epochs: Weak<Epochs>,
+    pub epochs: Weak<PurgeTable>,
     pub folder: PathBuf,
     /// The one disk has it: both come into service together.
     pub come_with_disk: bool,
@@ -159,11 +159,11 @@ fn in_a_thread(work: impl FnOnce() + Send + 'static) -> bool {
 }
 
 /// Takes up the purges in the folder of a store that is open and does not serve yet, where it has any.
-pub(super) fn ready(epochs: &Arc<Epochs>, folder: Option<PathBuf>) -> Ready {
+pub(super) fn ready(epochs: &Arc<PurgeTable>, folder: Option<PathBuf>) -> Ready {
     ready_with(Arc::downgrade(epochs), folder)
 }
 
-fn ready_with(epochs: Weak<Epochs>, folder: Option<PathBuf>) -> Ready {
+fn ready_with(epochs: Weak<PurgeTable>, folder: Option<PathBuf>) -> Ready {
     Arc::new(move || {
         let Some(folder) = &folder else { return Ok(()) };
         let gone = || Error::Unusable("the node has stopped".into());
@@ -171,7 +171,7 @@ fn ready_with(epochs: Weak<Epochs>, folder: Option<PathBuf>) -> Ready {
     })
 }
 
-fn take_up(epochs: &Epochs, folder: &Path) -> Result<(), Error> {
+fn take_up(epochs: &PurgeTable, folder: &Path) -> Result<(), Error> {
     take_up_purges(epochs, folder).map_err(|error| {
         let folder = folder.display();
         Error::Unusable(format!("{folder}: what was purged cannot be read there: {error}"))
@@ -181,7 +181,7 @@ fn take_up(epochs: &Epochs, folder: &Path) -> Result<(), Error> {
 /// The disks that could not be opened.
 fn unopened(disks: &Disks) -> Vec<String> {
     let states = disks.states().into_iter();
-    states.filter(|disk| disk.service == Service::Unopened).map(|disk| disk.path).collect()
+    states.filter(|disk| disk.service == ServiceState::Unopened).map(|disk| disk.path).collect()
 }
 
 /// The pause before the first try.

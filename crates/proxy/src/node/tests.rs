@@ -1,7 +1,7 @@
 //! A node is started, asked, and loses and gets back its disk.
 
 use super::*;
-use crate::exchange::{Epochs, Name, Sequence};
+use crate::exchange::{PurgeScope, PurgeTable, Sequence};
 use crate::per_core::ALL_PLACES;
 use shoal_core::Timestamp;
 use shoal_settings::Listen;
@@ -75,10 +75,11 @@ fn a_disk_that_is_out_can_be_unmounted_and_has_every_purge_when_it_is_back() {
     node.set_disk_online(path, true).expect("it can be opened");
     assert_eq!(node.purge(PurgeRequest::All), PurgeOutcome::Purged { responses: None });
     node.drain(Duration::ZERO);
-    let epochs = Epochs::open(&store.join("purges"), Timestamp::from_seconds(10)).expect("it was written");
-    let is_purged = |name: Name<'_>| epochs.purged(&[name.slot()], &[], asked);
-    assert!(epochs.knows(asked) && is_purged(Name::Tag("news")) && is_purged(Name::All));
-    assert!(!is_purged(Name::Tag("sport")));
+    let epochs =
+        PurgeTable::open(&store.join("purges"), Timestamp::from_seconds(10)).expect("it was written");
+    let is_purged = |name: PurgeScope<'_>| epochs.purged(&[name.slot()], &[], asked);
+    assert!(epochs.knows(asked) && is_purged(PurgeScope::Tag("news")) && is_purged(PurgeScope::All));
+    assert!(!is_purged(PurgeScope::Tag("sport")));
 }
 
 #[test]
@@ -88,9 +89,11 @@ fn nothing_stored_before_is_served_when_what_was_purged_cannot_be_read() {
     let started = |before: Option<Sequence>| {
         let node = with_store(&store);
         let epochs = node.exchange.epochs();
-        let (now, is_purged) =
-            (epochs.sequence(), before.is_some_and(|before| epochs.purged(&[Name::All.slot()], &[], before)));
-        assert!(!epochs.purged(&[Name::All.slot()], &[], now), "what comes now is kept");
+        let (now, is_purged) = (
+            epochs.sequence(),
+            before.is_some_and(|before| epochs.purged(&[PurgeScope::All.slot()], &[], before)),
+        );
+        assert!(!epochs.purged(&[PurgeScope::All.slot()], &[], now), "what comes now is kept");
         node.drain(Duration::ZERO);
         (now, is_purged)
     };

@@ -7,12 +7,17 @@
 use crate::ip_text::push_address;
 use crate::message::Client;
 use http::header::{FORWARDED, HeaderName};
-use shoal_semantics::Onward;
+use shoal_semantics::NextHopFieldsBuilder;
 use std::net::IpAddr;
 
 /// Adds to the lines of a request, from which the fields of [`super::Speaking`] were left out, how it reached this node: through
 /// `proxies`, the nearest last, asking for `authority`.
-pub fn add_forwarded(onward: &mut Onward<'_>, client: &Client, proxies: &[IpAddr], authority: &str) {
+pub fn add_forwarded(
+    onward: &mut NextHopFieldsBuilder<'_>,
+    client: &Client,
+    proxies: &[IpAddr],
+    authority: &str,
+) {
     let hops = || std::iter::once(client.address.ip().to_canonical()).chain(proxies.iter().copied());
     let scheme = if client.tls { "https" } else { "http" };
     let mut value = Vec::with_capacity(VALUE_BYTES);
@@ -71,7 +76,7 @@ mod tests {
     fn forwarded(client: &Client, proxies: &[&str], authority: &str) -> HeaderMap {
         let proxies: Vec<IpAddr> = proxies.iter().map(|proxy| proxy.parse().expect("an address")).collect();
         let lines = [("x-a", "b")].into_iter().collect();
-        let mut onward = Onward::of(&lines, |_| false);
+        let mut onward = NextHopFieldsBuilder::of(&lines, |_| false);
         add_forwarded(&mut onward, client, &proxies, authority);
         onward.finish().to_map()
     }

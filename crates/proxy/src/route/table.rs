@@ -6,7 +6,7 @@
 //! then one comparison a prefix; no lookup where only `*` is configured.
 
 use crate::access::HostPattern;
-use crate::upstream::{Group, UpstreamUrlError};
+use crate::upstream::{UpstreamGroup, UpstreamUrlError};
 use shoal_settings::Site;
 use std::collections::HashMap;
 use std::fmt;
@@ -32,7 +32,7 @@ pub struct Route {
     /// The path prefix that it serves.
     pub path_prefix: String,
     /// Its upstreams.
-    pub group: Arc<Group>,
+    pub group: Arc<UpstreamGroup>,
     /// Whether the upstream is sent the client's Host.
     pub preserve_host: bool,
     /// Whether the upstream is sent Via.
@@ -74,7 +74,7 @@ impl Routes {
             let group = match previous.all.iter().find(|route| route.settings == *site) {
                 Some(route) => Arc::clone(&route.group),
                 None => {
-                    let group = Group::new(site, seed.wrapping_add(index as u64));
+                    let group = UpstreamGroup::new(site, seed.wrapping_add(index as u64));
                     Arc::new(group.map_err(|error| RouteError::Upstream(index, error))?)
                 }
             };
@@ -107,7 +107,7 @@ impl Routes {
         &self.all
     }
 
-    fn add(&mut self, index: usize, site: &Site, group: Arc<Group>) -> Result<(), RouteError> {
+    fn add(&mut self, index: usize, site: &Site, group: Arc<UpstreamGroup>) -> Result<(), RouteError> {
         let prefix = &site.path_prefix;
         if !prefix.starts_with('/') || prefix.contains(|c: char| "?#".contains(c) || c.is_whitespace()) {
             return Err(RouteError::PathPrefix(index, prefix.clone()));

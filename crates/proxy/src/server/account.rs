@@ -1,16 +1,16 @@
 //! A reply's record while the reply is being sent, given back however sending ends.
 
 use super::Shared;
-use crate::message::{Handler, Outcome, Record};
+use crate::message::{AccessRecord, CacheResult, Handler};
 use crate::metrics::Metrics;
 use std::time::Instant;
 
-/// Completes a record. When it is dropped before [`Account::complete`], the reply counts as cut: so do the paths
+/// Completes a record. When it is dropped before [`ReplyGuard::complete`], the reply counts as cut: so do the paths
 /// on which a task simply ends, at a shutdown for one.
-pub(super) struct Account<'s, H: Handler> {
+pub(super) struct ReplyGuard<'s, H: Handler> {
     shared: &'s Shared<H>,
     /// `None` of a hit in RAM that nobody logs: counted when it began, but for the bytes of its body.
-    record: Option<Box<Record>>,
+    record: Option<Box<AccessRecord>>,
     received: Instant,
     is_settled: bool,
     /// Bytes of head sent.
@@ -35,9 +35,9 @@ impl Drop for OpenTunnel<'_> {
     }
 }
 
-impl<'s, H: Handler> Account<'s, H> {
+impl<'s, H: Handler> ReplyGuard<'s, H> {
     /// Opens the account of a reply to the request that began to arrive at `received`.
-    pub fn open(shared: &'s Shared<H>, record: Option<Box<Record>>, received: Instant) -> Self {
+    pub fn open(shared: &'s Shared<H>, record: Option<Box<AccessRecord>>, received: Instant) -> Self {
         Self { shared, record, received, is_settled: false, head_bytes: 0, body_bytes: 0 }
     }
 
@@ -58,7 +58,7 @@ impl<'s, H: Handler> Account<'s, H> {
             self.shared.metrics.responses_cut.count();
         }
         let Some(mut record) = self.record.take() else {
-            return self.shared.metrics.body_bytes.of(Outcome::MemoryHit).add(self.body_bytes);
+            return self.shared.metrics.body_bytes.of(CacheResult::MemoryHit).add(self.body_bytes);
         };
         let duration = now.saturating_duration_since(self.received);
         record.duration_us = u64::try_from(duration.as_micros()).unwrap_or(u64::MAX);
@@ -69,7 +69,7 @@ impl<'s, H: Handler> Account<'s, H> {
     }
 }
 
-impl<H: Handler> Drop for Account<'_, H> {
+impl<H: Handler> Drop for ReplyGuard<'_, H> {
     fn drop(&mut self) {
         if !self.is_settled {
             self.settle(Instant::now(), true);

@@ -26,7 +26,7 @@ pub(super) struct BodySink {
 
 /// What the consumer wants of the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Wanted {
+pub(super) enum BodyDemand {
     /// A frame.
     Frame,
     /// Nothing more: it dropped the body.
@@ -56,13 +56,13 @@ struct State {
 
 impl BodySink {
     /// Ready once the consumer waits for a frame or has gone.
-    pub fn poll_wanted(&mut self, context: &mut Context<'_>) -> Poll<Wanted> {
+    pub fn poll_wanted(&mut self, context: &mut Context<'_>) -> Poll<BodyDemand> {
         let mut state = self.shared.lock();
         if state.abandoned {
-            return Poll::Ready(Wanted::Nothing);
+            return Poll::Ready(BodyDemand::Nothing);
         }
         if state.wanted && state.frame.is_none() {
-            return Poll::Ready(Wanted::Frame);
+            return Poll::Ready(BodyDemand::Frame);
         }
         remember(&mut state.connection, context);
         Poll::Pending
@@ -192,7 +192,7 @@ mod tests {
             (seen, body.size_hint().exact())
         });
         for piece in ["abc", "def"] {
-            assert_eq!(poll_fn(|context| sink.poll_wanted(context)).await, Wanted::Frame);
+            assert_eq!(poll_fn(|context| sink.poll_wanted(context)).await, BodyDemand::Frame);
             sink.send(Bytes::from_static(piece.as_bytes()));
         }
         poll_fn(|context| sink.poll_wanted(context)).await;
@@ -215,6 +215,6 @@ mod tests {
         let waiting = tokio::spawn(async move { poll_fn(|context| sink.poll_wanted(context)).await });
         tokio::task::yield_now().await;
         drop(body);
-        assert_eq!(waiting.await.expect("no panic"), Wanted::Nothing);
+        assert_eq!(waiting.await.expect("no panic"), BodyDemand::Nothing);
     }
 }

@@ -4,21 +4,21 @@
 //! The chosen protocol's future is boxed, so that a connection takes the memory of what it speaks and not of the
 //! largest thing that it might have spoken.
 
-use super::account::Account;
+use super::account::ReplyGuard;
 use super::client_io::ClientIo;
-use super::direct::Direct;
-use super::http1::Start;
-use super::http1::glance::Glanced;
-use super::live::Live;
-use super::socket::Socket;
+use super::direct::ClientStream;
+use super::http1::StartState;
+use super::http1::glance::FastReply;
+use super::live::ConnectionLimits;
+use super::socket::BufferedConnection;
 use super::tls::{ALPN_H2, Shaken, Tls};
-use super::waiting::{self, Guest};
-use super::worker::Entrance;
+use super::waiting::{self, IdleConnection};
+use super::worker::ListenerContext;
 use super::{Shared, http1, http2, proxied};
 use crate::message::{Client, Handler};
 use crate::metrics::Metrics;
-use crate::transport::spare::{self, Side};
-use crate::transport::{Output, Rewind};
+use crate::transport::spare::{self, BufferClass};
+use crate::transport::{MessageOutput, Rewind};
 use bytes::BytesMut;
 use shoal_wire::http2::PREFACE;
 use std::future::poll_fn;
@@ -30,123 +30,141 @@ use tokio::net::TcpStream;
 use tokio::sync::OwnedSemaphorePermit;
 
 /// A connection as it was accepted.
-pub(super) struct Arrival {
+pub(super) struct AcceptedConnection {
     /// The socket.
     pub stream: TcpStream,
     /// Its far end.
     pub peer: SocketAddr,
     /// Its place among those that may be open.
-    pub seat: Seat,
+    pub seat: ConnectionPermit,
 }
 
 /// What a connection has for as long as it lives.
-pub(super) struct Standing {
+pub(super) struct ConnectionContext {
     /// Who is at its far end.
     pub client: Arc<Client>,
     /// The limits that hold for it.
-    pub live: Arc<Live>,
+    pub live: Arc<ConnectionLimits>,
     /// Its place among those that may be open.
-    pub _seat: Seat,
+    pub _seat: ConnectionPermit,
 }
 
 /// What a connection has that was begun elsewhere.
-pub(super) struct Begun {
+pub(super) struct ResumeState {
     /// Bytes that were read and not used.
     input: BytesMut,
     /// When the first of them was there.
     received: Instant,
     /// What is left of a reply.
-    output: Output,
+    output: MessageOutput,
     /// Its account, if there is such a reply.
-    glanced: Option<Glanced>,
+    glanced: Option<FastReply>,
     /// Nothing was answered before: the client may yet speak another protocol.
     is_new: bool,
     /// What the input begins with cannot be answered at once.
     is_ordinary: bool,
 }
 
-impl Begun {
+impl ResumeState {
     /// What `guest` has said.
-    pub fn of(input: &[u8], received: Instant, guest: &Guest) -> Self {
-        let (input, output) = (spare::filled(Side::Client, input), Output::default());
+    pub fn of(input: &[u8], received: Instant, guest: &IdleConnection) -> Self {
+        let (input, output) = (spare::filled(BufferClass::Client, input), MessageOutput::default());
         Self { input, received, output, glanced: None, is_new: !guest.has_spoken, is_ordinary: true }
     }
 
     /// The same with what is left of the reply to what was said before.
-    pub fn answering(self, glanced: Glanced, output: Output) -> Self {
+    pub fn answering(self, glanced: FastReply, output: MessageOutput) -> Self {
         Self { output, glanced: Some(glanced), ..self }
     }
 
     /// What nobody has looked at.
     fn with(input: BytesMut, is_new: bool) -> Self {
-        let (received, output) = (Instant::now(), Output::default());
+        let (received, output) = (Instant::now(), MessageOutput::default());
         Self { input, received, output, glanced: None, is_new, is_ordinary: false }
     }
 }
 
 /// What a task is handed with the connection that it is to serve. Should the task end before it begins, as at a shutdown, a
 /// reply that is under way counts as cut.
-pub(super) struct Handover<H: Handler>(Option<(Begun, Arc<Shared<H>>)>);
+pub(super) struct ResumeGuard<H: Handler>(Option<(ResumeState, Arc<Shared<H>>)>);
 
-impl<H: Handler> Handover<H> {
+impl<H: Handler> ResumeGuard<H> {
     /// Hands over `begun`.
-    pub fn new(begun: Begun, shared: Arc<Shared<H>>) -> Self {
+    pub fn new(begun: ResumeState, shared: Arc<Shared<H>>) -> Self {
         Self(Some((begun, shared)))
     }
 
-    fn take(mut self) -> Option<(Begun, Arc<Shared<H>>)> {
+    fn take(mut self) -> Option<(ResumeState, Arc<Shared<H>>)> {
         self.0.take()
     }
 }
 
-impl<H: Handler> Drop for Handover<H> {
+impl<H: Handler> Drop for ResumeGuard<H> {
     fn drop(&mut self) {
         let Some((begun, shared)) = self.0.take() else { return };
         match begun.glanced {
-            Some(Glanced::Sending { record, head_bytes }) => {
-                let mut account = Account::open(&shared, record, begun.received);
+            Some(FastReply::Sending { record, head_bytes }) => {
+                let mut account = ReplyGuard::open(&shared, record, begun.received);
                 account.head_bytes = head_bytes as u64;
                 let before = begun.output.rest.as_ref().map_or(0, |rest| rest.sent);
                 account.body_bytes = before + begun.output.data_written() as u64;
             }
-            Some(Glanced::Settled) => drop(Account::open(&shared, None, begun.received)),
-            Some(Glanced::Sent | Glanced::SentLong) | None => {}
+            Some(FastReply::Settled) => drop(ReplyGuard::open(&shared, None, begun.received)),
+            Some(FastReply::Sent | FastReply::SentLong) | None => {}
         }
     }
 }
 
 /// Takes in what was accepted: in the clear it waits for what the client says, else it has a task from the start.
-pub(super) fn begin<H: Handler>(arrival: Arrival, entrance: Arc<Entrance>, shared: &Arc<Shared<H>>) {
+pub(super) fn begin<H: Handler>(
+    arrival: AcceptedConnection,
+    entrance: Arc<ListenerContext>,
+    shared: &Arc<Shared<H>>,
+) {
     if !entrance.is_plain(arrival.peer.ip()) {
         tokio::spawn(serve(arrival, entrance, Arc::clone(shared)));
         return;
     }
-    let Arrival { stream, peer, seat } = arrival;
+    let AcceptedConnection { stream, peer, seat } = arrival;
     let (client, live) = (Arc::new(entrance.client(&stream, peer)), shared.live.load_full());
     let due = Instant::now() + live.head_timeout;
-    let standing = Standing { client, live, _seat: seat };
-    take_in(Direct::plain(stream), standing, due, shared);
+    let standing = ConnectionContext { client, live, _seat: seat };
+    take_in(ClientStream::plain(stream), standing, due, shared);
 }
 
 /// Lets a new connection wait until `due`, or gives it a task.
-fn take_in<H: Handler>(stream: Direct, standing: Standing, due: Instant, shared: &Arc<Shared<H>>) {
+fn take_in<H: Handler>(
+    stream: ClientStream,
+    standing: ConnectionContext,
+    due: Instant,
+    shared: &Arc<Shared<H>>,
+) {
     if let Some((stream, standing)) = wait(stream, standing, due, false) {
-        let begun = Begun::with(BytesMut::new(), true);
-        tokio::spawn(go_on(stream, Handover::new(begun, Arc::clone(shared)), standing));
+        let begun = ResumeState::with(BytesMut::new(), true);
+        tokio::spawn(go_on(stream, ResumeGuard::new(begun, Arc::clone(shared)), standing));
     }
 }
 
 /// Lets a connection wait without a task until `due`, and gives it back where that cannot be.
-fn wait(stream: Direct, standing: Standing, due: Instant, has_spoken: bool) -> Option<(Direct, Standing)> {
-    let guest = Guest { stream: stream.rest().ok()?, standing, due, has_spoken };
-    let Guest { stream, standing, .. } = waiting::admit(guest).err()?;
+fn wait(
+    stream: ClientStream,
+    standing: ConnectionContext,
+    due: Instant,
+    has_spoken: bool,
+) -> Option<(ClientStream, ConnectionContext)> {
+    let guest = IdleConnection { stream: stream.rest().ok()?, standing, due, has_spoken };
+    let IdleConnection { stream, standing, .. } = waiting::admit(guest).err()?;
     Some((stream.wake().ok()?, standing))
 }
 
 /// Serves a connection to its end.
-async fn serve<H: Handler>(arrival: Arrival, entrance: Arc<Entrance>, shared: Arc<Shared<H>>) {
+async fn serve<H: Handler>(
+    arrival: AcceptedConnection,
+    entrance: Arc<ListenerContext>,
+    shared: Arc<Shared<H>>,
+) {
     let live = shared.live.load_full();
-    let Arrival { mut stream, peer, seat } = arrival;
+    let AcceptedConnection { mut stream, peer, seat } = arrival;
     let mut client = entrance.client(&stream, peer);
     let mut early = BytesMut::new();
     if entrance.is_proxy(peer.ip()) {
@@ -161,9 +179,9 @@ async fn serve<H: Handler>(arrival: Arrival, entrance: Arc<Entrance>, shared: Ar
         }
     }
     let Some(tls) = &entrance.tls else {
-        let begun = Begun::with(early, true);
-        let standing = Standing { client: Arc::new(client), live, _seat: seat };
-        return go_on(Direct::plain(stream), Handover::new(begun, shared), standing).await;
+        let begun = ResumeState::with(early, true);
+        let standing = ConnectionContext { client: Arc::new(client), live, _seat: seat };
+        return go_on(ClientStream::plain(stream), ResumeGuard::new(begun, shared), standing).await;
     };
     // The handshake's memory goes when it is over.
     let shaking = Box::pin(shake_hands(Rewind::new(early.freeze(), stream), tls, &mut client, &live));
@@ -179,19 +197,19 @@ async fn serve<H: Handler>(arrival: Arrival, entrance: Arc<Entrance>, shared: Ar
             Box::pin(http2::serve(stream, BytesMut::new(), shared, live, client)).await;
         }
         (Shaken::ByProcess(stream), false) => {
-            let socket = Socket::new(stream, live.head_timeout);
-            Box::pin(http1::serve(socket, Start::New, shared, live, client)).await;
+            let socket = BufferedConnection::new(stream, live.head_timeout);
+            Box::pin(http1::serve(socket, StartState::New, shared, live, client)).await;
         }
         (Shaken::ByKernel(stream, input), true) => {
             Box::pin(http2::serve(stream, input, shared, live, client)).await;
         }
         (Shaken::ByKernel(stream, input), false) => {
             let due = Instant::now() + live.head_timeout;
-            let standing = Standing { client, live, _seat: seat };
+            let standing = ConnectionContext { client, live, _seat: seat };
             if input.is_empty() {
                 return take_in(stream, standing, due, &shared);
             }
-            tokio::spawn(go_on(stream, Handover::new(Begun::with(input, true), shared), standing));
+            tokio::spawn(go_on(stream, ResumeGuard::new(ResumeState::with(input, true), shared), standing));
         }
     }
 }
@@ -202,7 +220,7 @@ async fn shake_hands(
     stream: Rewind<TcpStream>,
     tls: &Tls,
     client: &mut Client,
-    live: &Live,
+    live: &ConnectionLimits,
 ) -> Option<Box<super::tls::Stream>> {
     match tokio::time::timeout(live.head_timeout, tls.accept(stream)).await {
         Ok(Ok(stream)) => {
@@ -218,30 +236,34 @@ async fn shake_hands(
 }
 
 /// Serves a connection in the clear, or that the kernel encrypts, to its end, or until it waits without a task.
-pub(super) async fn go_on<H: Handler>(mut stream: Direct, handover: Handover<H>, mut standing: Standing) {
+pub(super) async fn go_on<H: Handler>(
+    mut stream: ClientStream,
+    handover: ResumeGuard<H>,
+    mut standing: ConnectionContext,
+) {
     let Some((mut begun, shared)) = handover.take() else { return };
     loop {
         let (client, live) = (Arc::clone(&standing.client), Arc::clone(&standing.live));
         let keep_alive = live.keep_alive;
-        let Begun { input, received, output, glanced, is_new, is_ordinary } = begun;
-        let mut socket = Socket::new(stream, if is_new { live.head_timeout } else { keep_alive });
+        let ResumeState { input, received, output, glanced, is_new, is_ordinary } = begun;
+        let mut socket = BufferedConnection::new(stream, if is_new { live.head_timeout } else { keep_alive });
         let start = match glanced {
             Some(glanced) => {
                 socket.deadline.lift();
-                Start::Answering(glanced, received)
+                StartState::Answering(glanced, received)
             }
             None => {
                 socket.begun = (!input.is_empty()).then_some(received);
-                if is_ordinary { Start::Asking } else { Start::New }
+                if is_ordinary { StartState::Asking } else { StartState::New }
             }
         };
         (socket.input, socket.output) = (input, output);
         if is_new
             && !socket.io.is_sealed()
-            && !matches!(start, Start::Answering(..))
+            && !matches!(start, StartState::Answering(..))
             && begins_as_http2(&mut socket, &live, &shared).await
         {
-            let Socket { io, input, .. } = socket;
+            let BufferedConnection { io, input, .. } = socket;
             return Box::pin(http2::serve(io, input, shared, live, client)).await;
         }
         let serving = Box::pin(http1::serve(socket, start, Arc::clone(&shared), live, client));
@@ -250,15 +272,15 @@ pub(super) async fn go_on<H: Handler>(mut stream: Direct, handover: Handover<H>,
             Some(back) => (stream, standing) = back,
             None => return,
         }
-        begun = Begun::with(BytesMut::new(), false);
+        begun = ResumeState::with(BytesMut::new(), false);
     }
 }
 
 /// Whether the client speaks HTTP/2 without being asked (RFC 9113 section 3.3). Reads until its first bytes can be
 /// told from HTTP/1; a client that says nothing is left to the HTTP/1 loop.
 async fn begins_as_http2<T: ClientIo, H: Handler>(
-    socket: &mut Socket<T>,
-    live: &Live,
+    socket: &mut BufferedConnection<T>,
+    live: &ConnectionLimits,
     shared: &Shared<H>,
 ) -> bool {
     let mut drain = shared.drain.watch();
@@ -287,12 +309,12 @@ async fn begins_as_http2<T: ClientIo, H: Handler>(
 }
 
 /// A connection's place among those that may be open, while it lives.
-pub(super) struct Seat {
+pub(super) struct ConnectionPermit {
     metrics: Arc<Metrics>,
     _place: OwnedSemaphorePermit,
 }
 
-impl Seat {
+impl ConnectionPermit {
     /// Takes `place`, and counts the connection as open.
     pub fn new(metrics: Arc<Metrics>, place: OwnedSemaphorePermit) -> Self {
         metrics.connections_open.add(1);
@@ -300,7 +322,7 @@ impl Seat {
     }
 }
 
-impl Drop for Seat {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         self.metrics.connections_open.subtract(1);
     }

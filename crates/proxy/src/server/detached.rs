@@ -3,12 +3,12 @@
 //! Tests and measurements drive it from memory, where nothing but the loop itself allocates, waits or takes time.
 
 use super::client_io::ClientIo;
-use super::connection::{Seat, Standing};
-use super::direct::Resting;
+use super::connection::{ConnectionContext, ConnectionPermit};
+use super::direct::IdleStream;
 use super::drain::Drain;
-use super::live::Live;
-use super::socket::Socket;
-use super::waiting::{self, Guest};
+use super::live::ConnectionLimits;
+use super::socket::BufferedConnection;
+use super::waiting::{self, IdleConnection};
 use super::{Shared, http1, http2};
 use crate::message::{Client, Handler};
 use crate::metrics::Metrics;
@@ -24,12 +24,12 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Semaphore;
 
 /// Serves any stream, within a runtime of the caller's.
-pub struct Detached<H>(pub(super) Arc<Shared<H>>);
+pub struct StreamServer<H>(pub(super) Arc<Shared<H>>);
 
-impl<H: Handler> Detached<H> {
+impl<H: Handler> StreamServer<H> {
     /// A server that answers through `handler` and holds clients to `limits`.
     pub fn new(handler: Arc<H>, metrics: Arc<Metrics>, limits: &ClientLimits) -> Self {
-        let live = ArcSwap::from_pointee(Live::new(limits, Arc::clone(&metrics)));
+        let live = ArcSwap::from_pointee(ConnectionLimits::new(limits, Arc::clone(&metrics)));
         Self(Arc::new(Shared { handler, metrics, live, drain: Drain::default() }))
     }
 
@@ -39,8 +39,8 @@ impl<H: Handler> Detached<H> {
         T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
         let live = self.0.live.load_full();
-        let socket = Socket::new(Foreign(stream), live.head_timeout);
-        http1::serve(socket, http1::Start::New, Arc::clone(&self.0), live, Arc::new(client)).await;
+        let socket = BufferedConnection::new(Foreign(stream), live.head_timeout);
+        http1::serve(socket, http1::StartState::New, Arc::clone(&self.0), live, Arc::new(client)).await;
     }
 
     /// Serves one connection in the clear as a worker does, which lets it wait without a task. Does not end: drop it.
@@ -56,12 +56,12 @@ impl<H: Handler> Detached<H> {
             tokio::task::yield_now().await;
             for stream in streams {
                 let place = Arc::new(Semaphore::new(1)).try_acquire_owned().expect("nobody else has it");
-                let seat = Seat::new(Arc::clone(&self.0.metrics), place);
+                let seat = ConnectionPermit::new(Arc::clone(&self.0.metrics), place);
                 let live = self.0.live.load_full();
                 let due = Instant::now() + live.head_timeout;
-                let standing = Standing { client: Arc::clone(&client), live, _seat: seat };
-                let admitted = waiting::admit(Guest {
-                    stream: Resting::plain(stream),
+                let standing = ConnectionContext { client: Arc::clone(&client), live, _seat: seat };
+                let admitted = waiting::admit(IdleConnection {
+                    stream: IdleStream::plain(stream),
                     standing,
                     due,
                     has_spoken: false,

@@ -16,19 +16,19 @@ use tokio::net::TcpStream;
 
 /// One that a task serves.
 #[derive(Debug)]
-pub(super) struct Direct {
+pub(super) struct ClientStream {
     stream: TcpStream,
     /// What encrypts, if anything does.
     seal: Option<Seal>,
 }
 
 /// One that waits, and never blocks.
-pub(super) struct Resting {
+pub(super) struct IdleStream {
     stream: std::net::TcpStream,
     seal: Option<Seal>,
 }
 
-impl Direct {
+impl ClientStream {
     /// One in the clear.
     pub fn plain(stream: TcpStream) -> Self {
         Self { stream, seal: None }
@@ -45,8 +45,8 @@ impl Direct {
     }
 
     /// The same without a task.
-    pub fn rest(self) -> io::Result<Resting> {
-        Ok(Resting { stream: self.stream.into_std()?, seal: self.seal })
+    pub fn rest(self) -> io::Result<IdleStream> {
+        Ok(IdleStream { stream: self.stream.into_std()?, seal: self.seal })
     }
 
     /// What became of a read; `None` when another is to be made.
@@ -72,7 +72,7 @@ impl Direct {
     }
 }
 
-impl ClientIo for Direct {
+impl ClientIo for ClientStream {
     const CAN_WAIT: bool = true;
     const CAN_LEND: bool = true;
 
@@ -117,7 +117,7 @@ impl ClientIo for Direct {
     }
 }
 
-impl AsyncRead for Direct {
+impl AsyncRead for ClientStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -136,7 +136,7 @@ impl AsyncRead for Direct {
     }
 }
 
-impl AsyncWrite for Direct {
+impl AsyncWrite for ClientStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -180,15 +180,15 @@ impl AsyncWrite for Direct {
     }
 }
 
-impl Resting {
+impl IdleStream {
     /// One in the clear.
     pub fn plain(stream: std::net::TcpStream) -> Self {
         Self { stream, seal: None }
     }
 
     /// The same for a task.
-    pub fn wake(self) -> io::Result<Direct> {
-        Ok(Direct { stream: TcpStream::from_std(self.stream)?, seal: self.seal })
+    pub fn wake(self) -> io::Result<ClientStream> {
+        Ok(ClientStream { stream: TcpStream::from_std(self.stream)?, seal: self.seal })
     }
 
     /// Reads what is there; 0 at the end.
@@ -244,7 +244,7 @@ impl Resting {
     }
 }
 
-impl AsFd for Resting {
+impl AsFd for IdleStream {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.stream.as_fd()
     }

@@ -12,11 +12,11 @@ use tokio::sync::futures::OwnedNotified;
 /// Gives the word, and hands out [`DrainWatch`]es for it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Drain {
-    word: Arc<Word>,
+    word: Arc<DrainState>,
 }
 
 #[derive(Debug, Default)]
-struct Word {
+struct DrainState {
     given: AtomicBool,
     notify: Arc<Notify>,
     /// For threads outside any runtime.
@@ -63,7 +63,7 @@ impl Drain {
 /// One connection's ear.
 #[derive(Debug)]
 pub(super) struct DrainWatch {
-    word: Arc<Word>,
+    word: Arc<DrainState>,
     notified: Pin<Box<OwnedNotified>>,
     waker: Option<Waker>,
 }

@@ -39,9 +39,9 @@ mod tunnel;
 mod waiting;
 mod worker;
 
-pub use detached::Detached;
+pub use detached::StreamServer;
 pub use error::Error;
-pub use running::{Bound, Reloader, Running, bind, check};
+pub use running::{BoundServer, Reloader, RunningServer, bind, check};
 
 use crate::message::Handler;
 use crate::metrics::Metrics;
@@ -51,13 +51,17 @@ use std::sync::Arc;
 struct Shared<H> {
     handler: Arc<H>,
     metrics: Arc<Metrics>,
-    live: arc_swap::ArcSwap<live::Live>,
+    live: arc_swap::ArcSwap<live::ConnectionLimits>,
     drain: drain::Drain,
 }
 
 impl<H: Handler> Shared<H> {
     /// An answer of the server's own to something that is not a request.
-    fn refuse(&self, refusal: shoal_wire::Refusal, client: &crate::message::Client) -> crate::message::Reply {
+    fn refuse(
+        &self,
+        refusal: shoal_wire::RequestRefusal,
+        client: &crate::message::Client,
+    ) -> crate::message::Reply {
         self.metrics.refused.count();
         tracing::debug!(client = %client.address, status = %refusal.status, reason = refusal.reason, "request refused");
         self.handler.refuse(refusal.status, refusal.reason, client)

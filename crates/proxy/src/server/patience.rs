@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 /// The two rules, as the settings have them.
 #[derive(Clone, Debug)]
-pub(super) struct Patience {
+pub(super) struct SlowClientPolicy {
     /// The longest pause, and the time over which the rate is taken.
     pub pause: Duration,
     /// Bytes a second; 0 for none.
@@ -23,7 +23,7 @@ pub(super) struct Patience {
     pub metrics: Arc<Metrics>,
 }
 
-impl Patience {
+impl SlowClientPolicy {
     /// Bytes that a client moves in the time of the longest pause, if it is not too slow; at least one.
     pub fn bytes_min(&self) -> u64 {
         ((self.pause.as_secs_f64() * self.rate_min as f64) as u64).max(1)
@@ -32,7 +32,7 @@ impl Patience {
 
 /// How one client has done so far.
 #[derive(Debug, Default)]
-pub(super) struct Pace {
+pub(super) struct ClientProgress {
     /// Time spent in waiting since the rate was last looked at.
     waited: Duration,
     /// Bytes moved since then.
@@ -45,7 +45,7 @@ pub(super) struct Pace {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TooSlow;
 
-impl Pace {
+impl ClientProgress {
     /// The client has to be waited for.
     pub fn waits(&mut self) {
         self.since.get_or_insert_with(Instant::now);
@@ -56,7 +56,7 @@ impl Pace {
         &mut self,
         deadline: &mut Deadline,
         context: &mut Context<'_>,
-        patience: &Patience,
+        patience: &SlowClientPolicy,
     ) -> Poll<TooSlow> {
         self.waits();
         deadline.set_if_lifted(patience.pause);
@@ -66,7 +66,7 @@ impl Pace {
     }
 
     /// The client has taken or sent so many bytes. An error when that is too little for all the waiting.
-    pub fn moved(&mut self, bytes: usize, patience: &Patience) -> Result<(), TooSlow> {
+    pub fn moved(&mut self, bytes: usize, patience: &SlowClientPolicy) -> Result<(), TooSlow> {
         if self.since.is_none() && self.waited.is_zero() {
             return Ok(());
         }
@@ -83,11 +83,11 @@ impl Pace {
 
     /// What was written before is flushed, so many bytes of it. A wait for that ends here: what follows, be it the origin's
     /// time or an idle connection's, is not the client's.
-    pub fn flushed(&mut self, bytes: usize, patience: &Patience) -> Result<(), TooSlow> {
+    pub fn flushed(&mut self, bytes: usize, patience: &SlowClientPolicy) -> Result<(), TooSlow> {
         if self.since.is_none() { Ok(()) } else { self.moved(bytes, patience) }
     }
 
-    fn add(&mut self, waited: Duration, bytes: u64, patience: &Patience) -> Result<(), TooSlow> {
+    fn add(&mut self, waited: Duration, bytes: u64, patience: &SlowClientPolicy) -> Result<(), TooSlow> {
         self.waited += waited;
         self.moved = self.moved.saturating_add(bytes);
         if self.waited < patience.pause {
@@ -109,8 +109,8 @@ mod tests {
 
     /// The bytes moved after each of these waits in seconds, to the first refusal.
     fn course(rate_min: u64, steps: &[(u64, u64)]) -> Option<usize> {
-        let patience = Patience { pause: Duration::from_secs(10), rate_min, metrics: Arc::default() };
-        let mut pace = Pace::default();
+        let patience = SlowClientPolicy { pause: Duration::from_secs(10), rate_min, metrics: Arc::default() };
+        let mut pace = ClientProgress::default();
         let refused = |&(waited, bytes): &(u64, u64)| {
             pace.add(Duration::from_secs(waited), bytes, &patience) == Err(TooSlow)
         };
@@ -135,9 +135,10 @@ mod tests {
 
     #[test]
     fn what_is_taken_at_once_between_waits_counts() {
-        let patience = Patience { pause: Duration::from_secs(2), rate_min: 100, metrics: Arc::default() };
+        let patience =
+            SlowClientPolicy { pause: Duration::from_secs(2), rate_min: 100, metrics: Arc::default() };
         for (at_once, expected) in [(0, Err(TooSlow)), (150, Ok(()))] {
-            let mut pace = Pace::default();
+            let mut pace = ClientProgress::default();
             assert_eq!(pace.add(Duration::from_secs(1), 30, &patience), Ok(()));
             pace.took_at_once(at_once);
             assert_eq!(pace.add(Duration::from_secs(1), 30, &patience), expected, "{at_once} at once");
@@ -146,8 +147,8 @@ mod tests {
 
     #[test]
     fn who_never_keeps_us_waiting_is_never_too_slow() {
-        let patience = Patience { pause: Duration::ZERO, rate_min: 1 << 40, metrics: Arc::default() };
-        let mut pace = Pace::default();
+        let patience = SlowClientPolicy { pause: Duration::ZERO, rate_min: 1 << 40, metrics: Arc::default() };
+        let mut pace = ClientProgress::default();
         assert!((0..10).all(|_| pace.moved(1, &patience).is_ok()));
     }
 }

@@ -1,9 +1,9 @@
 //! Starting, reloading and stopping the server.
 
 use super::drain::Drain;
-use super::live::Live;
+use super::live::ConnectionLimits;
 use super::tls::Tls;
-use super::worker::{Listening, Worker};
+use super::worker::{Worker, WorkerListener};
 use super::{Error, Shared, listen};
 use crate::message::Handler;
 use crate::metrics::Metrics;
@@ -21,12 +21,12 @@ use tokio::sync::Semaphore;
 ///
 /// # Errors
 /// When an address cannot be listened on, or a certificate cannot be used.
-pub fn bind(settings: &Settings) -> Result<Bound, Error> {
+pub fn bind(settings: &Settings) -> Result<BoundServer, Error> {
     let workers = match settings.workers {
         0 => std::thread::available_parallelism().map_or(1, NonZero::get),
         workers => workers,
     };
-    let mut per_worker: Vec<Vec<Listening>> = (0..workers).map(|_| Vec::new()).collect();
+    let mut per_worker: Vec<Vec<WorkerListener>> = (0..workers).map(|_| Vec::new()).collect();
     let mut addresses = Vec::new();
     let mut tls = Vec::new();
     for (index, entry) in settings.listen.iter().enumerate() {
@@ -38,11 +38,11 @@ pub fn bind(settings: &Settings) -> Result<Bound, Error> {
                 addresses.push(socket.local_addr().map_err(source)?);
             }
             let proxies = Arc::clone(&networks);
-            per_worker[worker].push(Listening { index, socket, proxies, tls: acceptor.clone() });
+            per_worker[worker].push(WorkerListener { index, socket, proxies, tls: acceptor.clone() });
         }
         tls.push(acceptor);
     }
-    Ok(Bound { settings: settings.clone(), per_worker, addresses, tls })
+    Ok(BoundServer { settings: settings.clone(), per_worker, addresses, tls })
 }
 
 /// Which of the listeners' certificates cannot be used.
@@ -51,20 +51,20 @@ pub fn check(settings: &Settings) -> Vec<Error> {
 }
 
 /// Listening sockets on which nothing is accepted yet.
-pub struct Bound {
+pub struct BoundServer {
     settings: Settings,
-    per_worker: Vec<Vec<Listening>>,
+    per_worker: Vec<Vec<WorkerListener>>,
     addresses: Vec<SocketAddr>,
     tls: Vec<Option<Tls>>,
 }
 
-impl Bound {
+impl BoundServer {
     /// The address of each `listen` entry, with the port that the system chose where it says 0.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
 
-    /// The number of workers that [`Bound::start`] will start.
+    /// The number of workers that [`BoundServer::start`] will start.
     pub fn workers(&self) -> usize {
         self.per_worker.len()
     }
@@ -78,11 +78,11 @@ impl Bound {
         handler: Arc<H>,
         metrics: Arc<Metrics>,
         on_worker: impl Fn(usize) + Send + Sync + 'static,
-    ) -> Result<Running, Error> {
+    ) -> Result<RunningServer, Error> {
         let control = Arc::new(Control { drain: Drain::default(), cut_at: Mutex::new(None), tls: self.tls });
         let shared = Arc::new(Shared {
             handler,
-            live: ArcSwap::from_pointee(Live::new(&self.settings.client, Arc::clone(&metrics))),
+            live: ArcSwap::from_pointee(ConnectionLimits::new(&self.settings.client, Arc::clone(&metrics))),
             metrics,
             drain: control.drain.clone(),
         });
@@ -91,9 +91,9 @@ impl Bound {
         let places = Arc::new(Semaphore::new(places_max as usize));
         let live = Arc::clone(&shared);
         let set_live = move |limits: &_| {
-            live.live.store(Arc::new(Live::new(limits, Arc::clone(&live.metrics))));
+            live.live.store(Arc::new(ConnectionLimits::new(limits, Arc::clone(&live.metrics))));
         };
-        let mut running = Running {
+        let mut running = RunningServer {
             addresses: self.addresses,
             threads: Vec::new(),
             reloader: Reloader { set_live: Arc::new(set_live), control: Arc::clone(&control) },
@@ -133,7 +133,7 @@ pub(super) struct Control {
 }
 
 /// A server at work.
-pub struct Running {
+pub struct RunningServer {
     addresses: Vec<SocketAddr>,
     threads: Vec<JoinHandle<()>>,
     reloader: Reloader,
@@ -147,7 +147,7 @@ pub struct Reloader {
     control: Arc<Control>,
 }
 
-impl Running {
+impl RunningServer {
     /// The address of each `listen` entry.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
@@ -164,7 +164,7 @@ impl Running {
         self.control.drain.begin();
     }
 
-    /// Waits until every worker has stopped, which they do after [`Running::drain`]. Blocks the thread.
+    /// Waits until every worker has stopped, which they do after [`RunningServer::drain`]. Blocks the thread.
     pub fn join(mut self) {
         self.join_threads();
     }

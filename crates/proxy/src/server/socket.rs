@@ -1,9 +1,9 @@
 //! A client connection with its read buffer, its output and its deadline: what the HTTP/1 loop polls.
 
 use super::client_io::ClientIo;
-use super::patience::{Pace, Patience, TooSlow};
-use crate::transport::spare::{self, Side};
-use crate::transport::{Deadline, Output};
+use super::patience::{ClientProgress, SlowClientPolicy, TooSlow};
+use crate::transport::spare::{self, BufferClass};
+use crate::transport::{Deadline, MessageOutput};
 use bytes::BytesMut;
 use std::future::poll_fn;
 use std::io;
@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 /// One connection and its buffers.
-pub(super) struct Socket<T> {
+pub(super) struct BufferedConnection<T> {
     /// The connection.
     pub io: T,
     /// Bytes read and not yet used.
@@ -21,11 +21,11 @@ pub(super) struct Socket<T> {
     /// When the first of them was there, if they were read before somebody waits for a head.
     pub begun: Option<Instant>,
     /// Bytes on their way out.
-    pub output: Output,
+    pub output: MessageOutput,
     /// When to give up waiting.
     pub deadline: Deadline,
     /// How fast the client takes what is sent.
-    pub pace: Pace,
+    pub pace: ClientProgress,
     /// The client has ended its sending; when to take it for gone, unless it takes bytes.
     ended: Option<Deadline>,
     /// The read buffer was made larger than an idle connection should hold.
@@ -36,18 +36,18 @@ pub(super) struct Socket<T> {
 
 /// The client can no longer be reached.
 #[derive(Debug)]
-pub(super) struct Gone;
+pub(super) struct ClientGone;
 
-impl<T: ClientIo> Socket<T> {
+impl<T: ClientIo> BufferedConnection<T> {
     /// A connection that must say something within `first`.
     pub fn new(io: T, first: Duration) -> Self {
         Self {
             io,
             input: BytesMut::new(),
             begun: None,
-            output: Output::default(),
+            output: MessageOutput::default(),
             deadline: Deadline::after(first),
-            pace: Pace::default(),
+            pace: ClientProgress::default(),
             ended: None,
             enlarged: false,
             is_corked: false,
@@ -57,7 +57,7 @@ impl<T: ClientIo> Socket<T> {
     /// Reads what has arrived into `input`; `Ok(0)` is the end.
     pub fn poll_fill(&mut self, context: &mut Context<'_>, room: usize) -> Poll<io::Result<usize>> {
         if self.input.capacity() == 0 {
-            self.input = spare::take(Side::Client);
+            self.input = spare::take(BufferClass::Client);
         }
         if self.input.capacity() - self.input.len() < ROOM_MIN {
             self.enlarged |= room > INPUT_BYTES || self.input.len() >= INPUT_BYTES - ROOM_MIN;
@@ -73,14 +73,14 @@ impl<T: ClientIo> Socket<T> {
     /// Does without a read buffer while there is nothing in it.
     pub fn spare(&mut self) {
         if self.input.is_empty() && self.input.capacity() > 0 && !self.enlarged {
-            spare::give(Side::Client, std::mem::take(&mut self.input));
+            spare::give(BufferClass::Client, std::mem::take(&mut self.input));
         }
     }
 
     /// Takes bytes into `input`, which is empty, that were read without it.
     pub fn put_back(&mut self, bytes: &[u8]) {
         debug_assert!(self.input.is_empty(), "they come before what is in it");
-        self.input = spare::filled(Side::Client, bytes);
+        self.input = spare::filled(BufferClass::Client, bytes);
     }
 
     /// Gives back what a large head or body made of the read buffer, before the connection goes idle.
@@ -96,10 +96,10 @@ impl<T: ClientIo> Socket<T> {
     ///
     /// A client that ends its sending may have left, or wait for its answer: on the wire the two look the same until
     /// something is sent to it. So it is given [`ENDED_TIME`] without a byte before it counts as gone.
-    pub fn poll_gone(&mut self, context: &mut Context<'_>) -> Poll<Gone> {
+    pub fn poll_gone(&mut self, context: &mut Context<'_>) -> Poll<ClientGone> {
         if let Some(ended) = &mut self.ended {
             ended.set_if_lifted(ENDED_TIME);
-            return ended.poll_passed(context).map(|()| Gone);
+            return ended.poll_passed(context).map(|()| ClientGone);
         }
         while self.input.len() < READ_AHEAD_MAX {
             match ready!(self.poll_fill(context, INPUT_BYTES)) {
@@ -107,7 +107,7 @@ impl<T: ClientIo> Socket<T> {
                     self.ended = Some(Deadline::after(ENDED_TIME));
                     return self.poll_gone(context);
                 }
-                Err(_) => return Poll::Ready(Gone),
+                Err(_) => return Poll::Ready(ClientGone),
                 Ok(_) => {}
             }
         }
@@ -115,7 +115,11 @@ impl<T: ClientIo> Socket<T> {
     }
 
     /// Writes all output, to a client that must not be too slow to take it.
-    pub fn poll_send(&mut self, context: &mut Context<'_>, patience: &Patience) -> Poll<Result<(), Gone>> {
+    pub fn poll_send(
+        &mut self,
+        context: &mut Context<'_>,
+        patience: &SlowClientPolicy,
+    ) -> Poll<Result<(), ClientGone>> {
         // Else each acknowledgement that comes between two pieces has the kernel send what is left of the first, a few bytes, as a packet.
         if !self.is_corked && self.output.data.len() > SENT_AT_ONCE {
             self.io.cork(true);
@@ -124,7 +128,7 @@ impl<T: ClientIo> Socket<T> {
         while !self.output.is_written() {
             let lent = self.output.poll_lend(|head, data| self.io.poll_lend(context, head, data));
             match lent.unwrap_or_else(|| self.output.poll_write(&mut self.io, context)) {
-                Poll::Ready(Ok(0)) | Poll::Ready(Err(_)) => return Poll::Ready(Err(Gone)),
+                Poll::Ready(Ok(0)) | Poll::Ready(Err(_)) => return Poll::Ready(Err(ClientGone)),
                 Poll::Ready(Ok(bytes)) => {
                     self.deadline.lift();
                     self.pace.moved(bytes, patience)?;
@@ -143,19 +147,23 @@ impl<T: ClientIo> Socket<T> {
                 let flushed = self.pace.flushed(self.output.length(), patience);
                 self.output.clear();
                 self.deadline.lift();
-                Poll::Ready(flushed.map_err(Gone::from))
+                Poll::Ready(flushed.map_err(ClientGone::from))
             }
-            Poll::Ready(Err(_)) => Poll::Ready(Err(Gone)),
+            Poll::Ready(Err(_)) => Poll::Ready(Err(ClientGone)),
             Poll::Pending => self.poll_stalled(context, patience),
         }
     }
 
-    fn poll_stalled(&mut self, context: &mut Context<'_>, patience: &Patience) -> Poll<Result<(), Gone>> {
-        self.pace.poll_stalled(&mut self.deadline, context, patience).map(|TooSlow| Err(Gone))
+    fn poll_stalled(
+        &mut self,
+        context: &mut Context<'_>,
+        patience: &SlowClientPolicy,
+    ) -> Poll<Result<(), ClientGone>> {
+        self.pace.poll_stalled(&mut self.deadline, context, patience).map(|TooSlow| Err(ClientGone))
     }
 
     /// Writes all output and waits until it is written.
-    pub async fn send(&mut self, patience: &Patience) -> Result<(), Gone> {
+    pub async fn send(&mut self, patience: &SlowClientPolicy) -> Result<(), ClientGone> {
         poll_fn(|context| self.poll_send(context, patience)).await
     }
 
@@ -184,14 +192,14 @@ impl<T: ClientIo> Socket<T> {
     }
 }
 
-impl From<TooSlow> for Gone {
+impl From<TooSlow> for ClientGone {
     fn from(_: TooSlow) -> Self {
         Self
     }
 }
 
 /// Room in the read buffer: more than most request heads take.
-pub(super) const INPUT_BYTES: usize = Side::Client.bytes();
+pub(super) const INPUT_BYTES: usize = BufferClass::Client.bytes();
 
 /// Below so much room the buffer is made larger, or its used part reclaimed.
 const ROOM_MIN: usize = 1024;
@@ -254,8 +262,8 @@ mod tests {
     #[tokio::test]
     async fn time_after_a_flush_is_not_the_clients() {
         let pause = Duration::from_millis(100);
-        let patience = Patience { pause, rate_min: 1_000_000, metrics: Default::default() };
-        let mut socket = Socket::new(SlowFlush(0), pause);
+        let patience = SlowClientPolicy { pause, rate_min: 1_000_000, metrics: Default::default() };
+        let mut socket = BufferedConnection::new(SlowFlush(0), pause);
         for _ in 0..2 {
             socket.output.head.extend_from_slice(b"a reply");
             socket.send(&patience).await.expect("the client took all of it");
@@ -271,9 +279,9 @@ mod tests {
         let address = listener.local_addr().expect("bound");
         let (near, far) = tokio::join!(TcpStream::connect(address), listener.accept());
         let (pause, mut far) = (Duration::from_secs(10), far.expect("accepted").0);
-        let patience = Patience { pause, rate_min: 0, metrics: Default::default() };
-        let mut socket = Socket::new(near.expect("connected"), pause);
-        let is_corked = |socket: &Socket<TcpStream>| tcp_cork(&socket.io).expect("a socket");
+        let patience = SlowClientPolicy { pause, rate_min: 0, metrics: Default::default() };
+        let mut socket = BufferedConnection::new(near.expect("connected"), pause);
+        let is_corked = |socket: &BufferedConnection<TcpStream>| tcp_cork(&socket.io).expect("a socket");
         for (length, waits) in [(SENT_AT_ONCE, false), (16 << 20, true), (1, false)] {
             socket.output.set_data(vec![7; length].into(), false);
             let first = poll_fn(|context| Poll::Ready(socket.poll_send(context, &patience))).await;

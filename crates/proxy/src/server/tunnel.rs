@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf, copy_bidirectional_with_sizes};
 
 /// What a tunnel carried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Carried {
+pub(super) struct TunnelTotals {
     /// Bytes to the client.
     pub to_client: u64,
     /// Bytes from it.
@@ -19,7 +19,7 @@ pub(super) struct Carried {
 }
 
 /// Carries bytes between `client`, of which `read_early` was read already, and `far`.
-pub(super) async fn run<C, F>(client: C, read_early: Bytes, mut far: F, idle: Duration) -> Carried
+pub(super) async fn run<C, F>(client: C, read_early: Bytes, mut far: F, idle: Duration) -> TunnelTotals
 where
     C: AsyncRead + AsyncWrite + Unpin,
     F: AsyncRead + AsyncWrite + Unpin,
@@ -35,7 +35,7 @@ where
         }
         () = carried.stalled(idle) => tracing::debug!("tunnel idle for too long"),
     }
-    Carried {
+    TunnelTotals {
         to_client: carried.written.load(Ordering::Relaxed),
         from_client: carried.read.load(Ordering::Relaxed),
     }
@@ -143,7 +143,7 @@ mod tests {
         let mut text = String::new();
         client.read_to_string(&mut text).await.expect("the server's end");
         assert_eq!(text, "answer");
-        assert_eq!(tunnel.await.expect("no panic"), Carried { to_client: 6, from_client: 10 });
+        assert_eq!(tunnel.await.expect("no panic"), TunnelTotals { to_client: 6, from_client: 10 });
     }
 
     #[tokio::test(start_paused = true)]

@@ -1,6 +1,6 @@
 //! A worker: an OS thread with its own runtime and its own listeners, on which its connections live and end.
 
-use super::connection::{self, Arrival, Seat};
+use super::connection::{self, AcceptedConnection, ConnectionPermit};
 use super::running::Control;
 use super::tls::Tls;
 use super::{Shared, waiting};
@@ -20,7 +20,7 @@ pub(super) struct Worker<H> {
     /// Its number, from 0.
     pub number: usize,
     /// Its listeners.
-    pub listening: Vec<Listening>,
+    pub listening: Vec<WorkerListener>,
     /// What all connections share.
     pub shared: Arc<Shared<H>>,
     /// How it is told to stop.
@@ -34,7 +34,7 @@ pub(super) struct Worker<H> {
 }
 
 /// One listener of a worker.
-pub(super) struct Listening {
+pub(super) struct WorkerListener {
     /// Which `listen` entry it belongs to.
     pub index: usize,
     /// The socket.
@@ -83,8 +83,8 @@ async fn keep_room<H: Handler>(shared: Arc<Shared<H>>) {
 }
 
 /// Accepts connections until the server drains.
-async fn accept_all<H: Handler>(listening: Listening, shared: Arc<Shared<H>>, places: Arc<Semaphore>) {
-    let Listening { index, socket, proxies, tls } = listening;
+async fn accept_all<H: Handler>(listening: WorkerListener, shared: Arc<Shared<H>>, places: Arc<Semaphore>) {
+    let WorkerListener { index, socket, proxies, tls } = listening;
     let listener = TcpListener::from_std(socket).and_then(|listener| Ok((listener.local_addr()?, listener)));
     let (local, listener) = match listener {
         Ok(listener) => listener,
@@ -93,7 +93,7 @@ async fn accept_all<H: Handler>(listening: Listening, shared: Arc<Shared<H>>, pl
             return;
         }
     };
-    let entrance = Arc::new(Entrance { index, local, proxies, tls });
+    let entrance = Arc::new(ListenerContext { index, local, proxies, tls });
     let mut drain = shared.drain.watch();
     loop {
         let accepted = tokio::select! {
@@ -116,7 +116,7 @@ async fn accept_all<H: Handler>(listening: Listening, shared: Arc<Shared<H>>, pl
 }
 
 /// What connections of one listener have in common.
-pub(super) struct Entrance {
+pub(super) struct ListenerContext {
     /// Which `listen` entry it is.
     pub index: usize,
     /// The address listened on; its host may be unspecified.
@@ -126,7 +126,7 @@ pub(super) struct Entrance {
     pub tls: Option<Tls>,
 }
 
-impl Entrance {
+impl ListenerContext {
     /// Whether a connection from `peer` begins with a request, in the clear.
     pub fn is_plain(&self, peer: IpAddr) -> bool {
         self.tls.is_none() && !self.is_proxy(peer)
@@ -154,7 +154,7 @@ async fn accept(
     listener: &TcpListener,
     places: &Arc<Semaphore>,
     metrics: &Arc<Metrics>,
-) -> io::Result<Arrival> {
+) -> io::Result<AcceptedConnection> {
     if places.available_permits() == 0 {
         metrics.connections_full.count();
     }
@@ -162,7 +162,7 @@ async fn accept(
     drop(places.acquire().await.map_err(io::Error::other)?);
     let (stream, peer) = listener.accept().await?;
     let place = Arc::clone(places).acquire_owned().await.map_err(io::Error::other)?;
-    Ok(Arrival { stream, peer, seat: Seat::new(Arc::clone(metrics), place) })
+    Ok(AcceptedConnection { stream, peer, seat: ConnectionPermit::new(Arc::clone(metrics), place) })
 }
 
 /// Pause after a failed accept: most likely file descriptors ran out, and trying at once would fail again.

@@ -176,7 +176,7 @@ const LENT_AGAIN: usize = 256 << 10;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use shoal_store::memory::{LENT_MIN, Whole};
+    use shoal_store::memory::{BodyBuilder, LENT_MIN};
     use std::future::poll_fn;
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     use tokio::net::TcpListener;
@@ -190,7 +190,7 @@ mod tests {
 
     /// Bytes of which no two pages are the same.
     fn body(length: usize, seed: u64) -> bytes::Bytes {
-        let mut whole = Whole::with_capacity(length);
+        let mut whole = BodyBuilder::with_capacity(length);
         for at in (0..length as u64).step_by(8) {
             let word = (at + 1).wrapping_mul(0x9E37_79B9_7F4A_7C15 ^ seed).to_le_bytes();
             whole.push(&word[..word.len().min(length - at as usize)]);

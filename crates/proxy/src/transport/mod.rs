@@ -11,5 +11,5 @@ pub(crate) mod spare;
 
 pub(crate) use deadline::Deadline;
 pub(crate) use lender::{lend_now, poll_lend};
-pub(crate) use output::{Output, Rest};
+pub(crate) use output::{MessageOutput, Rest};
 pub(crate) use rewind::Rewind;

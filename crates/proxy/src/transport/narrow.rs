@@ -6,14 +6,14 @@ use std::task::{Context, Poll};
 use tokio::io::AsyncWrite;
 
 /// Takes at most `step` bytes a write.
-pub(crate) struct Narrow {
+pub(crate) struct ThrottledStream {
     /// What it has taken.
     pub taken: Vec<u8>,
     /// So much at once.
     pub step: usize,
 }
 
-impl AsyncWrite for Narrow {
+impl AsyncWrite for ThrottledStream {
     fn poll_write(mut self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let count = bytes.len().min(self.step);
         self.taken.extend_from_slice(&bytes[..count]);

@@ -12,7 +12,7 @@ use tokio::io::AsyncWrite;
 /// What is being written: a head (or interim responses, or a chunk's size line), data, and what follows it. All
 /// three go out in one system call when the kernel takes them.
 #[derive(Debug, Default)]
-pub(crate) struct Output {
+pub(crate) struct MessageOutput {
     /// First.
     pub head: Vec<u8>,
     /// Then.
@@ -34,7 +34,7 @@ pub(crate) struct Rest {
     pub sent: u64,
 }
 
-impl Output {
+impl MessageOutput {
     /// Whether there is nothing to write.
     pub fn is_empty(&self) -> bool {
         self.head.is_empty() && self.data.is_empty() && self.tail.is_empty()
@@ -129,7 +129,7 @@ const HEAD_BYTES_KEPT: usize = 4096;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transport::narrow::Narrow;
+    use crate::transport::narrow::ThrottledStream;
     use proptest::prelude::*;
 
     proptest! {
@@ -141,8 +141,8 @@ mod tests {
             step in 1usize..25,
         ) {
             let expected = [&head[..], &data, &tail].concat();
-            let mut output = Output { head, data: Bytes::from(data.clone()), tail, ..Output::default() };
-            let mut narrow = Narrow { taken: Vec::new(), step };
+            let mut output = MessageOutput { head, data: Bytes::from(data.clone()), tail, ..MessageOutput::default() };
+            let mut narrow = ThrottledStream { taken: Vec::new(), step };
             let mut context = Context::from_waker(std::task::Waker::noop());
             while !output.is_written() {
                 prop_assert!(output.poll_write(&mut narrow, &mut context).is_ready());

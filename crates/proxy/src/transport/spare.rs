@@ -6,7 +6,7 @@ use std::cell::RefCell;
 
 /// Whose connections a buffer is for: they differ in size.
 #[derive(Clone, Copy)]
-pub(crate) enum Side {
+pub(crate) enum BufferClass {
     /// Clients: more than most request heads take.
     Client,
     /// Origins: a head and a small body. As large as what the allocator gives pages of its own, so that a burst of them leaves
@@ -14,7 +14,7 @@ pub(crate) enum Side {
     Origin,
 }
 
-impl Side {
+impl BufferClass {
     /// Bytes of a buffer.
     pub const fn bytes(self) -> usize {
         match self {
@@ -25,13 +25,13 @@ impl Side {
 }
 
 /// A buffer, or what is left of one that earlier messages were cut from.
-pub(crate) fn take(side: Side) -> BytesMut {
+pub(crate) fn take(side: BufferClass) -> BytesMut {
     let spare = SPARE.with_borrow_mut(|spare| spare[side as usize].pop());
     spare.unwrap_or_else(|| BytesMut::with_capacity(side.bytes()))
 }
 
 /// A buffer that holds `bytes`; none is taken for nothing.
-pub(crate) fn filled(side: Side, bytes: &[u8]) -> BytesMut {
+pub(crate) fn filled(side: BufferClass, bytes: &[u8]) -> BytesMut {
     if bytes.is_empty() {
         return BytesMut::new();
     }
@@ -42,7 +42,7 @@ pub(crate) fn filled(side: Side, bytes: &[u8]) -> BytesMut {
 
 /// Keeps an empty buffer for the next taker. One that holds anything is another message's, and goes; so does one that was made
 /// larger.
-pub(crate) fn give(side: Side, buffer: BytesMut) {
+pub(crate) fn give(side: BufferClass, buffer: BytesMut) {
     if !buffer.is_empty() || buffer.capacity() > side.bytes() {
         return;
     }

@@ -6,15 +6,15 @@
 //! to the next one; what it may have acted on to one more at most, so that a request by which upstreams die does not reach all.
 
 use super::Inner;
-use super::carrier::{Aim, Answer, Carrier, Found, Wish};
+use super::carrier::{AcquiredChannel, Answer, AttemptTarget, ChannelRequirements, RequestChannel};
 use super::connection_auth;
 use super::error::{Cause, UpstreamError};
 use super::exchanged::{Caller, Destination, UpstreamRequest, UpstreamResponse};
 use super::framing;
-use super::group::{Group, InFlight};
-use super::head::{Failure, Head, Sending};
-use super::http1::Requesting;
-use super::incoming::{Received, Stall};
+use super::group::{InFlight, UpstreamGroup};
+use super::head::{AttemptFailure, AttemptHead, AttemptStreams};
+use super::http1::RequestWriter;
+use super::incoming::{StallTimer, UpstreamBody};
 use super::outgoing::Upload;
 use super::pool::HoldingBody;
 use crate::clock;
@@ -26,9 +26,9 @@ use std::sync::Arc;
 use tokio::time::Instant;
 
 /// A request under way, over all its attempts.
-pub(super) struct Journey<'a> {
+pub(super) struct UpstreamCall<'a> {
     inner: &'a Inner,
-    head: Head,
+    head: AttemptHead,
     /// Whether the body waits for the origin to ask for it.
     hold: bool,
     body: RequestBody,
@@ -38,23 +38,23 @@ pub(super) struct Journey<'a> {
 }
 
 /// A request that is ready to be sent. It is run in place: who waits for it holds it once.
-pub struct Errand<'a> {
-    journey: Journey<'a>,
+pub struct PreparedCall<'a> {
+    journey: UpstreamCall<'a>,
     destination: Destination,
 }
 
 /// An attempt that failed.
-pub(super) struct Lost {
+pub(super) struct FailedAttempt {
     /// Why.
     pub error: UpstreamError,
-    again: Again,
+    again: RetrySafety,
     /// It was made on a connection that had carried requests before.
     reused: bool,
 }
 
 /// Whether a request whose attempt failed may be sent again.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Again {
+enum RetrySafety {
     /// The origin may have acted on it and must not do so twice, or it began to answer, or the fault is not the origin's.
     No,
     /// The origin may have acted on it, and may do so again.
@@ -65,15 +65,15 @@ enum Again {
 
 impl Inner {
     /// Makes a request ready to be sent wherever it is meant to go.
-    pub(super) fn errand(&self, request: UpstreamRequest) -> Errand<'_> {
+    pub(super) fn errand(&self, request: UpstreamRequest) -> PreparedCall<'_> {
         let UpstreamRequest { method, target, fields, host, upgrade, takes_trailers, .. } = request;
-        let head = Head { method, target, fields, host, upgrade, takes_trailers };
-        let journey = Journey::new(self, head, request.body, request.interim, request.caller);
-        Errand { journey, destination: request.destination }
+        let head = AttemptHead { method, target, fields, host, upgrade, takes_trailers };
+        let journey = UpstreamCall::new(self, head, request.body, request.interim, request.caller);
+        PreparedCall { journey, destination: request.destination }
     }
 }
 
-impl Errand<'_> {
+impl PreparedCall<'_> {
     /// Sends the request and waits for the head of its response.
     ///
     /// # Errors
@@ -87,10 +87,10 @@ impl Errand<'_> {
     }
 }
 
-impl<'a> Journey<'a> {
+impl<'a> UpstreamCall<'a> {
     pub fn new(
         inner: &'a Inner,
-        mut head: Head,
+        mut head: AttemptHead,
         body: RequestBody,
         interim: Option<InterimSink>,
         caller: Caller,
@@ -106,8 +106,13 @@ impl<'a> Journey<'a> {
             Destination::Origin { origin, rules } => match rules.destination(&origin.host) {
                 Ok(()) => {
                     let caller = self.caller.clone();
-                    let aim =
-                        Aim { origin, rules: Some(rules), is_check: false, place: None, caller: &caller };
+                    let aim = AttemptTarget {
+                        origin,
+                        rules: Some(rules),
+                        is_check: false,
+                        place: None,
+                        caller: &caller,
+                    };
                     self.ask(aim, now).await.map_err(|lost| lost.error)
                 }
                 Err(refusal) => Err(UpstreamError::refused(refusal, origin)),
@@ -119,7 +124,7 @@ impl<'a> Journey<'a> {
     /// Asks a site's upstreams in turn, until one answers or the request may not be sent again.
     async fn ask_one_of(
         &mut self,
-        group: &Arc<Group>,
+        group: &Arc<UpstreamGroup>,
         key: u64,
         mut now: Instant,
     ) -> Result<UpstreamResponse, UpstreamError> {
@@ -137,9 +142,15 @@ impl<'a> Journey<'a> {
             self.in_flight = Some(InFlight::begin(group, index));
             let member = &group.members()[index];
             let place = member.place(&self.inner.pool);
-            let aim = Aim { origin: &member.origin, rules: None, is_check: false, place, caller: &caller };
+            let aim = AttemptTarget {
+                origin: &member.origin,
+                rules: None,
+                is_check: false,
+                place,
+                caller: &caller,
+            };
             let outcome = self.ask(aim, now).await;
-            let Lost { mut error, again, .. } = match outcome {
+            let FailedAttempt { mut error, again, .. } = match outcome {
                 Ok(response) => {
                     group.answered(index);
                     return Ok(response);
@@ -153,9 +164,9 @@ impl<'a> Journey<'a> {
             tried.push(index);
             last = Some(error);
             let goes_on = match again {
-                Again::Unsent => true,
-                Again::Repeated => !std::mem::replace(&mut was_repeated, true),
-                Again::No => false,
+                RetrySafety::Unsent => true,
+                RetrySafety::Repeated => !std::mem::replace(&mut was_repeated, true),
+                RetrySafety::No => false,
             };
             if !goes_on {
                 break;
@@ -167,9 +178,13 @@ impl<'a> Journey<'a> {
     }
 
     /// Asks one origin, at `now`.
-    pub async fn ask(&mut self, aim: Aim<'_>, now: Instant) -> Result<UpstreamResponse, Lost> {
+    pub async fn ask(
+        &mut self,
+        aim: AttemptTarget<'_>,
+        now: Instant,
+    ) -> Result<UpstreamResponse, FailedAttempt> {
         match self.attempt(aim, false, now).await {
-            Err(lost) if lost.reused && lost.again != Again::No => {
+            Err(lost) if lost.reused && lost.again != RetrySafety::No => {
                 self.inner.metrics.upstream_retries.count();
                 // Rare, and every request would carry the room for it.
                 Box::pin(self.attempt(aim, true, Instant::now())).await
@@ -179,31 +194,37 @@ impl<'a> Journey<'a> {
     }
 
     /// Sends the request once, from `now` on; `fresh` asks for a connection that carried none before.
-    async fn attempt(&mut self, aim: Aim<'_>, fresh: bool, now: Instant) -> Result<UpstreamResponse, Lost> {
+    async fn attempt(
+        &mut self,
+        aim: AttemptTarget<'_>,
+        fresh: bool,
+        now: Instant,
+    ) -> Result<UpstreamResponse, FailedAttempt> {
         // HTTP/2 has no authenticated connections: RFC 9113, 9.1 lets all requests share one.
         let http1_only = self.head.upgrade.is_some() || aim.caller.authenticates;
-        let wish = Wish { fresh, http1_only };
-        let found = Carrier::find(self.inner, aim, wish, now).await.map_err(Lost::before_sending)?;
-        let Found { carrier, reused, at } = found;
+        let wish = ChannelRequirements { fresh, http1_only };
+        let found =
+            RequestChannel::find(self.inner, aim, wish, now).await.map_err(FailedAttempt::before_sending)?;
+        let AcquiredChannel { carrier, reused, at } = found;
         let is_sent_once = self.body.is_some() || !self.head.method.is_idempotent();
-        let sending = Sending::new(self.body.take(), self.hold, self.interim.clone(), at);
+        let sending = AttemptStreams::new(self.body.take(), self.hold, self.interim.clone(), at);
         let request_time = clock::time_at(at.into_std());
         let timeout = self.inner.settings.first_byte_timeout;
         let answered = match carrier {
-            Carrier::H1(mut lease) => {
+            RequestChannel::H1(mut lease) => {
                 if aim.caller.authenticates {
                     lease.bind(aim.caller);
                 }
                 if self.head.upgrade.is_some() && !lease.reserve_tunnel(aim.caller) {
                     let why = "too many tunnels to it: upstream.tunnels_per_origin, or this client's share";
                     let error = UpstreamError::new(Cause::ConnectionLimit, aim.origin.authority(), why);
-                    return Err(Lost { error, again: Again::No, reused });
+                    return Err(FailedAttempt { error, again: RetrySafety::No, reused });
                 }
                 if reused && is_sent_once {
                     // An end that has come meanwhile is heard of here, and not when it is too late.
                     tokio::task::yield_now().await;
                 }
-                match Requesting::new(&self.head, aim.origin.authority(), &sending.upload) {
+                match RequestWriter::new(&self.head, aim.origin.authority(), &sending.upload) {
                     Ok(mut requesting) => {
                         let head = lease.connection.send(&mut requesting, &sending, timeout).await;
                         head.map(|head| Answer::over_http1(head, requesting, lease))
@@ -211,32 +232,30 @@ impl<'a> Journey<'a> {
                     Err(failure) => Err(failure),
                 }
             }
-            Carrier::H2(lease) => {
+            RequestChannel::H2(lease) => {
                 Box::pin(Answer::over_http2(lease, &self.head, aim.origin, &sending, timeout)).await
             }
         };
         match answered {
-            Ok(answer) => self.judge(aim, answer, request_time, &sending.upload).map_err(|error| Lost {
-                error,
-                again: Again::No,
-                reused,
-            }),
+            Ok(answer) => self
+                .judge(aim, answer, request_time, &sending.upload)
+                .map_err(|error| FailedAttempt { error, again: RetrySafety::No, reused }),
             Err(failure) => {
                 let again = self.again(&failure, &sending.upload);
-                Err(Lost { error: failure.into_error(aim.origin), again, reused })
+                Err(FailedAttempt { error: failure.into_error(aim.origin), again, reused })
             }
         }
     }
 
     /// Whether the request may be sent again after `failure`; takes its body back for that.
-    fn again(&mut self, failure: &Failure, upload: &Upload) -> Again {
+    fn again(&mut self, failure: &AttemptFailure, upload: &Upload) -> RetrySafety {
         let again = match failure {
-            Failure { unsent: true, .. } => Again::Unsent,
+            AttemptFailure { unsent: true, .. } => RetrySafety::Unsent,
             // RFC 9110, 9.2.2: "a client SHOULD NOT automatically retry a request with a non-idempotent method".
-            Failure { dead: true, .. } if self.head.method.is_idempotent() => Again::Repeated,
-            _ => return Again::No,
+            AttemptFailure { dead: true, .. } if self.head.method.is_idempotent() => RetrySafety::Repeated,
+            _ => return RetrySafety::No,
         };
-        let Some(body) = upload.take_untouched() else { return Again::No };
+        let Some(body) = upload.take_untouched() else { return RetrySafety::No };
         self.body = body;
         again
     }
@@ -244,7 +263,7 @@ impl<'a> Journey<'a> {
     /// Checks an answer's head and makes the response of it.
     fn judge(
         &mut self,
-        aim: Aim<'_>,
+        aim: AttemptTarget<'_>,
         mut answer: Answer,
         request_time: Timestamp,
         upload: &Arc<Upload>,
@@ -272,10 +291,10 @@ impl<'a> Journey<'a> {
             let io = answer.upgraded(self.in_flight.take()).map_err(fail)?;
             (Empty::new().map_err(|never| match never {}).boxed_unsync(), Some(io))
         } else {
-            let stall = Stall::new(self.inner.settings.idle_timeout, upload);
+            let stall = StallTimer::new(self.inner.settings.idle_timeout, upload);
             let metrics = (!aim.is_check).then(|| Arc::clone(&self.inner.metrics));
             let (source, in_flight) = (answer.source(length), self.in_flight.take());
-            let body = Received::new(source, length, stall, in_flight, metrics);
+            let body = UpstreamBody::new(source, length, stall, in_flight, metrics);
             let body = match body.place().cloned() {
                 Some(place) => HoldingBody::new(body, place).boxed_unsync(),
                 None => body.boxed_unsync(),
@@ -296,10 +315,10 @@ impl<'a> Journey<'a> {
     }
 }
 
-impl Lost {
+impl FailedAttempt {
     /// No connection was to be had.
     fn before_sending(error: UpstreamError) -> Self {
-        let again = if error.cause.is_of_connecting() { Again::Unsent } else { Again::No };
+        let again = if error.cause.is_of_connecting() { RetrySafety::Unsent } else { RetrySafety::No };
         Self { error, again, reused: false }
     }
 }

@@ -5,14 +5,14 @@ use super::dial::dial;
 use super::error::{Cause, UpstreamError};
 use super::exchanged::{Caller, Origin, Scheme};
 use super::group::InFlight;
-use super::head::{Failure, Head, Sending};
-use super::http1::{H1, Requesting, Responding, persists};
-use super::http2::{H2, Pump};
-use super::incoming::Source;
-use super::pool::{Lease, Permit, PlaceHandle, PlaceKey, StreamLease, Ticket};
-use super::socket::Socket;
+use super::head::{AttemptFailure, AttemptHead, AttemptStreams};
+use super::http1::{H1, RequestWriter, ResponseReader, persists};
+use super::http2::{H2, UploadTask};
+use super::incoming::FrameSource;
+use super::pool::{Checkout, Lease, OriginPoolHandle, OriginPoolKey, Permit, StreamLease};
+use super::socket::OriginStream;
 use super::tls::Protocol;
-use super::tunnelled::Tunnelled;
+use super::tunnelled::TunnelStream;
 use crate::access::ForwardRules;
 use crate::message::TunnelIo;
 use http::header::TRANSFER_ENCODING;
@@ -25,7 +25,7 @@ use tokio::time::{Instant, timeout_at};
 
 /// Where an attempt goes.
 #[derive(Clone, Copy)]
-pub(super) struct Aim<'a> {
+pub(super) struct AttemptTarget<'a> {
     /// Who is asked.
     pub origin: &'a Origin,
     /// The rules for its addresses, when the client named it.
@@ -33,14 +33,14 @@ pub(super) struct Aim<'a> {
     /// A check of the upstream's health, which has connections of its own: it must not wait for those that requests hold.
     pub is_check: bool,
     /// The place of its connections, where it is known already.
-    pub place: Option<&'a PlaceHandle>,
+    pub place: Option<&'a OriginPoolHandle>,
     /// The client that asks.
     pub caller: &'a Caller,
 }
 
 /// What a carrier has to be like.
 #[derive(Clone, Copy)]
-pub(super) struct Wish {
+pub(super) struct ChannelRequirements {
     /// It carried no request before.
     pub fresh: bool,
     /// It is no HTTP/2 connection.
@@ -48,9 +48,9 @@ pub(super) struct Wish {
 }
 
 /// A carrier that was found.
-pub(super) struct Found {
+pub(super) struct AcquiredChannel {
     /// The carrier.
-    pub carrier: Carrier,
+    pub carrier: RequestChannel,
     /// It carried requests before.
     pub reused: bool,
     /// When it was found.
@@ -58,7 +58,7 @@ pub(super) struct Found {
 }
 
 /// What carries an attempt.
-pub(super) enum Carrier {
+pub(super) enum RequestChannel {
     /// A whole connection.
     H1(Lease),
     /// One of a connection's streams.
@@ -70,7 +70,7 @@ pub(super) enum Answer {
     /// On a connection of its own.
     H1(Box<Responded>),
     /// On a stream, beside what still sends the request's body.
-    H2(Response<h2::RecvStream>, Option<Pump>, StreamLease),
+    H2(Response<h2::RecvStream>, Option<UploadTask>, StreamLease),
 }
 
 /// The head of a response over HTTP/1, and what is needed for its body.
@@ -79,21 +79,29 @@ pub(super) struct Responded {
     /// As the head says, before its fields are taken.
     is_chunked: bool,
     may_persist: bool,
-    requesting: Requesting,
+    requesting: RequestWriter,
     lease: Lease,
 }
 
-impl Carrier {
+impl RequestChannel {
     /// Takes a connection from the pool or opens one, at `now`. What is waited for is boxed, since all requests would carry the
     /// room for it.
-    pub async fn find(inner: &Inner, aim: Aim<'_>, wish: Wish, now: Instant) -> Result<Found, UpstreamError> {
+    pub async fn find(
+        inner: &Inner,
+        aim: AttemptTarget<'_>,
+        wish: ChannelRequirements,
+        now: Instant,
+    ) -> Result<AcquiredChannel, UpstreamError> {
         let looked_up;
         let place = match aim.place {
             Some(place) => place,
             None => {
                 let rules = aim.rules.map_or(0, ForwardRules::id);
-                looked_up =
-                    inner.pool.place(&PlaceKey { origin: aim.origin.clone(), rules, is_check: aim.is_check });
+                looked_up = inner.pool.place(&OriginPoolKey {
+                    origin: aim.origin.clone(),
+                    rules,
+                    is_check: aim.is_check,
+                });
                 &looked_up
             }
         };
@@ -103,8 +111,8 @@ impl Carrier {
             return Ok(inner.reused(Self::H1(lease), now));
         }
         match place.ticket_at_once(wish.is_for_one(), aim.caller.party()) {
-            Some(Ticket::Reused(lease)) => Ok(inner.reused(Self::H1(lease), now)),
-            Some(Ticket::Stream(stream)) => Ok(inner.reused(Self::H2(stream), now)),
+            Some(Checkout::Reused(lease)) => Ok(inner.reused(Self::H1(lease), now)),
+            Some(Checkout::Stream(stream)) => Ok(inner.reused(Self::H2(stream), now)),
             ticket => Box::pin(Self::wait(inner, aim, place, ticket, wish, now)).await,
         }
     }
@@ -112,12 +120,12 @@ impl Carrier {
     /// Waits for a connection or opens one.
     async fn wait(
         inner: &Inner,
-        aim: Aim<'_>,
-        place: &PlaceHandle,
-        ticket: Option<Ticket>,
-        wish: Wish,
+        aim: AttemptTarget<'_>,
+        place: &OriginPoolHandle,
+        ticket: Option<Checkout>,
+        wish: ChannelRequirements,
         now: Instant,
-    ) -> Result<Found, UpstreamError> {
+    ) -> Result<AcquiredChannel, UpstreamError> {
         let deadline = now + inner.settings.connect_timeout;
         let failed = |(cause, detail)| UpstreamError::new(cause, aim.origin.authority(), detail);
         let ticket = match ticket {
@@ -125,9 +133,9 @@ impl Carrier {
             None => place.ticket(wish.is_for_one(), aim.caller.party(), deadline).await.map_err(failed)?,
         };
         let permit = match ticket {
-            Ticket::Reused(lease) => return Ok(inner.reused(Self::H1(lease), Instant::now())),
-            Ticket::Stream(stream) => return Ok(inner.reused(Self::H2(stream), Instant::now())),
-            Ticket::Open(permit) => permit,
+            Checkout::Reused(lease) => return Ok(inner.reused(Self::H1(lease), Instant::now())),
+            Checkout::Stream(stream) => return Ok(inner.reused(Self::H2(stream), Instant::now())),
+            Checkout::Open(permit) => permit,
         };
         let _opening = match wish.http1_only || aim.origin.scheme == Scheme::Http {
             true => None,
@@ -141,13 +149,13 @@ impl Carrier {
             return Ok(inner.reused(Self::H2(stream), Instant::now()));
         }
         let carrier = Self::open(inner, aim, place, permit, wish.http1_only, deadline).await?;
-        Ok(Found { carrier, reused: false, at: Instant::now() })
+        Ok(AcquiredChannel { carrier, reused: false, at: Instant::now() })
     }
 
     async fn open(
         inner: &Inner,
-        aim: Aim<'_>,
-        place: &PlaceHandle,
+        aim: AttemptTarget<'_>,
+        place: &OriginPoolHandle,
         permit: Permit,
         http1_only: bool,
         deadline: Instant,
@@ -163,8 +171,8 @@ impl Carrier {
                 let handshake = inner.trust.connect(stream, &origin.host, http1_only);
                 timeout_at(deadline, handshake).await.map_err(late)?.map_err(failed)?
             }
-            Scheme::H2c if !http1_only => (Socket::Plain(stream), Protocol::Http2),
-            Scheme::Http | Scheme::H2c => (Socket::Plain(stream), Protocol::Http1),
+            Scheme::H2c if !http1_only => (OriginStream::Plain(stream), Protocol::Http2),
+            Scheme::Http | Scheme::H2c => (OriginStream::Plain(stream), Protocol::Http1),
         };
         match protocol {
             Protocol::Http1 => {
@@ -180,7 +188,7 @@ impl Carrier {
     }
 }
 
-impl Wish {
+impl ChannelRequirements {
     /// Whether the carrier must be a connection that nobody else uses.
     fn is_for_one(self) -> bool {
         self.fresh || self.http1_only
@@ -188,15 +196,15 @@ impl Wish {
 }
 
 impl Inner {
-    fn reused(&self, carrier: Carrier, at: Instant) -> Found {
+    fn reused(&self, carrier: RequestChannel, at: Instant) -> AcquiredChannel {
         self.metrics.upstream_reused.count();
-        Found { carrier, reused: true, at }
+        AcquiredChannel { carrier, reused: true, at }
     }
 }
 
 impl Answer {
     /// The answer that `head` begins, to what was sent on this connection.
-    pub fn over_http1(head: ResponseHead, requesting: Requesting, lease: Lease) -> Self {
+    pub fn over_http1(head: ResponseHead, requesting: RequestWriter, lease: Lease) -> Self {
         let is_chunked = head.fields.has(&TRANSFER_ENCODING);
         let may_persist = persists(&head);
         Self::H1(Box::new(Responded { head, is_chunked, may_persist, requesting, lease }))
@@ -206,11 +214,11 @@ impl Answer {
     /// life. A connection that failed is given up.
     pub async fn over_http2(
         lease: StreamLease,
-        head: &Head,
+        head: &AttemptHead,
         origin: &Origin,
-        sending: &Sending,
+        sending: &AttemptStreams,
         timeout: Duration,
-    ) -> Result<Self, Failure> {
+    ) -> Result<Self, AttemptFailure> {
         let request = head.http2(origin.scheme.name(), origin.authority())?;
         match sending.limit(timeout, lease.connection.send(request, sending)).await {
             Ok((response, pump)) => Ok(Self::H2(response, pump, lease)),
@@ -273,15 +281,15 @@ impl Answer {
     }
 
     /// The body's source, of `length` if the framing tells.
-    pub fn source(self, length: Option<u64>) -> Source {
+    pub fn source(self, length: Option<u64>) -> FrameSource {
         match self {
             Self::H1(responded) => {
                 let Responded { is_chunked, may_persist, requesting, lease, .. } = *responded;
-                let responding = Responding::new(length, is_chunked, may_persist, requesting);
-                Source::H1 { responding, lease: Some(lease) }
+                let responding = ResponseReader::new(length, is_chunked, may_persist, requesting);
+                FrameSource::H1 { responding, lease: Some(lease) }
             }
             Self::H2(response, pump, lease) => {
-                Source::H2 { frames: response.into_body(), lease: Some(lease), pump }
+                FrameSource::H2 { frames: response.into_body(), lease: Some(lease), pump }
             }
         }
     }
@@ -293,6 +301,6 @@ impl Answer {
         };
         let (connection, occupied) = responded.lease.into_parts();
         let (io, open) = connection.into_tunnel();
-        Ok(Box::new(Tunnelled::new(io, (occupied, open, kept))))
+        Ok(Box::new(TunnelStream::new(io, (occupied, open, kept))))
     }
 }

@@ -1,22 +1,22 @@
 //! Active health checks: a GET to each upstream of a site, over and over.
 
 use super::Inner;
-use super::attempt::Journey;
-use super::carrier::Aim;
+use super::attempt::UpstreamCall;
+use super::carrier::AttemptTarget;
 use super::exchanged::Caller;
-use super::group::Group;
-use super::head::Head;
+use super::group::UpstreamGroup;
+use super::head::AttemptHead;
 use http::Method;
 use http::uri::PathAndQuery;
 use http_body_util::BodyExt;
-use shoal_semantics::OnwardLines;
+use shoal_semantics::NextHopFields;
 use shoal_settings::HealthCheck;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::time::{Instant, sleep, timeout};
 
 /// Checks one upstream until its group is dropped.
-pub(super) async fn watch(inner: Arc<Inner>, group: Weak<Group>, index: usize, delay: Duration) {
+pub(super) async fn watch(inner: Arc<Inner>, group: Weak<UpstreamGroup>, index: usize, delay: Duration) {
     sleep(delay).await;
     while let Some(group) = group.upgrade() {
         let Some(check) = group.check().cloned() else { return };
@@ -32,21 +32,21 @@ pub(super) async fn watch(inner: Arc<Inner>, group: Weak<Group>, index: usize, d
 }
 
 /// Asks for a 2xx or 3xx answer, before the next check would be due. The error says what came instead.
-async fn ask(inner: &Inner, group: &Group, index: usize, check: &HealthCheck) -> Result<(), String> {
+async fn ask(inner: &Inner, group: &UpstreamGroup, index: usize, check: &HealthCheck) -> Result<(), String> {
     let target = PathAndQuery::try_from(check.path.as_str()).map_err(|error| error.to_string())?;
-    let head = Head {
+    let head = AttemptHead {
         method: Method::GET,
         target,
-        fields: OnwardLines::default(),
+        fields: NextHopFields::default(),
         host: None,
         upgrade: None,
         takes_trailers: false,
     };
     let origin = &group.members()[index].origin;
     let caller = Caller::default();
-    let aim = Aim { origin, rules: None, is_check: true, place: None, caller: &caller };
+    let aim = AttemptTarget { origin, rules: None, is_check: true, place: None, caller: &caller };
     let ask = async {
-        let mut journey = Journey::new(inner, head, None, None, Caller::default());
+        let mut journey = UpstreamCall::new(inner, head, None, None, Caller::default());
         let response = journey.ask(aim, Instant::now()).await.map_err(|lost| lost.error.to_string())?;
         // Read to its end, the connection can be used again; a body that is longer is not worth it.
         let mut body = response.body;

@@ -1,6 +1,6 @@
 //! The task that runs one connection to an origin, and ends it when it was unused for too long.
 
-use super::pool::Place;
+use super::pool::OriginPool;
 use crate::metrics::Metrics;
 use std::pin::pin;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,8 +10,8 @@ use tokio::time::{sleep_until, timeout};
 
 /// Runs a connection's codec, or what watches it, until the connection ends. What goes wrong is told to its requests; between requests an
 /// origin may close as it likes.
-pub(super) async fn drive(codec: impl Future, id: u64, place: Weak<Place>) {
-    let ended = Ended { place, id };
+pub(super) async fn drive(codec: impl Future, id: u64, place: Weak<OriginPool>) {
+    let ended = EndReporter { place, id };
     let mut codec = pin!(codec);
     // Without a place the connection is kept nowhere, and ends with its request.
     while let Some(place) = ended.place.upgrade() {
@@ -35,12 +35,12 @@ pub(super) fn next_id() -> u64 {
 }
 
 /// Reports the end of a connection, also when its driver is aborted.
-struct Ended {
-    place: Weak<Place>,
+struct EndReporter {
+    place: Weak<OriginPool>,
     id: u64,
 }
 
-impl Drop for Ended {
+impl Drop for EndReporter {
     fn drop(&mut self) {
         if let Some(place) = self.place.upgrade() {
             place.ended(self.id);

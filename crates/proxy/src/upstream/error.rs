@@ -1,7 +1,7 @@
 //! Why an origin could not answer, whose fault that is, and what the client is told.
 
-use crate::access::Refusal;
-use crate::metrics::{Metrics, PerCore};
+use crate::access::AccessRefusal;
+use crate::metrics::{Metrics, PerCoreCounter};
 use crate::upstream::exchanged::Origin;
 use http::StatusCode;
 use shoal_semantics::status_fields::ProxyError;
@@ -28,7 +28,7 @@ pub struct UpstreamError {
 #[non_exhaustive]
 pub enum Cause {
     /// A rule of forward mode forbids the destination: the client's fault.
-    Refused(Refusal),
+    Refused(AccessRefusal),
     /// The client's request could not be sent as HTTP: the client's fault.
     RequestInvalid,
     /// The request's body failed while it was passed on: the client's fault.
@@ -81,7 +81,7 @@ impl UpstreamError {
     }
 
     /// A refusal by the rules of forward mode.
-    pub fn refused(refusal: Refusal, origin: &Origin) -> Self {
+    pub fn refused(refusal: AccessRefusal, origin: &Origin) -> Self {
         let detail = refusal.to_string();
         Self::new(Cause::Refused(refusal), origin.authority(), detail)
     }
@@ -171,7 +171,7 @@ impl Cause {
     }
 
     /// Where it is counted.
-    pub(super) fn counter<'a>(&self, metrics: &'a Metrics) -> &'a PerCore {
+    pub(super) fn counter<'a>(&self, metrics: &'a Metrics) -> &'a PerCoreCounter {
         match self {
             Self::Refused(_) => &metrics.upstream_errors_refused,
             Self::RequestInvalid | Self::RequestBody => &metrics.upstream_errors_request,

@@ -2,11 +2,11 @@
 
 use crate::access::ForwardRules;
 use crate::message::{Client, InterimSink, RequestBody, StreamBody, TunnelIo};
-use crate::upstream::group::Group;
+use crate::upstream::group::UpstreamGroup;
 use http::uri::PathAndQuery;
 use http::{HeaderValue, Method, StatusCode, Version};
 use shoal_core::{FieldLines, Timestamp};
-use shoal_semantics::OnwardLines;
+use shoal_semantics::NextHopFields;
 use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::net::SocketAddr;
@@ -23,7 +23,7 @@ pub struct UpstreamRequest {
     /// The fields without hop-by-hop ones and without Host. `Expect: 100-continue` may stay: the body is then
     /// held back until the origin asks for it, or for [`super::CONTINUE_WAIT`]. `Content-Length` stays when
     /// the body's length is known. Without a body there is no `Expect` among them.
-    pub fields: OnwardLines,
+    pub fields: NextHopFields,
     /// The Host (`:authority`) to send; `None` sends the destination's own.
     pub host: Option<HeaderValue>,
     /// The client takes trailers (`TE: trailers`). An HTTP/2 origin is told, since some refuse gRPC without it. HTTP/1 has
@@ -71,7 +71,7 @@ pub enum Destination {
     /// One of a site's upstreams (reverse mode), which are the operator's and therefore not checked.
     Group {
         /// The site's upstreams.
-        group: Arc<Group>,
+        group: Arc<UpstreamGroup>,
         /// What `balance = "hash"` goes by: the low bits of the cache key.
         key: u64,
     },

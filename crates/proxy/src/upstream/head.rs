@@ -7,7 +7,7 @@ use crate::message::{InterimSink, RequestBody};
 use http::header::TE;
 use http::uri::{Authority, PathAndQuery, Uri};
 use http::{HeaderMap, HeaderValue, Method, Request, StatusCode, Version};
-use shoal_semantics::OnwardLines;
+use shoal_semantics::NextHopFields;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -15,18 +15,18 @@ use tokio::sync::Notify;
 use tokio::time::Instant;
 
 /// A request's head, ready to be made for either version, and more than once.
-pub(super) struct Head {
+pub(super) struct AttemptHead {
     pub method: Method,
     pub target: PathAndQuery,
     /// Without Host.
-    pub fields: OnwardLines,
+    pub fields: NextHopFields,
     pub host: Option<HeaderValue>,
     pub upgrade: Option<HeaderValue>,
     pub takes_trailers: bool,
 }
 
 /// An attempt that gave no response head.
-pub(super) struct Failure {
+pub(super) struct AttemptFailure {
     pub cause: Cause,
     pub detail: String,
     /// The origin cannot have acted on the request.
@@ -36,7 +36,7 @@ pub(super) struct Failure {
 }
 
 /// What one attempt sends beside the head, and where its interim responses go.
-pub(super) struct Sending {
+pub(super) struct AttemptStreams {
     /// The body.
     pub upload: Arc<Upload>,
     sink: Option<InterimSink>,
@@ -44,7 +44,7 @@ pub(super) struct Sending {
     flooded: Notify,
 }
 
-impl Head {
+impl AttemptHead {
     /// Brings the fields in order for a request with or without a body; tells whether the body is held back until
     /// the origin asks for it.
     pub fn settle(&mut self, has_body: bool) -> bool {
@@ -65,7 +65,7 @@ impl Head {
     }
 
     /// As HTTP/2 wants it.
-    pub fn http2(&self, scheme: &'static str, authority: &str) -> Result<Request<()>, Failure> {
+    pub fn http2(&self, scheme: &'static str, authority: &str) -> Result<Request<()>, AttemptFailure> {
         let host = self.host_or(authority)?;
         let authority = Authority::try_from(host.as_bytes()).map_err(|_| invalid("Host"))?;
         let uri = Uri::builder().scheme(scheme).authority(authority).path_and_query(self.target.clone());
@@ -82,7 +82,7 @@ impl Head {
         Ok(request)
     }
 
-    fn host_or(&self, authority: &str) -> Result<HeaderValue, Failure> {
+    fn host_or(&self, authority: &str) -> Result<HeaderValue, AttemptFailure> {
         match &self.host {
             Some(host) => Ok(host.clone()),
             None => HeaderValue::from_str(authority).map_err(|_| invalid("Host")),
@@ -90,14 +90,14 @@ impl Head {
     }
 }
 
-impl Failure {
+impl AttemptFailure {
     /// What the caller is told.
     pub fn into_error(self, origin: &Origin) -> UpstreamError {
         UpstreamError::new(self.cause, origin.authority(), self.detail)
     }
 }
 
-impl Sending {
+impl AttemptStreams {
     /// For an attempt that begins at `now`.
     pub fn new(body: RequestBody, hold: bool, sink: Option<InterimSink>, now: Instant) -> Self {
         let (interims, flooded) = (AtomicU32::new(0), Notify::new());
@@ -108,9 +108,9 @@ impl Sending {
     pub async fn limit<A>(
         &self,
         timeout: Duration,
-        answer: impl Future<Output = Result<A, Failure>>,
-    ) -> Result<A, Failure> {
-        let late = |cause, detail| Failure { cause, detail, unsent: false, dead: false };
+        answer: impl Future<Output = Result<A, AttemptFailure>>,
+    ) -> Result<A, AttemptFailure> {
+        let late = |cause, detail| AttemptFailure { cause, detail, unsent: false, dead: false };
         tokio::select! {
             biased;
             answer = answer => answer,
@@ -143,9 +143,9 @@ impl Sending {
     }
 }
 
-pub(super) fn invalid(what: &str) -> Failure {
+pub(super) fn invalid(what: &str) -> AttemptFailure {
     let (cause, detail) = (Cause::RequestInvalid, format!("{what} cannot be sent"));
-    Failure { cause, detail, unsent: false, dead: false }
+    AttemptFailure { cause, detail, unsent: false, dead: false }
 }
 
 /// Largest head of a response, and largest trailer section, in bytes.

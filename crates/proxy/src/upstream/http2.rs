@@ -5,10 +5,10 @@
 
 use super::driver::{OpenGauge, drive, next_id};
 use super::error::Cause;
-use super::head::{Failure, HEAD_MAX, Sending};
-use super::outgoing::{Outgoing, Upload};
-use super::pool::{Permit, PlaceHandle, STREAMS_MAX};
-use super::socket::Socket;
+use super::head::{AttemptFailure, AttemptStreams, HEAD_MAX};
+use super::outgoing::{Upload, UploadStream};
+use super::pool::{OriginPoolHandle, Permit, STREAMS_MAX};
+use super::socket::OriginStream;
 use crate::message::BodyError;
 use crate::metrics::Metrics;
 use bytes::Bytes;
@@ -44,15 +44,15 @@ struct Usage {
 }
 
 /// The task that sends a request's body; dropping this ends it, which resets the stream unless all was sent.
-pub(super) struct Pump(AbortHandle);
+pub(super) struct UploadTask(AbortHandle);
 
 impl H2 {
     /// Takes a connected socket; its driver runs on this thread's runtime.
     pub async fn open(
-        socket: Socket,
+        socket: OriginStream,
         peer: SocketAddr,
         mut permit: Permit,
-        place: &PlaceHandle,
+        place: &OriginPoolHandle,
         metrics: &Arc<Metrics>,
     ) -> Result<Arc<Self>, (Cause, String)> {
         let handshake = Builder::new()
@@ -80,8 +80,8 @@ impl H2 {
     pub async fn send(
         &self,
         request: Request<()>,
-        sending: &Sending,
-    ) -> Result<(Response<RecvStream>, Option<Pump>), Failure> {
+        sending: &AttemptStreams,
+    ) -> Result<(Response<RecvStream>, Option<UploadTask>), AttemptFailure> {
         let failed = |error: h2::Error| failure_of(&error, &sending.upload);
         // Waits while the origin takes no further streams.
         let mut sender = self.sender.clone().ready().await.map_err(failed)?;
@@ -90,7 +90,7 @@ impl H2 {
         // servers that wait for the frame for ever.
         let bodiless = sending.upload.is_absent();
         let (response, stream) = sender.send_request(request, bodiless).map_err(failed)?;
-        let pump = (!bodiless).then(|| Pump(tokio::spawn(pump(body, stream)).abort_handle()));
+        let pump = (!bodiless).then(|| UploadTask(tokio::spawn(pump(body, stream)).abort_handle()));
         let response = head(response, sending).await.map_err(failed)?;
         Ok((response, pump))
     }
@@ -141,14 +141,17 @@ impl H2 {
     }
 }
 
-impl Drop for Pump {
+impl Drop for UploadTask {
     fn drop(&mut self) {
         self.0.abort();
     }
 }
 
 /// Waits for the final response, handing interim ones over as they come.
-async fn head(mut response: ResponseFuture, sending: &Sending) -> Result<Response<RecvStream>, h2::Error> {
+async fn head(
+    mut response: ResponseFuture,
+    sending: &AttemptStreams,
+) -> Result<Response<RecvStream>, h2::Error> {
     poll_fn(|cx| {
         while let Poll::Ready(Some(earlier)) = response.poll_informational(cx) {
             let earlier = earlier?;
@@ -160,7 +163,7 @@ async fn head(mut response: ResponseFuture, sending: &Sending) -> Result<Respons
 }
 
 /// Sends a body as fast as the origin's flow control lets it.
-async fn pump(mut body: Outgoing, mut stream: SendStream<Bytes>) {
+async fn pump(mut body: UploadStream, mut stream: SendStream<Bytes>) {
     loop {
         let frame = poll_fn(|cx| {
             // An origin that has answered may reset the stream to say that it needs no more of the body.
@@ -238,7 +241,7 @@ fn body_error(error: &h2::Error) -> BodyError {
     }
 }
 
-fn failure_of(error: &h2::Error, upload: &Upload) -> Failure {
+fn failure_of(error: &h2::Error, upload: &Upload) -> AttemptFailure {
     // RFC 9113, 8.7: "The REFUSED_STREAM error code ... indicate[s] that the stream is being closed prior to any
     // processing having occurred", and likewise streams above GOAWAY's last stream identifier, which are the ones
     // that see the GOAWAY as their error.
@@ -256,7 +259,7 @@ fn failure_of(error: &h2::Error, upload: &Upload) -> Failure {
         _ => Cause::Terminated,
     };
     let dead = error.is_io() || error.is_go_away();
-    Failure { cause, detail: error.to_string(), unsent, dead }
+    AttemptFailure { cause, detail: error.to_string(), unsent, dead }
 }
 
 /// Bytes of one response that may wait here for a slow reader.

@@ -2,10 +2,10 @@
 
 use super::framing::clean_trailers;
 use super::group::InFlight;
-use super::http1::Responding;
-use super::http2::{self, Pump};
+use super::http1::ResponseReader;
+use super::http2::{self, UploadTask};
 use super::outgoing::Upload;
-use super::pool::{Lease, Place, StreamLease};
+use super::pool::{Lease, OriginPool, StreamLease};
 use crate::message::BodyError;
 use crate::metrics::Metrics;
 use bytes::Bytes;
@@ -18,9 +18,9 @@ use std::time::Duration;
 use tokio::time::{Instant, Sleep};
 
 /// A response's body.
-pub(super) struct Received {
-    source: Source,
-    stall: Stall,
+pub(super) struct UpstreamBody {
+    source: FrameSource,
+    stall: StallTimer,
     /// Bytes still to come, when the framing tells.
     remaining: Option<u64>,
     ended: bool,
@@ -32,11 +32,11 @@ pub(super) struct Received {
 
 /// Where the frames come from, and what they occupy.
 #[expect(clippy::large_enum_variant, reason = "one a response, and boxed with it")]
-pub(super) enum Source {
+pub(super) enum FrameSource {
     /// An HTTP/1 connection, which is given back after the last frame.
     H1 {
         /// How they come.
-        responding: Responding,
+        responding: ResponseReader,
         /// The connection.
         lease: Option<Lease>,
     },
@@ -47,23 +47,23 @@ pub(super) enum Source {
         /// Its place on the connection, given back after the last frame.
         lease: Option<StreamLease>,
         /// What still sends the request's body.
-        pump: Option<Pump>,
+        pump: Option<UploadTask>,
     },
 }
 
-impl Received {
+impl UpstreamBody {
     /// The body that `source` gives, of `length` if the framing tells; `stall` tells which pauses are too long.
     pub fn new(
-        source: Source,
+        source: FrameSource,
         length: Option<u64>,
-        stall: Stall,
+        stall: StallTimer,
         in_flight: Option<InFlight>,
         metrics: Option<Arc<Metrics>>,
     ) -> Self {
         let mut body = Self { source, stall, remaining: length, ended: false, in_flight, metrics };
         let empty = match &body.source {
-            Source::H1 { responding, .. } => responding.is_ended(),
-            Source::H2 { frames, .. } => frames.is_end_stream(),
+            FrameSource::H1 { responding, .. } => responding.is_ended(),
+            FrameSource::H2 { frames, .. } => frames.is_end_stream(),
         };
         if empty {
             body.end();
@@ -72,29 +72,29 @@ impl Received {
     }
 
     /// The place whose connection, or stream of one, the body holds, if it holds one.
-    pub fn place(&self) -> Option<&Arc<Place>> {
+    pub fn place(&self) -> Option<&Arc<OriginPool>> {
         match &self.source {
-            Source::H1 { lease, .. } => lease.as_ref().map(Lease::place),
-            Source::H2 { lease, .. } => lease.as_ref().map(StreamLease::place),
+            FrameSource::H1 { lease, .. } => lease.as_ref().map(Lease::place),
+            FrameSource::H2 { lease, .. } => lease.as_ref().map(StreamLease::place),
         }
     }
 
     /// Whether the body holds an HTTP/1 connection or a stream.
     pub fn holds_carrier(&self) -> bool {
-        matches!(self.source, Source::H1 { lease: Some(_), .. } | Source::H2 { lease: Some(_), .. })
+        matches!(self.source, FrameSource::H1 { lease: Some(_), .. } | FrameSource::H2 { lease: Some(_), .. })
     }
 
     /// Frees what the body occupied, after its last frame.
     fn end(&mut self) {
         self.ended = true;
         match &mut self.source {
-            Source::H1 { lease, responding } => {
+            FrameSource::H1 { lease, responding } => {
                 if let Some(lease) = lease.take().filter(|_| responding.is_reusable()) {
                     lease.give_back();
                 }
             }
             // The rest of a request's body is of no use after the response.
-            Source::H2 { pump, lease, .. } => drop((pump.take(), lease.take())),
+            FrameSource::H2 { pump, lease, .. } => drop((pump.take(), lease.take())),
         }
         self.in_flight = None;
     }
@@ -134,8 +134,8 @@ impl Received {
             clean_trailers(trailers);
         }
         let last = match &self.source {
-            Source::H1 { responding, .. } => responding.is_ended(),
-            Source::H2 { frames, .. } => frame.is_trailers() || frames.is_end_stream(),
+            FrameSource::H1 { responding, .. } => responding.is_ended(),
+            FrameSource::H2 { frames, .. } => frame.is_trailers() || frames.is_end_stream(),
         };
         if last {
             self.end();
@@ -144,7 +144,7 @@ impl Received {
     }
 }
 
-impl Body for Received {
+impl Body for UpstreamBody {
     type Data = Bytes;
     type Error = BodyError;
 
@@ -157,9 +157,11 @@ impl Body for Received {
             return Poll::Ready(None);
         }
         let frame = match &mut this.source {
-            Source::H1 { responding, lease: Some(lease) } => responding.poll_frame(&mut lease.connection, cx),
-            Source::H1 { lease: None, .. } => Poll::Ready(None),
-            Source::H2 { frames, .. } => http2::poll_frame(frames, cx),
+            FrameSource::H1 { responding, lease: Some(lease) } => {
+                responding.poll_frame(&mut lease.connection, cx)
+            }
+            FrameSource::H1 { lease: None, .. } => Poll::Ready(None),
+            FrameSource::H2 { frames, .. } => http2::poll_frame(frames, cx),
         };
         let frame = match frame {
             Poll::Ready(frame) => {
@@ -168,7 +170,7 @@ impl Body for Received {
             }
             Poll::Pending => {
                 ready!(this.stall.poll(cx));
-                if let Source::H2 { lease: Some(lease), .. } = &this.source {
+                if let FrameSource::H2 { lease: Some(lease), .. } = &this.source {
                     lease.retire();
                 }
                 Some(Err(BodyError::Timeout))
@@ -177,8 +179,8 @@ impl Body for Received {
         if matches!(frame, Some(Err(_))) {
             this.ended = true;
             match &mut this.source {
-                Source::H1 { lease, .. } => drop(lease.take()),
-                Source::H2 { lease, .. } => drop(lease.take()),
+                FrameSource::H1 { lease, .. } => drop(lease.take()),
+                FrameSource::H2 { lease, .. } => drop(lease.take()),
             }
         }
         Poll::Ready(frame)
@@ -194,7 +196,7 @@ impl Body for Received {
 }
 
 /// A timer that runs only while a frame is awaited.
-pub(super) struct Stall {
+pub(super) struct StallTimer {
     pause: Duration,
     /// What was still to be sent of the request when its response began: an origin may wait for it.
     upload: Option<Arc<Upload>>,
@@ -202,7 +204,7 @@ pub(super) struct Stall {
     running: bool,
 }
 
-impl Stall {
+impl StallTimer {
     /// A pause longer than `pause`, during which nothing of `upload` was sent either, is too long.
     pub fn new(pause: Duration, upload: &Arc<Upload>) -> Self {
         let upload = (!upload.is_finished()).then(|| Arc::clone(upload));

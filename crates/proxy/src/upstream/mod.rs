@@ -31,10 +31,10 @@ mod socket;
 mod tls;
 mod tunnelled;
 
-pub use attempt::Errand;
+pub use attempt::PreparedCall;
 pub use error::{Cause, UpstreamError};
 pub use exchanged::{Caller, Destination, Origin, Scheme, UpstreamRequest, UpstreamResponse};
-pub use group::{Group, Member, UpstreamUrlError};
+pub use group::{GroupMember, UpstreamGroup, UpstreamUrlError};
 pub use resolve::{Lookup, Resolve, SystemResolver};
 
 use crate::access::ForwardRules;
@@ -48,9 +48,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, io};
-use tls::Trust;
+use tls::TrustStore;
 use tokio::time::Instant;
-use tunnelled::Tunnelled;
+use tunnelled::TunnelStream;
 
 /// The way to all origins. Clones share one pool and may be used from any thread's runtime.
 #[derive(Clone)]
@@ -61,7 +61,7 @@ pub struct Upstreams {
 struct Inner {
     settings: Upstream,
     names: Arc<Names>,
-    trust: Trust,
+    trust: TrustStore,
     pool: Arc<Pool>,
     /// Who may have a tunnel of CONNECT.
     tunnels: Arc<Gate>,
@@ -97,7 +97,7 @@ impl Upstreams {
         resolver: Arc<dyn Resolve>,
     ) -> Result<Self, SetupError> {
         let settings = settings.upstream.clone();
-        let trust = Trust::new(settings.ca_file.as_deref(), settings.pinned_certificates.as_deref())?;
+        let trust = TrustStore::new(settings.ca_file.as_deref(), settings.pinned_certificates.as_deref())?;
         let pool = Pool::new(&settings, Arc::clone(&metrics));
         let names = Names::new(resolver, settings.connect_timeout, Arc::clone(&metrics));
         let tunnels = Gate::new(settings.tunnels, 0);
@@ -114,7 +114,7 @@ impl Upstreams {
     }
 
     /// The same in two steps, for who has no room for a request to be moved.
-    pub fn errand(&self, request: UpstreamRequest) -> Errand<'_> {
+    pub fn errand(&self, request: UpstreamRequest) -> PreparedCall<'_> {
         self.inner.errand(request)
     }
 
@@ -154,11 +154,11 @@ impl Upstreams {
         let gone =
             |error: io::Error| UpstreamError::new(Cause::Terminated, origin.authority(), error.to_string());
         let peer = stream.peer_addr().map_err(gone)?;
-        Ok((Box::new(Tunnelled::new(stream, permit)), peer))
+        Ok((Box::new(TunnelStream::new(stream, permit)), peer))
     }
 
     /// Starts the active checks of a group on this runtime, if it has any; they end when the group is dropped.
-    pub fn watch(&self, group: &Arc<Group>) {
+    pub fn watch(&self, group: &Arc<UpstreamGroup>) {
         let Some(check) = group.check() else { return };
         for index in 0..group.members().len() {
             // Checks of many sites are spread over the interval.

@@ -18,7 +18,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// The body as the codec sees it.
-pub(super) struct Outgoing(Arc<Upload>);
+pub(super) struct UploadStream(Arc<Upload>);
 
 /// The body as the attempt sees it.
 pub(super) struct Upload(Mutex<State>);
@@ -51,8 +51,8 @@ impl Upload {
     }
 
     /// The handle for the codec.
-    pub fn outgoing(self: &Arc<Self>) -> Outgoing {
-        Outgoing(Arc::clone(self))
+    pub fn outgoing(self: &Arc<Self>) -> UploadStream {
+        UploadStream(Arc::clone(self))
     }
 
     /// Lets a body go that was held back.
@@ -130,7 +130,7 @@ impl Upload {
     }
 }
 
-impl Body for Outgoing {
+impl Body for UploadStream {
     type Data = Bytes;
     type Error = BodyError;
 

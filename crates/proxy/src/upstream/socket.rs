@@ -8,14 +8,14 @@ use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
 /// A connection to an origin.
-pub(super) enum Socket {
+pub(super) enum OriginStream {
     /// Without TLS.
     Plain(TcpStream),
     /// With its handshake done.
     Tls(Box<TlsStream<TcpStream>>),
 }
 
-impl AsyncRead for Socket {
+impl AsyncRead for OriginStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -28,7 +28,7 @@ impl AsyncRead for Socket {
     }
 }
 
-impl AsyncWrite for Socket {
+impl AsyncWrite for OriginStream {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         match &mut *self {
             Self::Plain(stream) => Pin::new(stream).poll_write(cx, bytes),

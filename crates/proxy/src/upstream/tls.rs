@@ -3,7 +3,7 @@
 use super::SetupError;
 use super::error::Cause;
 use super::pinning::{Pinning, advice};
-use super::socket::Socket;
+use super::socket::OriginStream;
 use rustls::client::WebPkiServerVerifier;
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -17,7 +17,7 @@ use tokio_rustls::TlsConnector;
 
 /// The authorities that origins' certificates are judged by. The system's are read at the first https request,
 /// since a node without any costs no memory for them.
-pub(super) struct Trust {
+pub(super) struct TrustStore {
     further: Vec<CertificateDer<'static>>,
     /// Accepted as they stand.
     pinned: Vec<CertificateDer<'static>>,
@@ -40,7 +40,7 @@ pub(super) enum Protocol {
     Http2,
 }
 
-impl Trust {
+impl TrustStore {
     /// The system's authorities and those of `ca_file`, and the certificates of the file `pinned`.
     pub fn new(ca_file: Option<&Path>, pinned: Option<&Path>) -> Result<Self, SetupError> {
         let certificates = |file: Option<&Path>, wrong: fn(PathBuf, io::Error) -> SetupError| {
@@ -58,7 +58,7 @@ impl Trust {
         stream: TcpStream,
         host: &str,
         http1_only: bool,
-    ) -> Result<(Socket, Protocol), (Cause, String)> {
+    ) -> Result<(OriginStream, Protocol), (Cause, String)> {
         let configs = self.configs.get_or_try_init(|| self.load()).await?;
         let config = if http1_only { &configs.http1 } else { &configs.any };
         let name = ServerName::try_from(host.to_owned())
@@ -69,7 +69,7 @@ impl Trust {
             Some(b"h2") => Protocol::Http2,
             _ => Protocol::Http1,
         };
-        Ok((Socket::Tls(Box::new(stream)), protocol))
+        Ok((OriginStream::Tls(Box::new(stream)), protocol))
     }
 
     async fn load(&self) -> Result<Configs, (Cause, String)> {

@@ -6,18 +6,18 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// `io`, and `K` dropped with it.
-pub(super) struct Tunnelled<I, K> {
+pub(super) struct TunnelStream<I, K> {
     io: I,
     _kept: K,
 }
 
-impl<I, K> Tunnelled<I, K> {
+impl<I, K> TunnelStream<I, K> {
     pub fn new(io: I, kept: K) -> Self {
         Self { io, _kept: kept }
     }
 }
 
-impl<I: AsyncRead + Unpin, K: Unpin> AsyncRead for Tunnelled<I, K> {
+impl<I: AsyncRead + Unpin, K: Unpin> AsyncRead for TunnelStream<I, K> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -27,7 +27,7 @@ impl<I: AsyncRead + Unpin, K: Unpin> AsyncRead for Tunnelled<I, K> {
     }
 }
 
-impl<I: AsyncWrite + Unpin, K: Unpin> AsyncWrite for Tunnelled<I, K> {
+impl<I: AsyncWrite + Unpin, K: Unpin> AsyncWrite for TunnelStream<I, K> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.io).poll_write(cx, bytes)
     }

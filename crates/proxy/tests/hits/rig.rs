@@ -6,16 +6,16 @@
 
 use shoal_core::Timestamp;
 use shoal_proxy::access_log::AccessLog;
-use shoal_proxy::exchange::shelf::{Limits, Shelf};
-use shoal_proxy::exchange::{Epochs, Exchange, Front, Live, Parts};
+use shoal_proxy::exchange::shelf::{HybridCache, ObjectSizeLimits};
+use shoal_proxy::exchange::{CacheEngine, CacheEngineParts, CacheHandler, ExchangeSettings, PurgeTable};
 use shoal_proxy::io_pool::IoPool;
 use shoal_proxy::message::Client;
 use shoal_proxy::metrics::Metrics;
 use shoal_proxy::per_core::own_place;
-use shoal_proxy::server::Detached;
+use shoal_proxy::server::StreamServer;
 use shoal_proxy::upstream::Upstreams;
 use shoal_settings::{Listen, Log, Settings, Site};
-use shoal_store::memory::{Ledger, MemoryTier};
+use shoal_store::memory::{MemoryBudget, MemoryTier};
 use shoal_wire::http2::{self, END_HEADERS, END_STREAM, FrameHead, FrameKind};
 use std::io::{self, BufRead, BufReader, IoSlice, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -32,7 +32,7 @@ use tokio::runtime::Runtime;
 pub struct Rig {
     runtime: Runtime,
     /// Its connection loops.
-    pub server: Arc<Detached<Front>>,
+    pub server: Arc<StreamServer<CacheHandler>>,
     /// The proxy's counters.
     pub metrics: Arc<Metrics>,
     /// Bytes of the body of each reply.
@@ -48,19 +48,27 @@ impl Rig {
         settings.listen = vec![Listen::reverse(CLIENT)];
         settings.site = vec![Site::to(&format!("http://{}", origin(answer)))];
         let metrics = Arc::new(Metrics::default());
-        let ledger = Ledger::new(settings.cache.ram.0);
+        let ledger = MemoryBudget::new(settings.cache.ram.0);
         let memory = MemoryTier::new(Arc::clone(&ledger), 64);
         let pools = vec![Arc::new(IoPool::new(1, 1).expect("a thread"))];
-        let limits = Limits { memory_object_max: settings.cache.ram_object_max.0, disk_object_max: 0 };
-        let exchange = Exchange::new(Parts {
-            live: Live::new(&settings, &[], SEED).expect("valid settings"),
-            shelf: Arc::new(Shelf::new((memory, ledger, None), None, pools, Arc::clone(&metrics), limits)),
-            epochs: Arc::new(Epochs::volatile(shoal_core::Timestamp::from_seconds(10))),
+        let limits =
+            ObjectSizeLimits { memory_object_max: settings.cache.ram_object_max.0, disk_object_max: 0 };
+        let exchange = CacheEngine::new(CacheEngineParts {
+            live: ExchangeSettings::new(&settings, &[], SEED).expect("valid settings"),
+            shelf: Arc::new(HybridCache::new(
+                (memory, ledger, None),
+                None,
+                pools,
+                Arc::clone(&metrics),
+                limits,
+            )),
+            epochs: Arc::new(PurgeTable::volatile(shoal_core::Timestamp::from_seconds(10))),
             upstreams: Arc::new(Upstreams::new(&settings, Arc::clone(&metrics)).expect("upstreams")),
             metrics: Arc::clone(&metrics),
             log: AccessLog::open(&settings.log, Arc::clone(&metrics)).expect("the log opens"),
         });
-        let server = Detached::new(Arc::new(Front(exchange)), Arc::clone(&metrics), &settings.client);
+        let server =
+            StreamServer::new(Arc::new(CacheHandler(exchange)), Arc::clone(&metrics), &settings.client);
         let server = Arc::new(server);
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
         Self { runtime, server, metrics, body_bytes: answer.0 }

@@ -1,19 +1,19 @@
 //! Reuse by age, by what the request wants, and by what the response forbids.
 
 use super::*;
-use crate::storage::{Exchanged, Storage, assess};
+use crate::storage::{ForwardedExchange, StorageDecision, assess};
 use http::header::{CACHE_CONTROL, ETAG, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Method};
 use proptest::prelude::*;
 
 const STORED: Timestamp = Timestamp::from_seconds(1_795_000_000);
 
-fn policy(cache_control: &str) -> Policy {
+fn policy(cache_control: &str) -> CachePolicy {
     let response = HeaderMap::from_iter([
         (CACHE_CONTROL, HeaderValue::from_str(cache_control).expect("a field value")),
         (ETAG, HeaderValue::from_static("\"a\"")),
     ]);
-    let exchanged = Exchanged {
+    let exchanged = ForwardedExchange {
         method: &Method::GET,
         query: None,
         request: &HeaderMap::new(),
@@ -22,9 +22,9 @@ fn policy(cache_control: &str) -> Policy {
         request_time: STORED,
         response_time: STORED,
     };
-    match assess(&exchanged, &Rules::default()) {
-        Storage::Store(policy) => policy,
-        Storage::Refuse(why) => panic!("{cache_control} refused: {why:?}"),
+    match assess(&exchanged, &CacheRules::default()) {
+        StorageDecision::Store(policy) => policy,
+        StorageDecision::Refuse(why) => panic!("{cache_control} refused: {why:?}"),
     }
 }
 
@@ -84,7 +84,7 @@ fn decisions() {
 
 #[test]
 fn serving_when_the_origin_fails() {
-    let rules = Rules { stale_if_error: Duration::from_secs(100), ..Rules::default() };
+    let rules = CacheRules { stale_if_error: Duration::from_secs(100), ..CacheRules::default() };
     for (response, request, seconds, serves) in [
         ("max-age=10", "", 109, true),
         ("max-age=10", "", 110, false),
@@ -113,7 +113,7 @@ fn what_is_invalidated_needs_validation() {
     let policy = policy("max-age=10").invalidated();
     assert_eq!(decide(&policy, &RequestDirectives::default(), after(1)), Reuse::Validate);
     assert_eq!(decide(&policy, &asked("max-stale"), after(1)), Reuse::Validate);
-    assert!(!may_serve_on_error(&policy, &RequestDirectives::default(), after(1), &Rules::default()));
+    assert!(!may_serve_on_error(&policy, &RequestDirectives::default(), after(1), &CacheRules::default()));
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn errors_of_origins() {
 
 #[test]
 fn retry_after_is_heeded_within_its_limit() {
-    let rules = Rules { retry_after_max: Duration::from_secs(10), ..Rules::default() };
+    let rules = CacheRules { retry_after_max: Duration::from_secs(10), ..CacheRules::default() };
     let date = |seconds| date::format(after(seconds)).to_str().expect("a date").to_owned();
     for (status, said, rest) in [
         (429, None, 1),
@@ -164,7 +164,7 @@ proptest! {
         let stale_served = matches!(reuse, Reuse::StaleAllowed | Reuse::StaleWhileRevalidate);
         prop_assert!(!(stale_served && (policy.forbids_stale() || policy.is_fresh(now))));
         prop_assert!(reuse != Reuse::Fresh || policy.is_fresh(now));
-        let on_error = may_serve_on_error(&policy, &asked(&request), now, &Rules::default());
+        let on_error = may_serve_on_error(&policy, &asked(&request), now, &CacheRules::default());
         prop_assert!(!on_error || policy.is_fresh(now) || !policy.forbids_stale());
     }
 

@@ -14,7 +14,7 @@
 
 use crate::directives::CacheControl;
 use crate::rules::SetCookie;
-use crate::{Rules, fields, lists, targeted};
+use crate::{CacheRules, fields, lists, targeted};
 use http::header::{AGE, Entry, SET_COOKIE, TRAILER, WWW_AUTHENTICATE};
 use http::{HeaderMap, HeaderName};
 use shoal_core::Fields;
@@ -33,7 +33,7 @@ pub fn sets_cookie(response: &impl Fields) -> bool {
 pub(super) fn may_go_without_cookie(
     response: &impl Fields,
     directives: &CacheControl,
-    rules: &Rules,
+    rules: &CacheRules,
 ) -> bool {
     let is_left_out = |name: &HeaderName| limited(directives).any(|limited| limited == name);
     rules.set_cookie == SetCookie::Strip
@@ -47,7 +47,7 @@ pub(super) fn may_go_without_cookie(
 /// cache MUST NOT store the listed header fields if they are present in the original response". Section
 /// 5.2.2.4 forbids to reuse those of a qualified no-cache without validation; leaving them out keeps that
 /// promise without asking the origin.
-pub fn unstored_fields(response: &HeaderMap, rules: &Rules) -> Vec<HeaderName> {
+pub fn unstored_fields(response: &HeaderMap, rules: &CacheRules) -> Vec<HeaderName> {
     let governing = targeted::governing(response, rules);
     let challenge = has_connection_challenge(response).then_some(WWW_AUTHENTICATE);
     let personal = COOKIES.into_iter().chain(PROOFS).chain(challenge);
@@ -57,13 +57,13 @@ pub fn unstored_fields(response: &HeaderMap, rules: &Rules) -> Vec<HeaderName> {
 /// The fields of a response as they are to be stored (RFC 9111, section 3.1): without what concerns this hop
 /// or this proxy, without the fields of [`unstored_fields`], and without Age and Trailer, which are made anew
 /// or do not hold of the stored copy.
-pub fn stored_fields(response: &HeaderMap, rules: &Rules) -> HeaderMap {
+pub fn stored_fields(response: &HeaderMap, rules: &CacheRules) -> HeaderMap {
     split_fields(response, rules).0
 }
 
 /// The fields of [`stored_fields`], and apart from them those of [`unstored_fields`]: they are for the one client whose
 /// request brought the response.
-pub fn split_fields(response: &HeaderMap, rules: &Rules) -> (HeaderMap, HeaderMap) {
+pub fn split_fields(response: &HeaderMap, rules: &CacheRules) -> (HeaderMap, HeaderMap) {
     let mut stored = response.clone();
     fields::remove_hop_by_hop(&mut stored);
     for name in [AGE, TRAILER] {

@@ -1,8 +1,8 @@
 //! How long a response is fresh, and how old it was on arrival (RFC 9111, sections 4.2.1 to 4.2.3).
 
-use super::{Exchanged, is_heuristically_cacheable};
-use crate::targeted::Governing;
-use crate::{HeuristicQuery, Rules, date, lapsing, lists};
+use super::{ForwardedExchange, is_heuristically_cacheable};
+use crate::targeted::EffectiveDirectives;
+use crate::{CacheRules, HeuristicQuery, date, lapsing, lists};
 use http::HeaderName;
 use http::header::{AGE, AUTHORIZATION, COOKIE, DATE, EXPIRES, LAST_MODIFIED};
 use shoal_core::{Fields, Timestamp};
@@ -13,7 +13,7 @@ pub(super) struct Freshness {
     /// Freshness lifetime in seconds.
     pub lifetime: u32,
     /// Who set it.
-    pub basis: Basis,
+    pub basis: LifetimeSource,
     /// Age on arrival, in milliseconds.
     pub initial_age_ms: u64,
     /// The Date field, in seconds since the epoch.
@@ -26,7 +26,7 @@ pub(super) struct Freshness {
 
 /// On what a freshness lifetime rests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Basis {
+pub(super) enum LifetimeSource {
     /// The response said so.
     Explicit,
     /// A guess from Last-Modified.
@@ -39,9 +39,9 @@ pub(super) enum Basis {
 
 impl Freshness {
     pub fn of(
-        exchanged: &Exchanged<'_, impl Fields, impl Fields>,
-        governing: &Governing,
-        rules: &Rules,
+        exchanged: &ForwardedExchange<'_, impl Fields, impl Fields>,
+        governing: &EffectiveDirectives,
+        rules: &CacheRules,
     ) -> Self {
         let now = exchanged.response_time;
         let date = date_of(exchanged.response, &DATE, now);
@@ -50,24 +50,27 @@ impl Freshness {
         let initial_age_ms = initial_age_ms(exchanged, date);
         let guessed = last_modified.map(|modified| heuristic_lifetime(generated, modified, rules));
         let (lifetime, basis) = match explicit_lifetime(exchanged.response, governing, generated, now) {
-            Some(seconds) => (seconds, Basis::Explicit),
+            Some(seconds) => (seconds, LifetimeSource::Explicit),
             None if may_be_guessed(exchanged, governing, rules) => {
                 match guessed.filter(|lifetime| *lifetime > 0) {
-                    Some(lifetime) => (lifetime, Basis::Heuristic),
+                    Some(lifetime) => (lifetime, LifetimeSource::Heuristic),
                     None if is_negative(exchanged, rules) => {
-                        (negative_lifetime(initial_age_ms, rules), Basis::Negative)
+                        (negative_lifetime(initial_age_ms, rules), LifetimeSource::Negative)
                     }
-                    None => (0, if guessed.is_some() { Basis::Heuristic } else { Basis::Nothing }),
+                    None => (
+                        0,
+                        if guessed.is_some() { LifetimeSource::Heuristic } else { LifetimeSource::Nothing },
+                    ),
                 }
             }
-            None => (0, Basis::Nothing),
+            None => (0, LifetimeSource::Nothing),
         };
-        let lapses = basis != Basis::Explicit && !outlasts_its_leave(exchanged.query, rules);
+        let lapses = basis != LifetimeSource::Explicit && !outlasts_its_leave(exchanged.query, rules);
         Self { lifetime, basis, initial_age_ms, date, last_modified, lapses }
     }
 
     pub fn is_explicit(&self) -> bool {
-        self.basis == Basis::Explicit
+        self.basis == LifetimeSource::Explicit
     }
 }
 
@@ -77,9 +80,9 @@ impl Freshness {
 /// components (i.e., those containing "?"). In practice, this has not been widely implemented." Here it is the default: what a query
 /// selects is mostly made for the request, and Last-Modified says nothing of how long a signature in it holds.
 fn may_be_guessed(
-    exchanged: &Exchanged<'_, impl Fields, impl Fields>,
-    governing: &Governing,
-    rules: &Rules,
+    exchanged: &ForwardedExchange<'_, impl Fields, impl Fields>,
+    governing: &EffectiveDirectives,
+    rules: &CacheRules,
 ) -> bool {
     let asks_for_it = exchanged.query.is_none() || rules.heuristic_query != HeuristicQuery::Never;
     asks_for_it
@@ -88,7 +91,7 @@ fn may_be_guessed(
 }
 
 /// Whether the response may be used as long as it seems good: its URL carries no leave that lapses, or the operator takes it for none.
-fn outlasts_its_leave(query: Option<&str>, rules: &Rules) -> bool {
+fn outlasts_its_leave(query: Option<&str>, rules: &CacheRules) -> bool {
     rules.heuristic_query == HeuristicQuery::Always || !query.is_some_and(lapsing::has_leave)
 }
 
@@ -103,7 +106,7 @@ fn outlasts_its_leave(query: Option<&str>, rules: &Rules) -> bool {
 /// representing a time in the past". Of several lines the first counts.
 fn explicit_lifetime(
     response: &impl Fields,
-    governing: &Governing,
+    governing: &EffectiveDirectives,
     generated: u64,
     now: Timestamp,
 ) -> Option<u32> {
@@ -121,7 +124,7 @@ fn explicit_lifetime(
 /// RFC 9111, section 4.2.2: "If the response has a Last-Modified header field […], caches are encouraged to
 /// use a heuristic expiration value that is no more than some fraction of the interval since that time. A
 /// typical setting of this fraction might be 10%."
-fn heuristic_lifetime(generated: u64, modified: u64, rules: &Rules) -> u32 {
+fn heuristic_lifetime(generated: u64, modified: u64, rules: &CacheRules) -> u32 {
     let longest = rules.heuristic_max.as_secs().min(u64::from(lists::SECONDS_MAX));
     let guess = generated.saturating_sub(modified) as f64 * rules.heuristic_fraction.max(0.0);
     // A float cast saturates, and sends NaN to 0.
@@ -134,14 +137,14 @@ fn heuristic_lifetime(generated: u64, modified: u64, rules: &Rules) -> u32 {
 /// RFC 9111, section 4.2.2: "a cache MAY calculate a heuristic expiration time when an explicit time is not specified". Varnish keeps
 /// such errors for two minutes, Cloudflare for three, CloudFront for ten seconds; a moment spares the origin a storm and hides a page that
 /// has just been made for no longer than that.
-fn is_negative(exchanged: &Exchanged<'_, impl Fields, impl Fields>, rules: &Rules) -> bool {
+fn is_negative(exchanged: &ForwardedExchange<'_, impl Fields, impl Fields>, rules: &CacheRules) -> bool {
     matches!(exchanged.status.as_u16(), 404 | 405 | 410 | 414 | 501)
         && !rules.negative_ttl.is_zero()
         && !brings_credentials(exchanged.request)
 }
 
 /// The time counts from the arrival: a response that took long is still new to those who wait for it.
-fn negative_lifetime(initial_age_ms: u64, rules: &Rules) -> u32 {
+fn negative_lifetime(initial_age_ms: u64, rules: &CacheRules) -> u32 {
     let seconds = initial_age_ms.div_ceil(1000).saturating_add(rules.negative_ttl.as_secs());
     seconds.min(u64::from(lists::SECONDS_MAX)) as u32
 }
@@ -159,7 +162,7 @@ pub fn brings_credentials(request: &impl Fields) -> bool {
 /// corrected_age_value = age_value + response_delay;
 /// corrected_initial_age = max(apparent_age, corrected_age_value);
 /// ```
-fn initial_age_ms(exchanged: &Exchanged<'_, impl Fields, impl Fields>, date: Option<u64>) -> u64 {
+fn initial_age_ms(exchanged: &ForwardedExchange<'_, impl Fields, impl Fields>, date: Option<u64>) -> u64 {
     let apparent_age = date.map_or(0, |date| exchanged.response_time.seconds().saturating_sub(date));
     let response_delay_ms = exchanged.response_time.since(exchanged.request_time).as_millis() as u64;
     let corrected_age_value_ms = u64::from(age_value(exchanged.response)) * 1000 + response_delay_ms;

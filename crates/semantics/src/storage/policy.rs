@@ -1,7 +1,7 @@
 //! What is remembered of a response's caching rules: a few integers, so that a hit parses nothing.
 
-use super::Exchanged;
-use super::freshness::{Basis, Freshness};
+use super::ForwardedExchange;
+use super::freshness::{Freshness, LifetimeSource};
 use crate::directives::CacheControl;
 use http::StatusCode;
 use http::header::AUTHORIZATION;
@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// The caching rules of a stored response, and the times that its age is reckoned from.
 ///
-/// Its stored form is [`Policy::BYTES`] bytes, little-endian:
+/// Its stored form is [`CachePolicy::BYTES`] bytes, little-endian:
 ///
 /// ```text
 /// offset  bytes
@@ -26,7 +26,7 @@ use std::time::Duration;
 ///     40      8  Last-Modified, likewise
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Policy {
+pub struct CachePolicy {
     flags: u16,
     lifetime_seconds: u32,
     stale_while_revalidate_seconds: u32,
@@ -37,19 +37,19 @@ pub struct Policy {
     last_modified: Option<u64>,
 }
 
-impl Policy {
+impl CachePolicy {
     /// Length of the stored form.
     pub const BYTES: usize = 48;
 
     pub(super) fn new(
-        exchanged: &Exchanged<'_, impl Fields, impl Fields>,
+        exchanged: &ForwardedExchange<'_, impl Fields, impl Fields>,
         directives: &CacheControl,
         freshness: Freshness,
     ) -> Self {
         // Without a word from the origin nobody is to have it when its leave may have lapsed, errors or not.
         let says_of_stale =
             directives.stale_while_revalidate.is_some() || directives.stale_if_error.is_some();
-        let is_negative = freshness.basis == Basis::Negative;
+        let is_negative = freshness.basis == LifetimeSource::Negative;
         let flags = [
             (
                 FORBIDS_STALE,
@@ -58,7 +58,7 @@ impl Policy {
             (ALWAYS_VALIDATES, directives.always_validate()),
             (IMMUTABLE, directives.immutable),
             (PUBLIC, directives.public),
-            (HEURISTIC, matches!(freshness.basis, Basis::Heuristic | Basis::Negative)),
+            (HEURISTIC, matches!(freshness.basis, LifetimeSource::Heuristic | LifetimeSource::Negative)),
             (NEGATIVE, is_negative),
             (PARTIAL, exchanged.status == StatusCode::PARTIAL_CONTENT),
             (AUTHORIZED, exchanged.request.has(&AUTHORIZATION)),
@@ -244,7 +244,7 @@ impl Policy {
     }
 
     /// The policy that these bytes encode. `None` when they are of another version or not what
-    /// [`Policy::to_bytes`] writes.
+    /// [`CachePolicy::to_bytes`] writes.
     pub fn from_bytes(bytes: [u8; Self::BYTES]) -> Option<Self> {
         let u32_at = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let u64_at = |at: usize| u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32;

@@ -25,13 +25,13 @@ pub(crate) fn fields(lines: &[&str]) -> HeaderMap {
     fields
 }
 
-fn judge(request: &[&str], status: u16, response: &[&str]) -> Storage {
-    judge_by(&Rules::default(), request, status, response)
+fn judge(request: &[&str], status: u16, response: &[&str]) -> StorageDecision {
+    judge_by(&CacheRules::default(), request, status, response)
 }
 
-fn judge_by(rules: &Rules, request: &[&str], status: u16, response: &[&str]) -> Storage {
+fn judge_by(rules: &CacheRules, request: &[&str], status: u16, response: &[&str]) -> StorageDecision {
     let (request, response) = (fields(request), fields(response));
-    let exchanged = Exchanged {
+    let exchanged = ForwardedExchange {
         method: &Method::GET,
         query: None,
         request: &request,
@@ -43,42 +43,42 @@ fn judge_by(rules: &Rules, request: &[&str], status: u16, response: &[&str]) -> 
     assess(&exchanged, rules)
 }
 
-fn policy(response: &[&str]) -> Policy {
+fn policy(response: &[&str]) -> CachePolicy {
     match judge(&[], 200, response) {
-        Storage::Store(policy) => policy,
-        Storage::Refuse(why) => panic!("{response:?} refused: {why:?}"),
+        StorageDecision::Store(policy) => policy,
+        StorageDecision::Refuse(why) => panic!("{response:?} refused: {why:?}"),
     }
 }
 
-fn refused(storage: Storage) -> Option<Refusal> {
+fn refused(storage: StorageDecision) -> Option<StoreRefusal> {
     match storage {
-        Storage::Store(_) => None,
-        Storage::Refuse(why) => Some(why),
+        StorageDecision::Store(_) => None,
+        StorageDecision::Refuse(why) => Some(why),
     }
 }
 
 /// ESI processors are told of by Surrogate-Control without a word about caching: then Cache-Control holds.
 #[test]
 fn a_surrogate_control_that_says_nothing_about_caching_leaves_cache_control_in_force() {
-    let rules = Rules { surrogate: Some("shoal".into()), ..Rules::default() };
+    let rules = CacheRules { surrogate: Some("shoal".into()), ..CacheRules::default() };
     let dated = "last-modified: @-1000";
     for surrogate in
         ["content=\"ESI/1.0\"", "foobar", "content=\"ESI/1.0\";shoal, max-age=60;other", "no-store-remote"]
     {
         let line = format!("surrogate-control: {surrogate}");
-        for (control, refusal) in [("private", Refusal::Private), ("no-store", Refusal::NoStore)] {
+        for (control, refusal) in [("private", StoreRefusal::Private), ("no-store", StoreRefusal::NoStore)] {
             let control = format!("cache-control: {control}");
             let judged = judge_by(&rules, &[], 200, &[&line, &control, dated]);
-            assert_eq!(judged, Storage::Refuse(refusal), "{surrogate}, {control}");
+            assert_eq!(judged, StorageDecision::Refuse(refusal), "{surrogate}, {control}");
         }
     }
     let with = ["surrogate-control: content=\"ESI/1.0\", max-age=60", "cache-control: private"];
-    assert!(matches!(judge_by(&rules, &[], 200, &with), Storage::Store(_)));
+    assert!(matches!(judge_by(&rules, &[], 200, &with), StorageDecision::Store(_)));
 }
 
 #[test]
 fn cookies_are_stored_by_no_directive() {
-    let strip = Rules { set_cookie: SetCookie::Strip, ..Rules::default() };
+    let strip = CacheRules { set_cookie: SetCookie::Strip, ..CacheRules::default() };
     for (control, stored) in [
         ("cache-control: max-age=60", false),
         ("cache-control: max-age=60, public", false),
@@ -90,11 +90,11 @@ fn cookies_are_stored_by_no_directive() {
         ("last-modified: @-1000", false),
     ] {
         let response = [control, "set-cookie: a=b", "set-cookie2: a=b"];
-        let why = (!stored).then_some(Refusal::SetCookie);
+        let why = (!stored).then_some(StoreRefusal::SetCookie);
         assert_eq!(refused(judge(&[], 200, &response)), why, "{control}");
         assert_eq!(refused(judge_by(&strip, &[], 200, &response)), None, "{control}");
         assert_eq!(refused(judge(&[], 200, &[control])), None, "{control}");
-        for rules in [&strip, &Rules::default()] {
+        for rules in [&strip, &CacheRules::default()] {
             let (stored, apart) = split_fields(&fields(&response), rules);
             assert!(!sets_cookie(&stored) && sets_cookie(&apart), "{control}");
         }
@@ -111,7 +111,7 @@ fn proofs_of_authentication_are_not_stored() {
         ("www-authenticate: Basic realm=\"a, negotiate\"", true),
         ("clear-site-data: \"cookies\"", true),
     ] {
-        let stored = stored_fields(&fields(&["cache-control: max-age=60", line]), &Rules::default());
+        let stored = stored_fields(&fields(&["cache-control: max-age=60", line]), &CacheRules::default());
         assert_eq!(stored.len() == 2, is_stored, "{line}");
     }
 }
@@ -120,40 +120,55 @@ fn proofs_of_authentication_are_not_stored() {
 fn what_forbids_storing() {
     for (request, status, response, why) in [
         (&[][..], 200, &["cache-control: max-age=60"][..], None),
-        (&[], 200, &["cache-control: max-age=60, no-store"], Some(Refusal::NoStore)),
-        (&[], 200, &["cache-control: max-age=60, private"], Some(Refusal::Private)),
+        (&[], 200, &["cache-control: max-age=60, no-store"], Some(StoreRefusal::NoStore)),
+        (&[], 200, &["cache-control: max-age=60, private"], Some(StoreRefusal::Private)),
         (&[], 200, &["cache-control: max-age=60, private=\"set-cookie\""], None),
-        (&[], 200, &["cache-control: max-age=60, private=\"\""], Some(Refusal::Private)),
-        (&["cache-control: no-store"], 200, &["cache-control: max-age=60"], Some(Refusal::RequestNoStore)),
-        (&["authorization: x"], 200, &["cache-control: max-age=60"], Some(Refusal::Authorization)),
-        (&["authorization: x"], 200, &["expires: @60"], Some(Refusal::Authorization)),
+        (&[], 200, &["cache-control: max-age=60, private=\"\""], Some(StoreRefusal::Private)),
+        (
+            &["cache-control: no-store"],
+            200,
+            &["cache-control: max-age=60"],
+            Some(StoreRefusal::RequestNoStore),
+        ),
+        (&["authorization: x"], 200, &["cache-control: max-age=60"], Some(StoreRefusal::Authorization)),
+        (&["authorization: x"], 200, &["expires: @60"], Some(StoreRefusal::Authorization)),
         (
             &["authorization: x"],
             200,
             &["cache-control: max-age=60, proxy-revalidate"],
-            Some(Refusal::Authorization),
+            Some(StoreRefusal::Authorization),
         ),
         (&["authorization: x"], 200, &["cache-control: max-age=60, public"], None),
         (&["authorization: x"], 200, &["cache-control: max-age=60, must-revalidate"], None),
         (&["authorization: x"], 200, &["cache-control: s-maxage=60"], None),
-        (&[], 200, &["cache-control: max-age=60", "vary: *"], Some(Refusal::VaryAny)),
+        (&[], 200, &["cache-control: max-age=60", "vary: *"], Some(StoreRefusal::VaryAny)),
         (&[], 200, &["cache-control: max-age=60", "vary: foo"], None),
-        (&[], 200, &["cache-control: max-age=60", "set-cookie: a=b"], Some(Refusal::SetCookie)),
+        (&[], 200, &["cache-control: max-age=60", "set-cookie: a=b"], Some(StoreRefusal::SetCookie)),
         (&["cookie: a=b"], 200, &["cache-control: max-age=60"], None),
-        (&[], 599, &["cache-control: max-age=60, must-understand"], Some(Refusal::Status)),
-        (&[], 599, &["cache-control: max-age=60, no-store, must-understand"], Some(Refusal::Status)),
+        (&[], 599, &["cache-control: max-age=60, must-understand"], Some(StoreRefusal::Status)),
+        (&[], 599, &["cache-control: max-age=60, no-store, must-understand"], Some(StoreRefusal::Status)),
         (&[], 200, &["cache-control: max-age=60, no-store, must-understand"], None),
         (&[], 200, &["cdn-cache-control: max-age=60", "cache-control: no-store"], None),
-        (&[], 200, &["cdn-cache-control: no-store", "cache-control: max-age=60"], Some(Refusal::NoStore)),
+        (
+            &[],
+            200,
+            &["cdn-cache-control: no-store", "cache-control: max-age=60"],
+            Some(StoreRefusal::NoStore),
+        ),
         (&[], 206, &["cache-control: max-age=60", "content-range: bytes 0-4/10"], None),
-        (&[], 206, &["cache-control: max-age=60"], Some(Refusal::ContentRange)),
+        (&[], 206, &["cache-control: max-age=60"], Some(StoreRefusal::ContentRange)),
         (
             &[],
             206,
             &["cache-control: max-age=60", "content-range: bytes 0-14/10"],
-            Some(Refusal::ContentRange),
+            Some(StoreRefusal::ContentRange),
         ),
-        (&[], 206, &["cache-control: max-age=60", "content-range: bytes */10"], Some(Refusal::ContentRange)),
+        (
+            &[],
+            206,
+            &["cache-control: max-age=60", "content-range: bytes */10"],
+            Some(StoreRefusal::ContentRange),
+        ),
     ] {
         assert_eq!(refused(judge(request, status, response)), why, "{request:?} {status} {response:?}");
     }
@@ -166,7 +181,7 @@ fn statuses_with_explicit_freshness() {
         assert_eq!(refused(judge(&[], status, fresh)), None, "{status}");
     }
     for status in [101, 103, 226, 304, 407, 412, 416, 428, 429, 431, 511] {
-        assert_eq!(refused(judge(&[], status, fresh)), Some(Refusal::Status), "{status}");
+        assert_eq!(refused(judge(&[], status, fresh)), Some(StoreRefusal::Status), "{status}");
     }
 }
 
@@ -175,12 +190,14 @@ fn statuses_without_explicit_freshness() {
     let modified = &["last-modified: @-86400", "date: @0"][..];
     for status in [200, 203, 204, 300, 301, 308, 404, 405, 410, 414, 501] {
         match judge(&[], status, modified) {
-            Storage::Store(policy) => assert!(policy.is_heuristic() && policy.is_fresh(SENT), "{status}"),
-            Storage::Refuse(why) => panic!("{status} refused: {why:?}"),
+            StorageDecision::Store(policy) => {
+                assert!(policy.is_heuristic() && policy.is_fresh(SENT), "{status}")
+            }
+            StorageDecision::Refuse(why) => panic!("{status} refused: {why:?}"),
         }
     }
     for status in [201, 202, 302, 307, 403, 502, 503, 504, 599] {
-        assert_eq!(refused(judge(&[], status, modified)), Some(Refusal::NotPermitted), "{status}");
+        assert_eq!(refused(judge(&[], status, modified)), Some(StoreRefusal::NotPermitted), "{status}");
         let public = [modified, &["cache-control: public"]].concat();
         assert_eq!(refused(judge(&[], status, &public)), None, "{status} with public");
     }
@@ -189,11 +206,11 @@ fn statuses_without_explicit_freshness() {
 #[test]
 fn what_could_never_be_reused_is_not_stored() {
     for (response, why) in [
-        (&[][..], Some(Refusal::NeverReusable)),
-        (&["cache-control: max-age=0"], Some(Refusal::NeverReusable)),
-        (&["cache-control: no-cache, max-age=60"], Some(Refusal::NeverReusable)),
-        (&["expires: 0"], Some(Refusal::NeverReusable)),
-        (&["cache-control: max-age=60, must-revalidate", "age: 60"], Some(Refusal::NeverReusable)),
+        (&[][..], Some(StoreRefusal::NeverReusable)),
+        (&["cache-control: max-age=0"], Some(StoreRefusal::NeverReusable)),
+        (&["cache-control: no-cache, max-age=60"], Some(StoreRefusal::NeverReusable)),
+        (&["expires: 0"], Some(StoreRefusal::NeverReusable)),
+        (&["cache-control: max-age=60, must-revalidate", "age: 60"], Some(StoreRefusal::NeverReusable)),
         (&["cache-control: max-age=60", "age: 60"], None),
         (&["cache-control: max-age=0, stale-while-revalidate=60"], None),
         (&["cache-control: max-age=0, stale-if-error=60"], None),
@@ -209,7 +226,7 @@ fn what_could_never_be_reused_is_not_stored() {
 fn only_responses_to_get_are_stored() {
     let response = fields(&["cache-control: max-age=60"]);
     for method in [Method::HEAD, Method::POST, Method::PUT, Method::OPTIONS] {
-        let exchanged = Exchanged {
+        let exchanged = ForwardedExchange {
             method: &method,
             query: None,
             request: &HeaderMap::new(),
@@ -218,7 +235,11 @@ fn only_responses_to_get_are_stored() {
             request_time: SENT,
             response_time: SENT,
         };
-        assert_eq!(refused(assess(&exchanged, &Rules::default())), Some(Refusal::Method), "{method}");
+        assert_eq!(
+            refused(assess(&exchanged, &CacheRules::default())),
+            Some(StoreRefusal::Method),
+            "{method}"
+        );
     }
 }
 
@@ -255,7 +276,7 @@ fn freshness_lifetimes() {
 fn ages() {
     let sent_and_received = |response: &[&str], delay: Duration| {
         let response = fields(response);
-        let exchanged = Exchanged {
+        let exchanged = ForwardedExchange {
             method: &Method::GET,
             query: None,
             request: &HeaderMap::new(),
@@ -264,9 +285,9 @@ fn ages() {
             request_time: SENT,
             response_time: SENT.plus(delay),
         };
-        match assess(&exchanged, &Rules::default()) {
-            Storage::Store(policy) => policy,
-            Storage::Refuse(why) => panic!("{why:?}"),
+        match assess(&exchanged, &CacheRules::default()) {
+            StorageDecision::Store(policy) => policy,
+            StorageDecision::Refuse(why) => panic!("{why:?}"),
         }
     };
     let max_age = "cache-control: max-age=9999";
@@ -329,7 +350,7 @@ fn bytes_of_another_version_are_no_policy() {
     for (at, byte) in [(0, 2), (1, 1), (3, 2)] {
         let mut other = bytes;
         other[at] = byte;
-        assert_eq!(Policy::from_bytes(other), None, "byte {at}");
+        assert_eq!(CachePolicy::from_bytes(other), None, "byte {at}");
     }
 }
 
@@ -349,7 +370,7 @@ fn stored_fields_leave_out_what_is_not_for_storage() {
         "link: <a>",
         "link: <b>",
     ]);
-    let stored = stored_fields(&response, &Rules::default());
+    let stored = stored_fields(&response, &CacheRules::default());
     let mut names: Vec<&str> = stored.keys().map(HeaderName::as_str).collect();
     names.sort_unstable();
     assert_eq!(names, ["cache-control", "content-type", "link"]);
@@ -359,7 +380,7 @@ fn stored_fields_leave_out_what_is_not_for_storage() {
 #[test]
 fn errors_without_freshness_last_a_moment() {
     let negative = |status, request: &[&str], response: &[&str]| match judge(request, status, response) {
-        Storage::Store(policy) if policy.is_negative() => {
+        StorageDecision::Store(policy) if policy.is_negative() => {
             assert!(policy.forbids_stale() && policy.is_fresh(SENT));
             Some(policy.time_to_live(SENT))
         }
@@ -388,9 +409,9 @@ fn errors_without_freshness_last_a_moment() {
 fn queries_get_no_guess_by_default() {
     let (request, response) = (HeaderMap::new(), ["last-modified: @-864000", "cache-control: public"]);
     let judge = |query: Option<&str>, heuristic_query, more: &[&str]| {
-        let rules = Rules { heuristic_query, ..Rules::default() };
+        let rules = CacheRules { heuristic_query, ..CacheRules::default() };
         let response = fields(&[&response[..], more].concat());
-        let exchanged = Exchanged {
+        let exchanged = ForwardedExchange {
             method: &Method::GET,
             query,
             request: &request,
@@ -400,8 +421,8 @@ fn queries_get_no_guess_by_default() {
             response_time: SENT,
         };
         match assess(&exchanged, &rules) {
-            Storage::Store(policy) => (policy.is_fresh(SENT), policy.forbids_stale()),
-            Storage::Refuse(why) => panic!("{query:?} refused: {why:?}"),
+            StorageDecision::Store(policy) => (policy.is_fresh(SENT), policy.forbids_stale()),
+            StorageDecision::Refuse(why) => panic!("{query:?} refused: {why:?}"),
         }
     };
     use HeuristicQuery::{Always, Never, Unsigned};
@@ -443,17 +464,17 @@ proptest! {
         lines.extend(age.map(|age| format!("age: {age}")));
         let lines: Vec<&str> = lines.iter().map(String::as_str).collect();
         let policy = policy(&lines);
-        prop_assert_eq!(Policy::from_bytes(policy.to_bytes()), Some(policy));
+        prop_assert_eq!(CachePolicy::from_bytes(policy.to_bytes()), Some(policy));
     }
 
     #[test]
-    fn no_stored_bytes_panic(bytes in any::<[u8; Policy::BYTES / 2]>(), more in any::<[u8; Policy::BYTES / 2]>(), now in any::<u64>()) {
-        let mut whole: [u8; Policy::BYTES] = [&bytes[..], &more[..]].concat().try_into().expect("two halves");
+    fn no_stored_bytes_panic(bytes in any::<[u8; CachePolicy::BYTES / 2]>(), more in any::<[u8; CachePolicy::BYTES / 2]>(), now in any::<u64>()) {
+        let mut whole: [u8; CachePolicy::BYTES] = [&bytes[..], &more[..]].concat().try_into().expect("two halves");
         [whole[0], whole[1], whole[3]] = [1, 0, 0];
         let now = Timestamp::from_millis(now);
-        let policy = Policy::from_bytes(whole).expect("the version and flags are known");
+        let policy = CachePolicy::from_bytes(whole).expect("the version and flags are known");
         let _ = (policy.current_age(now), policy.time_to_live(now), policy.staleness(now), policy.is_fresh(now));
-        prop_assert_eq!(Policy::from_bytes(policy.to_bytes()), Some(policy));
+        prop_assert_eq!(CachePolicy::from_bytes(policy.to_bytes()), Some(policy));
     }
 
     /// Time only ever takes freshness away.

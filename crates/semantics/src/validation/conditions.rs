@@ -1,6 +1,6 @@
 //! A client's conditions, evaluated on a stored response (RFC 9111, section 4.3.2; RFC 9110, section 13).
 
-use crate::storage::Policy;
+use crate::storage::CachePolicy;
 use crate::{EntityTag, date, lists};
 use http::header::{ETAG, IF_MATCH, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_UNMODIFIED_SINCE};
 use http::{HeaderName, StatusCode};
@@ -30,7 +30,7 @@ pub fn evaluate(
     request: &impl Fields,
     status: StatusCode,
     stored: &impl Fields,
-    policy: &Policy,
+    policy: &CachePolicy,
     now: Timestamp,
 ) -> Condition {
     if request.has(&IF_MATCH) || request.has(&IF_UNMODIFIED_SINCE) {
@@ -72,7 +72,7 @@ fn lists_stored_tag(request: &impl Fields, stored: &impl Fields) -> bool {
 /// header field is not present in a stored response, a cache SHOULD use the stored response's Date field
 /// value (or, if no Date field is present, the time that the stored response was received) to evaluate the
 /// conditional."
-fn modified(policy: &Policy) -> u64 {
+fn modified(policy: &CachePolicy) -> u64 {
     policy.last_modified().or(policy.date()).unwrap_or(policy.response_time().seconds())
 }
 

@@ -1,8 +1,8 @@
 //! Conditions both ways, and what a 304 or a HEAD changes in the stored response.
 
 use super::*;
-use crate::storage::{Exchanged, Policy, Storage, assess};
-use crate::{Rules, date};
+use crate::storage::{CachePolicy, ForwardedExchange, StorageDecision, assess};
+use crate::{CacheRules, date};
 use http::{HeaderValue, Method, StatusCode};
 use proptest::prelude::*;
 use shoal_core::Timestamp;
@@ -26,10 +26,10 @@ fn fields(lines: &[&str]) -> HeaderMap {
     fields
 }
 
-fn policy(stored: &HeaderMap) -> Policy {
+fn policy(stored: &HeaderMap) -> CachePolicy {
     let mut response = stored.clone();
     response.insert(CACHE_CONTROL, HeaderValue::from_static("max-age=60"));
-    let exchanged = Exchanged {
+    let exchanged = ForwardedExchange {
         method: &Method::GET,
         query: None,
         request: &HeaderMap::new(),
@@ -38,9 +38,9 @@ fn policy(stored: &HeaderMap) -> Policy {
         request_time: NOW,
         response_time: NOW,
     };
-    match assess(&exchanged, &Rules::default()) {
-        Storage::Store(policy) => policy,
-        Storage::Refuse(why) => panic!("{why:?}"),
+    match assess(&exchanged, &CacheRules::default()) {
+        StorageDecision::Store(policy) => policy,
+        StorageDecision::Refuse(why) => panic!("{why:?}"),
     }
 }
 

@@ -3,7 +3,7 @@
 use super::signature::Signature;
 use super::volume;
 use crate::Error;
-use crate::door::{Access, Device, FileSystem, Real, RealDevice, Untouched};
+use crate::door::{Access, DeviceFs, FileSystem, OsBlockDevice, OsFs, OverlayFs};
 use crate::inspect::Inspect;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -20,14 +20,14 @@ pub fn inspect(directory: &Path) -> Result<Box<dyn Inspect>, Error> {
         Error::Unusable(why) => unusable(why),
         other => other,
     };
-    let (files, lock): (Arc<dyn FileSystem>, _) = match RealDevice::is_one(directory) {
+    let (files, lock): (Arc<dyn FileSystem>, _) = match OsBlockDevice::is_one(directory) {
         true => {
-            let medium = RealDevice::open(directory, Access::Read)?;
-            let device = Device::open(Box::new(medium), Access::Read);
+            let medium = OsBlockDevice::open(directory, Access::Read)?;
+            let device = DeviceFs::open(Box::new(medium), Access::Read);
             (Arc::new(device.map_err(named)?), directory.to_owned())
         }
         false => {
-            let files = Real::open(directory).map_err(|error| unusable(error.to_string()))?;
+            let files = OsFs::open(directory).map_err(|error| unusable(error.to_string()))?;
             (Arc::new(files), directory.join("lock"))
         }
     };
@@ -37,7 +37,7 @@ pub fn inspect(directory: &Path) -> Result<Box<dyn Inspect>, Error> {
         None => Err(unusable("there is no store of Shoal here that says which architecture made it".into())),
         Some(signature) if signature.architecture == volume::NAME => {
             let secret = signature.keys.map(|keys| keys.secret);
-            let view = volume::look_at(Arc::new(Untouched::new(files, MADE_MAX)), is_live, secret);
+            let view = volume::look_at(Arc::new(OverlayFs::new(files, MADE_MAX)), is_live, secret);
             view.map_err(named)
         }
         Some(signature) => Err(unusable(format!(
@@ -53,13 +53,13 @@ pub fn inspect(directory: &Path) -> Result<Box<dyn Inspect>, Error> {
 /// # Errors
 /// [`Error::Unusable`] when it is no block device, is in use, or holds something that may not be erased.
 pub fn format(device: &Path, erases: bool) -> Result<(), Error> {
-    if !RealDevice::is_one(device) {
+    if !OsBlockDevice::is_one(device) {
         return Err(Error::Unusable(format!(
             "{} is no block device; a folder needs no formatting",
             device.display()
         )));
     }
-    Device::format(&RealDevice::open(device, Access::Write)?, erases)
+    DeviceFs::format(&OsBlockDevice::open(device, Access::Write)?, erases)
 }
 
 /// Whether some process holds a lock on this file, as far as the kernel tells: without trying, since that would keep a node

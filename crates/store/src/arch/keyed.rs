@@ -12,8 +12,8 @@
 //! Cost: a hash; and a second look at the index for what it does not hold. It touches no device.
 
 use super::signature::{Keys, Signature};
-use crate::door::{Access, Device, FileSystem, Real, RealDevice};
-use crate::{AtOnce, Error, GaveUp, Insert, Store, Stored, StoredBody, Usage};
+use crate::door::{Access, DeviceFs, FileSystem, OsBlockDevice, OsFs};
+use crate::{Error, EvictionCallback, Insert, OpenObject, Store, StoredBody, TryInsert, Usage};
 use bytes::Bytes;
 use shoal_core::{Key, KeySecret, ObjectKey};
 use std::io;
@@ -78,14 +78,14 @@ impl Store for Keyed {
         self.store.position(&self.own(key)).or_else(earlier)
     }
 
-    fn open(&self, key: &ObjectKey) -> Result<Option<Stored>, Error> {
+    fn open(&self, key: &ObjectKey) -> Result<Option<OpenObject>, Error> {
         match self.store.open(&self.own(key))? {
             Some(stored) => Ok(Some(stored)),
             None => self.earlier(key).map_or(Ok(None), |earlier| self.store.open(&earlier)),
         }
     }
 
-    fn open_at_once(&self, key: &ObjectKey) -> Option<Stored> {
+    fn open_at_once(&self, key: &ObjectKey) -> Option<OpenObject> {
         let own = self.own(key);
         // An own object that is on the disk is newer than an earlier one at hand.
         let earlier = || self.earlier(key).filter(|_| !self.store.may_contain(&own));
@@ -110,10 +110,10 @@ impl Store for Keyed {
         metadata: &[u8],
         body: &Bytes,
         still: &dyn Fn() -> bool,
-    ) -> Result<AtOnce, Error> {
+    ) -> Result<TryInsert, Error> {
         // To remove the earlier one may take the device.
         match self.earlier(key) {
-            Some(_) => Ok(AtOnce::MustWait),
+            Some(_) => Ok(TryInsert::MustWait),
             None => self.store.insert_at_once(&self.own(key), metadata, body, still),
         }
     }
@@ -151,7 +151,7 @@ impl Store for Keyed {
         self.store.body_within(stored_bytes, key_bytes, metadata_bytes)
     }
 
-    fn tell(&self, gave_up: GaveUp) {
+    fn tell(&self, gave_up: EvictionCallback) {
         self.store.tell(gave_up);
     }
 
@@ -222,11 +222,12 @@ pub(super) fn take_keys(name: &str, parameters: [u32; 4], files: &dyn FileSystem
 /// there is no store yet, one of an earlier version, one that a replay made, which has no secret, or one
 /// that cannot be read.
 pub fn secret_of(directory: &Path) -> Option<KeySecret> {
-    let files: Arc<dyn FileSystem> = match RealDevice::is_one(directory) {
+    let files: Arc<dyn FileSystem> = match OsBlockDevice::is_one(directory) {
         true => Arc::new(
-            Device::open(Box::new(RealDevice::open(directory, Access::Read).ok()?), Access::Read).ok()?,
+            DeviceFs::open(Box::new(OsBlockDevice::open(directory, Access::Read).ok()?), Access::Read)
+                .ok()?,
         ),
-        false => Arc::new(Real::open(directory).ok()?),
+        false => Arc::new(OsFs::open(directory).ok()?),
     };
     let keys = Signature::read(&*files).ok()??.keys;
     keys.map(|keys| keys.secret).filter(|secret| *secret != KeySecret::NONE)

@@ -1,7 +1,7 @@
 //! Background work: threads that repair, at a bounded rate, and write what is due, while the store serves.
 
 use super::files::{Core, FileStore};
-use super::space::Need;
+use super::space::EvictionReason;
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
@@ -10,13 +10,13 @@ use tracing::{info, warn};
 
 /// A thread; it ends when this is dropped.
 pub(super) struct Maintenance {
-    bell: Arc<Bell>,
+    bell: Arc<WakeSignal>,
     thread: Option<JoinHandle<()>>,
 }
 
 /// Ends the pauses of a thread of background work.
 #[derive(Default)]
-pub(super) struct Bell {
+pub(super) struct WakeSignal {
     state: Mutex<BellState>,
     changed: Condvar,
 }
@@ -33,13 +33,13 @@ struct BellState {
 pub(super) type Clock<'a> = &'a dyn Fn() -> Duration;
 
 /// A store with background work.
-pub(super) trait Upkeep: Send + Sync + 'static {
+pub(super) trait BackgroundWork: Send + Sync + 'static {
     /// Does one bounded piece of what is due.
-    fn maintain(&self) -> Step;
+    fn maintain(&self) -> WorkDone;
 }
 
 /// What a step of background work has done.
-pub(super) enum Step {
+pub(super) enum WorkDone {
     /// Nothing was due.
     Idle,
     /// So many files were looked at or removed.
@@ -48,10 +48,10 @@ pub(super) enum Step {
 
 impl Maintenance {
     /// Starts the thread that repairs.
-    pub(super) fn start<U: Upkeep>(core: &Arc<U>) -> Self {
+    pub(super) fn start<U: BackgroundWork>(core: &Arc<U>) -> Self {
         Self::run("shoal-store", core, Arc::default(), |core, _| match core.maintain() {
-            Step::Idle => IDLE_PAUSE,
-            Step::Worked(files) => PAUSE_PER_FILE * files as u32 + LEAST_PAUSE,
+            WorkDone::Idle => IDLE_PAUSE,
+            WorkDone::Worked(files) => PAUSE_PER_FILE * files as u32 + LEAST_PAUSE,
         })
     }
 
@@ -59,7 +59,7 @@ impl Maintenance {
     pub(super) fn run<U: Send + Sync + 'static>(
         name: &str,
         core: &Arc<U>,
-        bell: Arc<Bell>,
+        bell: Arc<WakeSignal>,
         work: fn(&U, Clock<'_>) -> Duration,
     ) -> Self {
         let (weak, its_bell, begin) = (Arc::downgrade(core), Arc::clone(&bell), Instant::now());
@@ -78,7 +78,7 @@ impl Maintenance {
     }
 }
 
-impl Bell {
+impl WakeSignal {
     /// Ends the pause, or the next one when there is none.
     pub(super) fn ring(&self) {
         self.state.lock().has_rung = true;
@@ -114,12 +114,12 @@ impl Drop for FileStore {
     }
 }
 
-impl Upkeep for Core {
-    fn maintain(&self) -> Step {
+impl BackgroundWork for Core {
+    fn maintain(&self) -> WorkDone {
         let surveyed = self.survey_segments();
         if surveyed > 0 {
             // Entries in memory, of which a thousand cost as much as a file.
-            return Step::Worked(surveyed / 1024);
+            return WorkDone::Worked(surveyed / 1024);
         }
         if let Some(step) = self.index.audit_step() {
             let looked_at = self.repair(&step);
@@ -128,16 +128,16 @@ impl Upkeep for Core {
                 let totals = self.index.totals();
                 info!(objects = totals.objects, "the store is repaired");
             }
-            return Step::Worked(looked_at);
+            return WorkDone::Worked(looked_at);
         }
         if self.index.is_damaged() {
             warn!("the store's index has damaged entries; it is repaired while it serves");
             self.index.begin_audit(self.naming.folders());
-            return Step::Worked(0);
+            return WorkDone::Worked(0);
         }
         match self.trim() + self.discard_lingering(TRIM_FILES) + self.fill_order() {
-            0 => Step::Idle,
-            given_up => Step::Worked(given_up),
+            0 => WorkDone::Idle,
+            given_up => WorkDone::Worked(given_up),
         }
     }
 }
@@ -148,7 +148,7 @@ impl Core {
         let mut passed = 0;
         let is_over = || self.index.totals().blocks > self.index.limit_blocks();
         (0..TRIM_FILES)
-            .take_while(|_| is_over() && self.give_up_one(&mut passed, Need::Space).is_ok())
+            .take_while(|_| is_over() && self.give_up_one(&mut passed, EvictionReason::Space).is_ok())
             .count()
     }
 }

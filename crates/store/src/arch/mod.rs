@@ -25,7 +25,7 @@ mod volume;
 pub use inspecting::{format, inspect};
 pub use keyed::secret_of;
 pub use naming::{ByHost, Clustered, Naming, Squid};
-pub use opening::{Parts, Settings, open, open_store, open_through};
+pub use opening::{ArchitectureOptions, StoreEnv, open, open_store, open_through};
 pub use replacement::REPLACEMENTS;
 pub use segments::{SegmentPolicy, SegmentSettings};
 pub use volume::VolumeSettings;
@@ -57,20 +57,20 @@ enum Design {
 struct Indexed {
     naming: fn(NamingFor) -> Option<Arc<dyn Naming>>,
     small_objects: SmallObjects,
-    released_files: ReleasedFiles,
+    released_files: ReleasedFilePolicy,
 }
 
 /// What a naming is made from.
 enum NamingFor {
     /// A new store.
-    New(Making),
+    New(NewStoreSpec),
     /// The parameters that the index, or the store's signature, has kept.
     Parameters([u32; 4]),
 }
 
 /// What a new store is made for.
 #[derive(Clone, Copy)]
-struct Making {
+struct NewStoreSpec {
     max_objects: u32,
     /// The file system's.
     block_bytes: u32,
@@ -80,7 +80,7 @@ struct Making {
 
 /// What becomes of the file of an object that is given up or replaced.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum ReleasedFiles {
+enum ReleasedFilePolicy {
     /// It is removed.
     Removed,
     /// It is overwritten by another object.
@@ -114,7 +114,7 @@ pub const ARCHITECTURES: &[Architecture] = &[
         design: Design::Indexed(Indexed {
             naming: squid,
             small_objects: SmallObjects::AsFiles,
-            released_files: ReleasedFiles::Removed,
+            released_files: ReleasedFilePolicy::Removed,
         }),
     },
     Architecture {
@@ -123,7 +123,7 @@ pub const ARCHITECTURES: &[Architecture] = &[
         design: Design::Indexed(Indexed {
             naming: squid_monotonic,
             small_objects: SmallObjects::AsFiles,
-            released_files: ReleasedFiles::Removed,
+            released_files: ReleasedFilePolicy::Removed,
         }),
     },
     Architecture {
@@ -132,7 +132,7 @@ pub const ARCHITECTURES: &[Architecture] = &[
         design: Design::Indexed(Indexed {
             naming: squid_lowest,
             small_objects: SmallObjects::AsFiles,
-            released_files: ReleasedFiles::Overwritten,
+            released_files: ReleasedFilePolicy::Overwritten,
         }),
     },
     Architecture {
@@ -141,7 +141,7 @@ pub const ARCHITECTURES: &[Architecture] = &[
         design: Design::Indexed(Indexed {
             naming: squidl,
             small_objects: SmallObjects::AsFiles,
-            released_files: ReleasedFiles::Removed,
+            released_files: ReleasedFilePolicy::Removed,
         }),
     },
     Architecture {
@@ -150,7 +150,7 @@ pub const ARCHITECTURES: &[Architecture] = &[
         design: Design::Indexed(Indexed {
             naming: squid,
             small_objects: SmallObjects::Mapped(Packing::Appended),
-            released_files: ReleasedFiles::Removed,
+            released_files: ReleasedFilePolicy::Removed,
         }),
     },
     Architecture {
@@ -159,7 +159,7 @@ pub const ARCHITECTURES: &[Architecture] = &[
         design: Design::Indexed(Indexed {
             naming: squidl,
             small_objects: SmallObjects::Mapped(Packing::Appended),
-            released_files: ReleasedFiles::Removed,
+            released_files: ReleasedFilePolicy::Removed,
         }),
     },
     Architecture {
@@ -168,7 +168,7 @@ pub const ARCHITECTURES: &[Architecture] = &[
         design: Design::Indexed(Indexed {
             naming: squidl,
             small_objects: SmallObjects::Mapped(Packing::Aligned),
-            released_files: ReleasedFiles::Removed,
+            released_files: ReleasedFilePolicy::Removed,
         }),
     },
 ];

@@ -1,27 +1,27 @@
 //! Opening a store: find the row, take up or make the index, settle what the last session left.
 
-use super::files::{Core, FileStore, HEAD_LOCKS, Limits};
+use super::files::{Core, FileStore, FileStoreLimits, HEAD_LOCKS};
 use super::keyed::{Keyed, check_secret, take_keys};
 use super::maintenance::Maintenance;
-use super::released::Released;
+use super::released::ReleasedFilePool;
 use super::replacement;
 use super::seal::Seal;
 use super::segments::{self, SegmentSettings, Segments};
 use super::signature::Signature;
 use super::space::blocks_of;
 use super::{
-    ARCHITECTURES, Architecture, Design, Indexed, Making, Naming, NamingFor, ReleasedFiles, SQUID,
+    ARCHITECTURES, Architecture, Design, Indexed, Naming, NamingFor, NewStoreSpec, ReleasedFilePolicy, SQUID,
     SmallObjects, Squid, VolumeSettings, cern, volume,
 };
-use crate::door::device::Medium;
-use crate::door::{Access, Device, FileSystem, Real, RealDevice, private, transient};
-use crate::index::{Condition, FileHome, Geometry, Index, IndexHome, MemoryHome, Shape, Words};
+use crate::door::device::DeviceIo;
+use crate::door::{Access, DeviceFs, FileSystem, OsBlockDevice, OsFs, private, transient};
+use crate::index::{Condition, FileHome, Geometry, Index, IndexStorage, MemoryHome, Shape, Words};
 use crate::{Error, OpenOptions, Store};
 use parking_lot::RwLock;
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
 use shoal_core::{Key, Timestamp};
-use shoal_policy::Cyclic;
+use shoal_policy::CyclicPolicy;
 use std::fs::{self, File};
 use std::io;
 use std::os::fd::OwnedFd;
@@ -31,7 +31,7 @@ use tracing::{info, warn};
 
 /// What an operator decides.
 #[derive(Clone, Copy, Debug)]
-pub struct Settings {
+pub struct ArchitectureOptions {
     /// Disk space used at most, in bytes.
     pub disk_bytes: u64,
     /// Objects held at most; 0 derives it from `disk_bytes`.
@@ -51,11 +51,11 @@ pub struct Settings {
 }
 
 /// What a store stands on.
-pub struct Parts {
+pub struct StoreEnv {
     /// Where object files go.
     pub files: Arc<dyn FileSystem>,
     /// Where the index lives.
-    pub index: Box<dyn IndexHome>,
+    pub index: Box<dyn IndexStorage>,
     /// Tells this run of the machine from others: an index last written in another one may have lost pages.
     pub boot: u64,
     /// Held while the store or any of its bodies is.
@@ -85,15 +85,15 @@ pub fn open_through(
     let _named = tracing::error_span!("store", disk = %directory.display()).entered();
     architecture(&options.architecture)?;
     replacement::known(&options.replacement)?;
-    if RealDevice::is_one(directory) {
+    if OsBlockDevice::is_one(directory) {
         return open_device(options, wrap);
     }
     private::folder(directory).map_err(|error| unusable(directory, "make", &error))?;
     let lock = lock(directory)?;
     private::root(directory).map_err(|error| unusable(directory, "read", &error))?;
-    let files = Real::open(directory).map_err(|error| unusable(directory, "open", &error))?;
+    let files = OsFs::open(directory).map_err(|error| unusable(directory, "open", &error))?;
     let settings = settings(options, options.disk_bytes)?;
-    let parts = Parts {
+    let parts = StoreEnv {
         files: wrap(Arc::new(files)),
         index: Box::new(FileHome(directory.clone())),
         boot: boot(options.now),
@@ -121,19 +121,19 @@ fn open_device(
         Error::Unusable(why) => Error::Unusable(format!("{path}: {why}")),
         other => other,
     };
-    let medium = RealDevice::open(&options.directory, Access::Write)?;
-    let usable = medium.bytes().saturating_sub(Device::OWN_BYTES);
-    let files = Device::open(Box::new(medium), Access::Write).map_err(named)?;
+    let medium = OsBlockDevice::open(&options.directory, Access::Write)?;
+    let usable = medium.bytes().saturating_sub(DeviceFs::OWN_BYTES);
+    let files = DeviceFs::open(Box::new(medium), Access::Write).map_err(named)?;
     let settings = settings(options, options.disk_bytes.min(usable))?;
     // The device itself is claimed.
     let (files, index) = (wrap(Arc::new(files)), Box::new(MemoryHome::default()));
     let boot = boot(options.now);
-    let parts = Parts { files, index, boot, lock: None, transient: transient::files(), background: true };
+    let parts = StoreEnv { files, index, boot, lock: None, transient: transient::files(), background: true };
     open_store(&options.architecture, &settings, parts).map_err(named)
 }
 
-fn settings(options: &OpenOptions, disk_bytes: u64) -> Result<Settings, Error> {
-    Ok(Settings {
+fn settings(options: &OpenOptions, disk_bytes: u64) -> Result<ArchitectureOptions, Error> {
+    Ok(ArchitectureOptions {
         disk_bytes,
         max_objects: options.max_objects,
         object_max_bytes: options.object_max_bytes,
@@ -149,7 +149,11 @@ fn settings(options: &OpenOptions, disk_bytes: u64) -> Result<Settings, Error> {
 ///
 /// # Errors
 /// [`Error::Unusable`], with the names that are known when this one is not.
-pub fn open_store(name: &str, settings: &Settings, parts: Parts) -> Result<Arc<dyn Store>, Error> {
+pub fn open_store(
+    name: &str,
+    settings: &ArchitectureOptions,
+    parts: StoreEnv,
+) -> Result<Arc<dyn Store>, Error> {
     let row = architecture(name)?;
     check_secret(&*parts.files)?;
     let files = Arc::clone(&parts.files);
@@ -184,8 +188,8 @@ pub(super) fn architecture(name: &str) -> Result<&'static Architecture, Error> {
 pub(super) fn build(
     name: &'static str,
     design: &Indexed,
-    settings: &Settings,
-    parts: Parts,
+    settings: &ArchitectureOptions,
+    parts: StoreEnv,
 ) -> Result<Arc<Core>, Error> {
     let (hand, order) = replacement::named(settings.replacement)?;
     let row = Row { name, design, hand };
@@ -194,7 +198,8 @@ pub(super) fn build(
         None => make(&row, settings, &parts)?,
     };
     let berths = found.index.geometry().berths;
-    let released = (design.released_files == ReleasedFiles::Overwritten).then(|| Released::new(berths));
+    let released =
+        (design.released_files == ReleasedFilePolicy::Overwritten).then(|| ReleasedFilePool::new(berths));
     let segments = match design.small_objects {
         SmallObjects::AsFiles => None,
         SmallObjects::Mapped(packing) => {
@@ -247,14 +252,14 @@ pub(super) fn build(
 struct Row<'a> {
     name: &'static str,
     design: &'a Indexed,
-    hand: &'static dyn Cyclic,
+    hand: &'static dyn CyclicPolicy,
 }
 
 /// An index taken up or made.
-struct Found {
+struct OpenedIndex {
     index: Index,
     naming: Arc<dyn Naming>,
-    limits: Limits,
+    limits: FileStoreLimits,
     state: Start,
 }
 
@@ -265,7 +270,11 @@ enum Start {
 }
 
 /// Takes up the index that is there. One that cannot be used is set aside, with a line in the log.
-fn existing(row: &Row<'_>, settings: &Settings, parts: &Parts) -> Result<Option<Found>, Error> {
+fn existing(
+    row: &Row<'_>,
+    settings: &ArchitectureOptions,
+    parts: &StoreEnv,
+) -> Result<Option<OpenedIndex>, Error> {
     let reason = match parts.index.existing() {
         Ok(None) => return Ok(None),
         Ok(Some(words)) => match take_up(row, settings, parts, words)? {
@@ -289,10 +298,10 @@ fn existing(row: &Row<'_>, settings: &Settings, parts: &Parts) -> Result<Option<
 /// The inner error says why these words are no index for this store.
 fn take_up(
     row: &Row<'_>,
-    settings: &Settings,
-    parts: &Parts,
+    settings: &ArchitectureOptions,
+    parts: &StoreEnv,
     words: Box<dyn Words>,
-) -> Result<Result<Found, &'static str>, Error> {
+) -> Result<Result<OpenedIndex, &'static str>, Error> {
     let geometry = match Geometry::read(&*words) {
         Ok(geometry) => geometry,
         Err(reason) => return Ok(Err(reason)),
@@ -313,12 +322,12 @@ fn take_up(
     let opened = Index::open(words, naming.numbers(), row.hand, parts.boot, blocks);
     Ok(opened.map(|(index, condition)| {
         let state = if condition == Condition::Sound { Start::Sound } else { Start::Suspect };
-        Found { index, naming, limits, state }
+        OpenedIndex { index, naming, limits, state }
     }))
 }
 
 /// Makes an empty index, and what else a new store has. Where a store has been before, the index has been lost.
-fn make(row: &Row<'_>, settings: &Settings, parts: &Parts) -> Result<Found, Error> {
+fn make(row: &Row<'_>, settings: &ArchitectureOptions, parts: &StoreEnv) -> Result<OpenedIndex, Error> {
     let objects = match settings.max_objects {
         0 => settings.disk_bytes / MEAN_OBJECT_BYTES,
         objects => objects,
@@ -331,7 +340,7 @@ fn make(row: &Row<'_>, settings: &Settings, parts: &Parts) -> Result<Found, Erro
         0 => FILES_PER_FOLDER,
         files => files,
     };
-    let making = Making { max_objects: objects, block_bytes, files_per_folder };
+    let making = NewStoreSpec { max_objects: objects, block_bytes, files_per_folder };
     let naming = left
         .or_else(|| (row.design.naming)(NamingFor::New(making)))
         .ok_or_else(|| Error::Unusable(format!("no naming for {objects} objects")))?;
@@ -351,11 +360,11 @@ fn make(row: &Row<'_>, settings: &Settings, parts: &Parts) -> Result<Found, Erro
     let blocks = limits.object_blocks(&geometry);
     let opened = Index::open(words, naming.numbers(), row.hand, parts.boot, blocks);
     let (index, _) = opened.map_err(|reason| Error::Unusable(format!("the index just made is {reason}")))?;
-    Ok(Found { index, naming, limits, state })
+    Ok(OpenedIndex { index, naming, limits, state })
 }
 
 /// Refuses what another architecture has made. Whether the store says that this one has.
-pub(super) fn check_maker(wanted: &str, parts: &Parts) -> Result<bool, Error> {
+pub(super) fn check_maker(wanted: &str, parts: &StoreEnv) -> Result<bool, Error> {
     if let Ok(Some(words)) = parts.index.existing()
         && let Ok(geometry) = Geometry::read(&*words)
     {
@@ -372,7 +381,7 @@ pub(super) fn check_maker(wanted: &str, parts: &Parts) -> Result<bool, Error> {
 
 /// The naming of a store that has been here before, going by its signature, or by its folders where it is so old that
 /// it has none.
-fn naming_left(row: &Row<'_>, parts: &Parts) -> Result<Option<Arc<dyn Naming>>, Error> {
+fn naming_left(row: &Row<'_>, parts: &StoreEnv) -> Result<Option<Arc<dyn Naming>>, Error> {
     if let Some(signature) = read_signature(parts)? {
         Signature::check(&signature.architecture, row.name)?;
         return Ok((row.design.naming)(NamingFor::Parameters(signature.parameters)));
@@ -386,7 +395,7 @@ fn naming_left(row: &Row<'_>, parts: &Parts) -> Result<Option<Arc<dyn Naming>>, 
     }
 }
 
-fn read_signature(parts: &Parts) -> Result<Option<Signature>, Error> {
+fn read_signature(parts: &StoreEnv) -> Result<Option<Signature>, Error> {
     Signature::read(&*parts.files).map_err(|error| {
         Error::Unusable(format!("could not read which architecture made the store: {error}"))
     })
@@ -394,11 +403,11 @@ fn read_signature(parts: &Parts) -> Result<Option<Signature>, Error> {
 
 fn limits(
     row: &Row<'_>,
-    settings: &Settings,
+    settings: &ArchitectureOptions,
     geometry: &Geometry,
     naming: &dyn Naming,
-    parts: &Parts,
-) -> Result<Limits, Error> {
+    parts: &StoreEnv,
+) -> Result<FileStoreLimits, Error> {
     let block_bytes = u64::from(geometry.block_bytes);
     let folders = naming.folder_blocks(u64::from(geometry.max_objects), block_bytes);
     let segment_bytes = match row.design.small_objects {
@@ -416,18 +425,18 @@ fn limits(
              where there is one, need {least}; raise the limit or lower the number of objects of a new store"
         )));
     }
-    let Settings { disk_bytes, object_max_bytes, .. } = *settings;
-    Ok(Limits { disk_bytes, fixed_bytes, segment_bytes, object_max_bytes })
+    let ArchitectureOptions { disk_bytes, object_max_bytes, .. } = *settings;
+    Ok(FileStoreLimits { disk_bytes, fixed_bytes, segment_bytes, object_max_bytes })
 }
 
-impl Limits {
+impl FileStoreLimits {
     /// Blocks left for objects.
     fn object_blocks(&self, geometry: &Geometry) -> u64 {
         (self.disk_bytes - self.fixed_bytes) / u64::from(geometry.block_bytes)
     }
 }
 
-fn block_bytes(parts: &Parts) -> Result<u32, Error> {
+fn block_bytes(parts: &StoreEnv) -> Result<u32, Error> {
     let space = parts.files.space();
     let space = space.map_err(|error| Error::Unusable(format!("could not ask for disk space: {error}")))?;
     u32::try_from(space.block_bytes.max(BLOCK_MIN))

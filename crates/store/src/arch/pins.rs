@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 use std::collections::HashMap;
 
 /// The numbers in use, and what becomes of them.
-pub(super) struct Pins<F = Fate> {
+pub(super) struct NumberPins<F = AfterUnpin> {
     shards: [Mutex<HashMap<u64, Use<F>>>; SHARDS],
 }
 
@@ -20,20 +20,20 @@ struct Use<F> {
 
 /// What becomes of a number when its last user has let go of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fate {
+pub(super) enum AfterUnpin {
     /// Its file is gone, and the number is freed; with the space measured, where that was needed.
     Free(Option<u64>),
     /// Its file waits to be overwritten.
     Release,
 }
 
-impl<F> Default for Pins<F> {
+impl<F> Default for NumberPins<F> {
     fn default() -> Self {
         Self { shards: std::array::from_fn(|_| Mutex::default()) }
     }
 }
 
-impl<F> Pins<F> {
+impl<F> NumberPins<F> {
     /// One more user.
     pub(super) fn pin(&self, number: impl Into<u64>) {
         let number = number.into();

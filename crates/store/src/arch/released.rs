@@ -19,7 +19,7 @@ use parking_lot::Mutex;
 use std::collections::BTreeMap;
 
 /// The numbers that wait.
-pub(super) struct Released {
+pub(super) struct ReleasedFilePool {
     most: usize,
     waiting: Mutex<Waiting>,
 }
@@ -37,7 +37,7 @@ struct File {
     round: u64,
 }
 
-impl Released {
+impl ReleasedFilePool {
     /// Takes as many as leave the index enough berths.
     pub(super) fn new(berths: u32) -> Self {
         Self { most: (berths / 8).max(1) as usize, waiting: Mutex::default() }
@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn the_lowest_goes_to_objects_and_the_highest_gives_its_space() {
-        let released = Released::new(64);
+        let released = ReleasedFilePool::new(64);
         for number in [9, 3, 7] {
             assert!(released.put(number, number == 9));
         }
@@ -114,7 +114,7 @@ mod tests {
 
     #[test]
     fn there_are_few_and_they_do_not_linger() {
-        let released = Released::new(64);
+        let released = ReleasedFilePool::new(64);
         assert_eq!((0..20).filter(|number| released.put(*number, false)).count(), 8);
         assert_eq!(released.take_lingering(99), []);
         released.take_lowest(None);

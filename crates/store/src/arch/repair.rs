@@ -8,7 +8,7 @@
 
 use super::files::Core;
 use crate::door::Access;
-use crate::index::{Found, Seen, Step};
+use crate::index::{IndexedObject, NumberState, Step};
 use crate::object::{Header, read_head};
 use shoal_core::Key;
 use std::io::ErrorKind::NotFound;
@@ -56,16 +56,18 @@ impl Core {
         self.pins.pin(number);
         match self.index.examine(number) {
             // Its own file. Two side words may stand for one folder.
-            Seen::Busy | Seen::Stored(..) if self.path(number) == path => {}
-            Seen::Busy => self.remove_stray(path),
-            Seen::Stored(found, key) => self.settle_astray(found, key, side, path),
-            Seen::Free | Seen::Damaged | Seen::Abandoned => self.settle_unknown(number, side),
+            NumberState::Busy | NumberState::Stored(..) if self.path(number) == path => {}
+            NumberState::Busy => self.remove_stray(path),
+            NumberState::Stored(found, key) => self.settle_astray(found, key, side, path),
+            NumberState::Free | NumberState::Damaged | NumberState::Abandoned => {
+                self.settle_unknown(number, side)
+            }
         }
         self.unpin(number);
     }
 
     /// A file in another folder than the entry of its number says.
-    fn settle_astray(&self, found: Found, key: Key, side: u64, path: &str) {
+    fn settle_astray(&self, found: IndexedObject, key: Key, side: u64, path: &str) {
         let is_at_home = match self.place_of_side(found.side) {
             Some(_) => self.header(found.number).is_some_and(|header| header.key == key),
             None => self.files.length(&self.naming.path(found.number, found.side)).is_ok(),
@@ -87,20 +89,22 @@ impl Core {
         let mut objects = 0;
         for number in numbers {
             match self.index.examine(number) {
-                Seen::Busy => {}
-                Seen::Stored(found, key) => {
+                NumberState::Busy => {}
+                NumberState::Stored(found, key) => {
                     objects += 1;
                     self.settle_stored(found, key);
                 }
-                Seen::Free => self.index.list_if_lost(number),
-                Seen::Damaged | Seen::Abandoned => self.settle_unknown(number, self.index.side(number)),
+                NumberState::Free => self.index.list_if_lost(number),
+                NumberState::Damaged | NumberState::Abandoned => {
+                    self.settle_unknown(number, self.index.side(number))
+                }
             }
         }
         objects
     }
 
     /// An entry that looks whole: its file must be there, its charge right, and its key must lead to it.
-    fn settle_stored(&self, found: Found, key: Key) {
+    fn settle_stored(&self, found: IndexedObject, key: Key) {
         if self.place_of_side(found.side).is_some() {
             return self.settle_in_segment(found, key);
         }
@@ -117,7 +121,7 @@ impl Core {
     }
 
     /// An object in the mapped file: its record must be there.
-    fn settle_in_segment(&self, found: Found, key: Key) {
+    fn settle_in_segment(&self, found: IndexedObject, key: Key) {
         match self.header(found.number) {
             Some(header) if header.key == key => {
                 if let Some(rival) = self.index.confirm(found, 0) {
@@ -129,8 +133,8 @@ impl Core {
     }
 
     /// Of two objects of one key the later stays.
-    fn settle_rivals(&self, found: Found, rival: Found, blocks: u32) {
-        let sequence = |found: Found| self.header(found.number).map(|header| header.sequence);
+    fn settle_rivals(&self, found: IndexedObject, rival: IndexedObject, blocks: u32) {
+        let sequence = |found: IndexedObject| self.header(found.number).map(|header| header.sequence);
         if sequence(found) > sequence(rival) {
             self.drop_entry(rival);
             self.index.confirm(found, blocks);
@@ -186,7 +190,7 @@ impl Core {
         read_head(&*file, number, u64::MAX, None).ok().map(|head| head.header)
     }
 
-    pub(super) fn drop_entry(&self, found: Found) {
+    pub(super) fn drop_entry(&self, found: IndexedObject) {
         if self.index.retire(found.number, found.generation) {
             self.note_gone(found.number);
             self.tally.corrupt.fetch_add(1, Relaxed);

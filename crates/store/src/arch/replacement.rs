@@ -1,7 +1,7 @@
 //! Which object goes when room is needed: a hand over the index, or a policy kept in RAM.
 //!
 //! The hand's policies (`clock`, `fifo`) have their bits in the index's entries and the hand in its header: what they know
-//! survives a restart. The others are an [`Order`] in RAM, beside the index: what they know is lost when the process ends.
+//! survives a restart. The others are an [`EvictionOrder`] in RAM, beside the index: what they know is lost when the process ends.
 //! After opening the order is filled in the background, in the order of the numbers, as if the objects had arrived so
 //! and nobody had asked for them since. Until an object is known it does not go, unless all that are known are gone or in
 //! use: then the hand chooses.
@@ -9,12 +9,12 @@
 //! An order costs eight bytes of RAM an object and what its policy takes, and a lock held for each hit.
 
 use super::files::Core;
-use super::segments::Place;
+use super::segments::SegmentLocation;
 use crate::Error;
-use crate::index::{Found, Index, Seen};
+use crate::index::{Index, IndexedObject, NumberState};
 use parking_lot::Mutex;
 use shoal_core::Key;
-use shoal_policy::{Clock, Cyclic, FifoHand, Handle, Policy, Replacement};
+use shoal_policy::{Clock, CyclicPolicy, FifoHand, Handle, Replacement, ReplacementPolicy};
 
 /// The replacement policies of stores of files, by name. The first is what stores have that do not say.
 pub const REPLACEMENTS: &[&str] =
@@ -29,12 +29,12 @@ pub(super) fn known(name: &str) -> Result<&'static str, Error> {
 }
 
 /// A policy chosen by name: the hand's, and an order where the policy is one of RAM.
-pub(super) fn named(name: &str) -> Result<(&'static dyn Cyclic, Option<Order>), Error> {
+pub(super) fn named(name: &str) -> Result<(&'static dyn CyclicPolicy, Option<EvictionOrder>), Error> {
     match known(name)? {
         "clock" => Ok((&Clock, None)),
         "fifo" => Ok((&FifoHand, None)),
-        name => match Policy::<Key>::named(name) {
-            Some(policy) => Ok((&Clock, Some(Order::new((policy.construct)())))),
+        name => match ReplacementPolicy::<Key>::named(name) {
+            Some(policy) => Ok((&Clock, Some(EvictionOrder::new((policy.construct)())))),
             None => Err(Error::Unusable(format!("the replacement policy {name} is missing"))),
         },
     }
@@ -43,7 +43,7 @@ pub(super) fn named(name: &str) -> Result<(&'static dyn Cyclic, Option<Order>), 
 /// The objects in the order in which a policy gives them up.
 ///
 /// What it says is compared with the index whenever it matters, under its own lock, which is taken before the index's.
-pub(super) struct Order(Mutex<Known>);
+pub(super) struct EvictionOrder(Mutex<Known>);
 
 struct Known {
     policy: Box<dyn Replacement>,
@@ -55,7 +55,7 @@ struct Known {
     filled: u32,
 }
 
-impl Order {
+impl EvictionOrder {
     fn new(policy: Box<dyn Replacement>) -> Self {
         Self(Mutex::new(Known { policy, handles: Vec::new(), numbers: Vec::new(), filled: 0 }))
     }
@@ -127,9 +127,9 @@ impl Known {
     }
 
     fn admit(&mut self, index: &Index, number: u32) {
-        let Seen::Stored(found, key) = index.examine(number) else { return };
+        let NumberState::Stored(found, key) = index.examine(number) else { return };
         // An object in a segment takes no space of its own, and goes when its segment is wanted.
-        if self.handle(number).is_some() || Place::of_side(found.side).is_some() {
+        if self.handle(number).is_some() || SegmentLocation::of_side(found.side).is_some() {
             return;
         }
         let weight = u64::from(found.blocks) * u64::from(index.geometry().block_bytes);
@@ -170,9 +170,9 @@ impl Core {
 }
 
 /// The object of a number, if it is that of the key.
-fn stored(index: &Index, number: u32, key: Key) -> Option<Found> {
+fn stored(index: &Index, number: u32, key: Key) -> Option<IndexedObject> {
     match index.examine(number) {
-        Seen::Stored(found, stored) if stored == key => Some(found),
+        NumberState::Stored(found, stored) if stored == key => Some(found),
         _ => None,
     }
 }

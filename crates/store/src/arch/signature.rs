@@ -144,7 +144,7 @@ const BYTES_MAX: usize = 256;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::door::Memory;
+    use crate::door::MemoryFs;
 
     fn signature() -> Signature {
         let keys = Keys { secret: KeySecret::new(*b"a secret of keys"), came_later: false };
@@ -155,7 +155,7 @@ mod tests {
     #[test]
     fn signature_reads_back_or_not_at_all_when_damaged() {
         let signature = signature();
-        let files = Memory::new(1 << 20);
+        let files = MemoryFs::new(1 << 20);
         assert_eq!(Signature::read(&files).unwrap(), None);
         signature.write(&files).unwrap();
         assert_eq!(Signature::read(&files).unwrap(), Some(signature.clone()));
@@ -176,7 +176,7 @@ mod tests {
 
     #[test]
     fn keys_are_added_to_an_earlier_signature() {
-        let files = Memory::new(1 << 20);
+        let files = MemoryFs::new(1 << 20);
         let mut earlier = Signature { keys: None, ..signature() };
         earlier.write(&files).unwrap();
         assert_eq!(Signature::read(&files).unwrap(), Some(earlier.clone()));

@@ -1,11 +1,11 @@
 //! Space: how much a file is charged, how room is made, how files leave.
 
 use super::files::Core;
-use super::pins::Fate;
-use super::released::Released;
+use super::pins::AfterUnpin;
+use super::released::ReleasedFilePool;
 use super::segments;
 use crate::door::Access;
-use crate::index::{Charge, Claim, Swept};
+use crate::index::{Charge, Claim, HandStep};
 use crate::{Declined, Error};
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
@@ -33,31 +33,31 @@ impl Core {
     }
 
     /// A number for a new object with this side word and of so many blocks, giving up another when all are in use.
-    pub(super) fn claim(&self, side: u64, blocks: u64) -> Result<Claimed, Error> {
+    pub(super) fn claim(&self, side: u64, blocks: u64) -> Result<ClaimedNumber, Error> {
         let mut passed = 0;
         if self.released.as_ref().is_some_and(|released| released.len() == 0) && !self.index.has_room(blocks)
         {
             // Something will have to go, so it goes now: its file is the one to overwrite. Where nothing can go the
             // charge will say so.
-            let _ = self.give_up_one(&mut passed, Need::Space);
+            let _ = self.give_up_one(&mut passed, EvictionReason::Space);
         }
         loop {
             if let Some(claimed) = self.claim_released(side) {
                 return Ok(claimed);
             }
             match self.index.claim(side) {
-                Claim::Number(number) => return Ok(Claimed { number, file_blocks: None }),
+                Claim::Number(number) => return Ok(ClaimedNumber { number, file_blocks: None }),
                 Claim::Crowded => return Err(Error::Declined(Declined::NoSpace)),
-                Claim::Exhausted => self.give_up_one(&mut passed, Need::Number)?,
+                Claim::Exhausted => self.give_up_one(&mut passed, EvictionReason::Number)?,
             }
         }
     }
 
     /// A number whose file is to be overwritten, if it is the lowest there is.
-    fn claim_released(&self, side: u64) -> Option<Claimed> {
+    fn claim_released(&self, side: u64) -> Option<ClaimedNumber> {
         let number = self.released.as_ref()?.take_lowest(self.index.lowest_free())?;
         let file_blocks = self.index.reuse(number, side)?;
-        Some(Claimed { number, file_blocks: Some(file_blocks) })
+        Some(ClaimedNumber { number, file_blocks: Some(file_blocks) })
     }
 
     /// Charges a busy number so many blocks in all, giving up other objects to make room.
@@ -70,7 +70,7 @@ impl Core {
         loop {
             match self.index.charge(number, blocks) {
                 Charge::Done => return Ok(()),
-                Charge::Full => self.give_up_one(&mut passed, Need::Space)?,
+                Charge::Full => self.give_up_one(&mut passed, EvictionReason::Space)?,
                 Charge::AtCeiling => self
                     .index
                     .raise_ceiling(u64::from(blocks))
@@ -81,8 +81,8 @@ impl Core {
 
     /// Gives up one object, or the space of a file that waits to be overwritten. `passed` counts over several calls
     /// what the hand has passed in vain.
-    pub(super) fn give_up_one(&self, passed: &mut u64, need: Need) -> Result<(), Error> {
-        if let Some(number) = self.released.as_ref().and_then(Released::take_full) {
+    pub(super) fn give_up_one(&self, passed: &mut u64, need: EvictionReason) -> Result<(), Error> {
+        if let Some(number) = self.released.as_ref().and_then(ReleasedFilePool::take_full) {
             return self.empty(number).map_err(|_| Error::Declined(Declined::NoSpace));
         }
         if let Some(number) = self.worth_least() {
@@ -92,23 +92,23 @@ impl Core {
         let enough = self.index.round() * (self.index.rounds_max() + 1);
         while *passed <= enough {
             // An object in a segment takes no blocks: to give it up would make no space.
-            let is_of_no_use = |number| need == Need::Space && self.place(number).is_some();
+            let is_of_no_use = |number| need == EvictionReason::Space && self.place(number).is_some();
             match self.index.sweep(|number| self.pins.in_use(number) || is_of_no_use(number)) {
-                Swept::Victim(number) => {
+                HandStep::Victim(number) => {
                     self.note_gone(number);
                     self.tally.evictions.fetch_add(1, Relaxed);
                     // Without the file's space nothing is gained; giving up more objects would not help.
                     return self.dispose(number).map_err(|_| Error::Declined(Declined::NoSpace));
                 }
-                Swept::Reclaimed => {
+                HandStep::Reclaimed => {
                     *passed += 1;
                     return Ok(());
                 }
-                Swept::Passed(0) => break,
-                Swept::Passed(count) => *passed += u64::from(count),
+                HandStep::Passed(0) => break,
+                HandStep::Passed(count) => *passed += u64::from(count),
             }
         }
-        match self.released.as_ref().and_then(Released::take_highest) {
+        match self.released.as_ref().and_then(ReleasedFilePool::take_highest) {
             Some(number) => self.discard(number).map_err(|_| Error::Declined(Declined::NoSpace)),
             None => Err(Error::Declined(Declined::NoSpace)),
         }
@@ -119,15 +119,15 @@ impl Core {
         if self.released.is_none() || !self.index.is_measured(number) {
             return self.discard(number);
         }
-        self.leave(number, Fate::Release);
+        self.leave(number, AfterUnpin::Release);
         Ok(())
     }
 
     /// Sees to what the last user of a number was left.
-    pub(super) fn see_to(&self, number: u32, fate: Fate) {
+    pub(super) fn see_to(&self, number: u32, fate: AfterUnpin) {
         match fate {
-            Fate::Free(measured) => self.index.free(number, measured),
-            Fate::Release => self.release(number),
+            AfterUnpin::Free(measured) => self.index.free(number, measured),
+            AfterUnpin::Release => self.release(number),
         }
     }
 
@@ -150,7 +150,7 @@ impl Core {
 
     /// Removes the files that wait to be overwritten.
     pub(super) fn discard_released(&self) {
-        while let Some(number) = self.released.as_ref().and_then(Released::take_highest) {
+        while let Some(number) = self.released.as_ref().and_then(ReleasedFilePool::take_highest) {
             // Trouble with the file has been logged.
             let _ = self.discard(number);
         }
@@ -188,12 +188,12 @@ impl Core {
                 return Err(error);
             }
         }
-        self.leave(number, Fate::Free(measured));
+        self.leave(number, AfterUnpin::Free(measured));
         Ok(())
     }
 
     /// Leaves a number to its last user, or sees to it when it has none.
-    pub(super) fn leave(&self, number: u32, fate: Fate) {
+    pub(super) fn leave(&self, number: u32, fate: AfterUnpin) {
         if !self.pins.doom(number, fate) {
             self.see_to(number, fate);
         }
@@ -202,14 +202,14 @@ impl Core {
 
 /// What an object is given up for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Need {
+pub(super) enum EvictionReason {
     Space,
     Number,
 }
 
 /// A number for a new object.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Claimed {
+pub(super) struct ClaimedNumber {
     pub(super) number: u32,
     /// Blocks of the file to be overwritten, which are charged already.
     pub(super) file_blocks: Option<u32>,

@@ -1,9 +1,9 @@
 //! One of several disks: in service or out, how often it failed, what it has missed while it was out.
 
-use super::missed::Missed;
-use super::serving::{Left, Serving};
-use super::{Opener, Share, may_come};
-use crate::{Declined, Error, GaveUp, Usage};
+use super::missed::MissedChanges;
+use super::serving::{ClosingStore, OpenStore};
+use super::{DiskOpener, DiskSpec, may_come};
+use crate::{Declined, Error, EvictionCallback, Usage};
 use parking_lot::{Mutex, MutexGuard, RwLock};
 use shoal_core::{Key, ObjectKey};
 use std::io::ErrorKind;
@@ -13,18 +13,18 @@ use std::time::Duration;
 
 /// A disk.
 pub(super) struct Disk {
-    share: Share,
+    share: DiskSpec,
     /// Of its path.
     number: u64,
-    opener: Opener,
+    opener: DiskOpener,
     /// Its store, or why it is out of service.
-    state: RwLock<Result<Arc<Serving>, Absence>>,
+    state: RwLock<Result<Arc<OpenStore>, Absence>>,
     /// The store that it had before it went out of service.
-    left: Mutex<Option<Left>>,
+    left: Mutex<Option<ClosingStore>>,
     /// What the stores that it had counted. Written while the state is locked.
     before: Mutex<Counts>,
     /// Noted while the state is locked, so that a disk that comes back has been told everything.
-    missed: Mutex<Missed>,
+    missed: Mutex<MissedChanges>,
     /// Rises with failures and falls with successes.
     strain: AtomicU32,
     failures: AtomicU64,
@@ -35,7 +35,7 @@ pub(super) struct Disk {
 }
 
 struct Absence {
-    service: Service,
+    service: ServiceState,
     why: String,
 }
 
@@ -51,7 +51,7 @@ struct Counts {
 
 /// Whether a disk serves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Service {
+pub enum ServiceState {
     /// It does.
     InService,
     /// It could not be opened.
@@ -70,7 +70,7 @@ pub struct DiskState {
     /// Bytes of it that may be used.
     pub bytes: u64,
     /// Whether it serves.
-    pub service: Service,
+    pub service: ServiceState,
     /// Why not; empty when it does.
     pub why: String,
     /// What it holds, nothing when it is out of service; and what was counted since start, whenever it went out.
@@ -81,7 +81,7 @@ pub struct DiskState {
     pub is_recovering: bool,
 }
 
-impl Service {
+impl ServiceState {
     /// In one word.
     pub fn name(self) -> &'static str {
         match self {
@@ -95,9 +95,9 @@ impl Service {
 
 impl Disk {
     /// A disk that has not been opened.
-    pub(super) fn new(share: Share, opener: Opener) -> Self {
+    pub(super) fn new(share: DiskSpec, opener: DiskOpener) -> Self {
         let why = format!("{} does not answer; it comes into service once it does", share.path);
-        let absence = Absence { service: Service::Unopened, why };
+        let absence = Absence { service: ServiceState::Unopened, why };
         Self {
             number: Key::unkeyed(share.path.as_bytes()).low(),
             share,
@@ -131,7 +131,7 @@ impl Disk {
     }
 
     /// Its store while it is in service.
-    pub(super) fn store(&self) -> Option<Arc<Serving>> {
+    pub(super) fn store(&self) -> Option<Arc<OpenStore>> {
         self.state.read().as_ref().ok().map(Arc::clone)
     }
 
@@ -140,7 +140,9 @@ impl Disk {
             let state = self.state.read();
             let (before, failures) = (*self.before.lock(), self.failures.load(Relaxed));
             match &*state {
-                Ok(store) => (Service::InService, String::new(), Some(Arc::clone(store)), before, failures),
+                Ok(store) => {
+                    (ServiceState::InService, String::new(), Some(Arc::clone(store)), before, failures)
+                }
                 Err(absence) => (absence.service, absence.why.clone(), None, before, failures),
             }
         };
@@ -161,8 +163,8 @@ impl Disk {
             return;
         }
         *state = match opened {
-            Ok(store) => Ok(Serving::new(store)),
-            Err(error) => Err(Absence { service: Service::Unopened, why: error.to_string() }),
+            Ok(store) => Ok(OpenStore::new(store)),
+            Err(error) => Err(Absence { service: ServiceState::Unopened, why: error.to_string() }),
         };
     }
 
@@ -174,7 +176,7 @@ impl Disk {
     }
 
     /// Goes out of service. Its store, unless it was out.
-    pub(super) fn leave(&self, service: Service, why: &str) -> Option<Arc<Serving>> {
+    pub(super) fn leave(&self, service: ServiceState, why: &str) -> Option<Arc<OpenStore>> {
         let mut state = self.state.write();
         if state.is_err() {
             return None;
@@ -189,33 +191,33 @@ impl Disk {
     /// Notes that an operator wants a disk that could not be opened to stay out of service.
     pub(super) fn stay_out(&self) {
         if let Err(absence) = &mut *self.state.write()
-            && absence.service == Service::Unopened
+            && absence.service == ServiceState::Unopened
         {
-            absence.service = Service::Offline;
+            absence.service = ServiceState::Offline;
         }
     }
 
     /// Whether it is out of service for this reason.
-    fn is_out_as(&self, service: Service) -> bool {
+    fn is_out_as(&self, service: ServiceState) -> bool {
         self.state.read().as_ref().is_err_and(|absence| absence.service == service)
     }
 
     /// Tries again to open a disk that could not be opened. False when it is in service, or out of it for another reason.
     pub(super) fn open_again(
         &self,
-        gave_up: Option<&GaveUp>,
+        gave_up: Option<&EvictionCallback>,
         ready: &dyn Fn() -> Result<(), Error>,
     ) -> Result<bool, Error> {
-        if !self.is_out_as(Service::Unopened) {
+        if !self.is_out_as(ServiceState::Unopened) {
             return Ok(false);
         }
         let coming = self.coming()?;
-        if !self.is_out_as(Service::Unopened) {
+        if !self.is_out_as(ServiceState::Unopened) {
             return Ok(false);
         }
-        let outcome = self.come(gave_up, ready, Some(Service::Unopened));
+        let outcome = self.come(gave_up, ready, Some(ServiceState::Unopened));
         if let (Err(error), Err(absence)) = (&outcome, &mut *self.state.write())
-            && absence.service == Service::Unopened
+            && absence.service == ServiceState::Unopened
         {
             absence.why = error.to_string();
         }
@@ -227,7 +229,7 @@ impl Disk {
     /// when its store is open, before it serves.
     pub(super) fn come_back(
         &self,
-        gave_up: Option<&GaveUp>,
+        gave_up: Option<&EvictionCallback>,
         ready: &dyn Fn() -> Result<(), Error>,
     ) -> Result<bool, Error> {
         if self.is_in_service() {
@@ -253,12 +255,12 @@ impl Disk {
     /// The same, under the lock for it; only while the disk is out for the reason `only`.
     fn come(
         &self,
-        gave_up: Option<&GaveUp>,
+        gave_up: Option<&EvictionCallback>,
         ready: &dyn Fn() -> Result<(), Error>,
-        only: Option<Service>,
+        only: Option<ServiceState>,
     ) -> Result<bool, Error> {
         self.wait_until_it_is_free()?;
-        let store = Serving::new((self.opener)()?);
+        let store = OpenStore::new((self.opener)()?);
         ready()?;
         if let Some(gave_up) = gave_up {
             store.tell(Arc::clone(gave_up));
@@ -290,7 +292,7 @@ impl Disk {
             }
             let mut missed = self.missed.lock();
             if missed.is_empty() {
-                *missed = Missed::default();
+                *missed = MissedChanges::default();
                 self.strain.store(0, Relaxed);
                 *state = Ok(store);
                 return Ok(true);
@@ -378,7 +380,7 @@ const STRAIN_MAX: u32 = 32 * FAILURE_STRAIN;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Insert, Store, Stored};
+    use crate::{Insert, OpenObject, Store};
 
     /// A store whose disk has failed three times with nobody waiting.
     struct Failing;
@@ -392,7 +394,7 @@ mod tests {
             false
         }
 
-        fn open(&self, _: &ObjectKey) -> Result<Option<Stored>, Error> {
+        fn open(&self, _: &ObjectKey) -> Result<Option<OpenObject>, Error> {
             Ok(None)
         }
 
@@ -432,7 +434,7 @@ mod tests {
 
     #[test]
     fn what_a_disk_has_counted_does_not_fall_while_it_is_out() {
-        let disk = Disk::new(Share { path: "/d1".into(), bytes: 1 }, Box::new(|| Ok(Arc::new(Failing))));
+        let disk = Disk::new(DiskSpec { path: "/d1".into(), bytes: 1 }, Box::new(|| Ok(Arc::new(Failing))));
         disk.start();
         disk.end_start().expect("it opens");
         let counts = || {
@@ -441,7 +443,7 @@ mod tests {
         };
         for times in 1..4 {
             assert_eq!(counts(), (times, 2 * times, 4 * times, 8 * times));
-            disk.leave(Service::Offline, "an operator took it out").expect("it was in service");
+            disk.leave(ServiceState::Offline, "an operator took it out").expect("it was in service");
             assert_eq!(counts(), (times, 2 * times, 4 * times, 8 * times));
             assert_eq!(
                 (disk.state().usage.objects, disk.state().usage.bytes_max),
@@ -454,14 +456,14 @@ mod tests {
 
     #[test]
     fn failures_that_nobody_waited_for_count_too_and_stay_counted() {
-        let share = Share { path: "/d1".into(), bytes: 1 };
+        let share = DiskSpec { path: "/d1".into(), bytes: 1 };
         let disk = Disk::new(share, Box::new(|| Ok(Arc::new(Failing))));
         disk.start();
         disk.end_start().expect("it opens");
         let failure = Error::Disk { action: "read", source: ErrorKind::TimedOut.into() };
         assert!(!disk.has_failed(&failure));
         assert_eq!(disk.state().failures, 4);
-        disk.leave(Service::Offline, "an operator took it out").expect("it was in service");
+        disk.leave(ServiceState::Offline, "an operator took it out").expect("it was in service");
         assert_eq!(disk.state().failures, 4);
         assert!(disk.come_back(None, &|| Ok(())).expect("it opens"));
         assert_eq!(disk.state().failures, 7, "those of the next");

@@ -5,13 +5,13 @@ use std::collections::HashSet;
 
 /// Objects that must not be found on the disk any more when it comes back.
 #[derive(Default)]
-pub(super) struct Missed {
+pub(super) struct MissedChanges {
     keys: HashSet<ObjectKey>,
     bytes: usize,
     is_too_much: bool,
 }
 
-impl Missed {
+impl MissedChanges {
     /// Remembers an object. One that was removed must not come back, and counts as lost track of when there is no room for it; one that was replaced on
     /// another disk is only older, and takes half of the room at most.
     pub(super) fn note(&mut self, key: &ObjectKey, is_removed: bool) {
@@ -59,7 +59,7 @@ mod tests {
 
     #[test]
     fn what_was_replaced_leaves_room_for_what_was_removed_and_too_much_is_known() {
-        let mut missed = Missed::default();
+        let mut missed = MissedChanges::default();
         for number in 0..100_000 {
             missed.note(&key(number), false);
         }

@@ -21,18 +21,18 @@ mod serving;
 mod tests;
 mod watched;
 
-pub use disk::{DiskState, Service};
+pub use disk::{DiskState, ServiceState};
 
 use crate::patience::{all_within, within};
-use crate::{AtOnce, Declined, Error, GaveUp, Insert, Store, Stored, Usage};
+use crate::{Declined, Error, EvictionCallback, Insert, OpenObject, Store, TryInsert, Usage};
 use bytes::Bytes;
 use disk::Disk;
-use serving::Serving;
+use serving::OpenStore;
 use shoal_core::{Key, ObjectKey, rendezvous_score};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 use tracing::{error, info};
-use watched::{WatchedBody, WatchedInsert};
+use watched::{MeteredBody, MeteredInsert};
 
 /// A store over several disks.
 pub struct Disks {
@@ -42,12 +42,12 @@ pub struct Disks {
 /// What the store, its bodies and its inserts share.
 struct Shared {
     disks: Vec<Disk>,
-    gave_up: OnceLock<GaveUp>,
+    gave_up: OnceLock<EvictionCallback>,
 }
 
 /// A disk as an operator describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Share {
+pub struct DiskSpec {
     /// Where it is; also what decides which keys are its own, so that the order of disks does not matter.
     pub path: String,
     /// Its weight: the bytes that may be used of it.
@@ -55,7 +55,7 @@ pub struct Share {
 }
 
 /// Opens a disk's store.
-pub type Opener = Box<dyn Fn() -> Result<Arc<dyn Store>, Error> + Send + Sync>;
+pub type DiskOpener = Box<dyn Fn() -> Result<Arc<dyn Store>, Error> + Send + Sync>;
 
 /// Called when a disk's store is open, before it serves.
 pub type Ready = Arc<dyn Fn() -> Result<(), Error> + Send + Sync>;
@@ -63,13 +63,13 @@ pub type Ready = Arc<dyn Fn() -> Result<(), Error> + Send + Sync>;
 impl Disks {
     /// Opens all disks that can be opened. One that cannot is said once and is out of service: its share goes to the others until it is
     /// brought online, and so with all of them.
-    pub fn open(disks: impl IntoIterator<Item = (Share, Opener)>) -> Self {
+    pub fn open(disks: impl IntoIterator<Item = (DiskSpec, DiskOpener)>) -> Self {
         Self::open_within(Duration::MAX, disks)
     }
 
     /// The same all at once, each by itself, and for so long at most: a disk that has not answered by then is out of service too, until it is
     /// [opened again](Self::open_again).
-    pub fn open_within(limit: Duration, disks: impl IntoIterator<Item = (Share, Opener)>) -> Self {
+    pub fn open_within(limit: Duration, disks: impl IntoIterator<Item = (DiskSpec, DiskOpener)>) -> Self {
         let disks: Vec<Disk> = disks.into_iter().map(|(share, opener)| Disk::new(share, opener)).collect();
         let shared = Arc::new(Shared { disks, gave_up: OnceLock::new() });
         let start = |at: usize| {
@@ -97,7 +97,7 @@ impl Disks {
     /// [`Error::Unusable`] when no disk has this path, or it does not answer; what its store says when it cannot be closed in order.
     pub fn take_offline(&self, path: &str) -> Result<bool, Error> {
         let disk = self.shared.named(path)?;
-        let Some(store) = disk.leave(Service::Offline, "an operator took it out") else {
+        let Some(store) = disk.leave(ServiceState::Offline, "an operator took it out") else {
             disk.stay_out();
             return Ok(false);
         };
@@ -166,7 +166,7 @@ impl Shared {
     }
 
     /// The disk in service that has this key, by number.
-    fn home(&self, key: Key) -> Option<(usize, Arc<Serving>)> {
+    fn home(&self, key: Key) -> Option<(usize, Arc<OpenStore>)> {
         if let [only] = &self.disks[..] {
             return Some((0, only.store()?));
         }
@@ -191,7 +191,7 @@ impl Shared {
             Ok(_) => disk.succeeded(),
             Err(error) => {
                 if disk.has_failed(error)
-                    && let Some(store) = disk.leave(Service::Failed, &error.to_string())
+                    && let Some(store) = disk.leave(ServiceState::Failed, &error.to_string())
                 {
                     error!(disk = disk.path(), %error, "the disk keeps failing and is out of service; the rest goes on");
                     let_go(store);
@@ -244,7 +244,7 @@ impl Shared {
 }
 
 /// Drops a disk's store where nobody waits for it: its threads end first, which may be at a device that does not answer.
-fn let_go(store: Arc<Serving>) {
+fn let_go(store: Arc<OpenStore>) {
     // Where no thread can be had it is dropped here.
     let _ = std::thread::Builder::new().name("shoal-leave".into()).spawn(move || drop(store));
 }
@@ -280,17 +280,17 @@ impl Store for Disks {
         self.shared.home(key.hash())?.1.position(key)
     }
 
-    fn open(&self, key: &ObjectKey) -> Result<Option<Stored>, Error> {
+    fn open(&self, key: &ObjectKey) -> Result<Option<OpenObject>, Error> {
         let Some((at, store)) = self.shared.home(key.hash()) else { return Ok(None) };
         let Some(stored) = self.shared.settle(at, store.open(key))? else { return Ok(None) };
-        let body = Arc::new(WatchedBody::new(stored.body, at, &self.shared, store));
-        Ok(Some(Stored { metadata: stored.metadata, body }))
+        let body = Arc::new(MeteredBody::new(stored.body, at, &self.shared, store));
+        Ok(Some(OpenObject { metadata: stored.metadata, body }))
     }
 
-    fn open_at_once(&self, key: &ObjectKey) -> Option<Stored> {
+    fn open_at_once(&self, key: &ObjectKey) -> Option<OpenObject> {
         let (at, store) = self.shared.home(key.hash())?;
-        let Stored { metadata, body } = store.open_at_once(key)?;
-        Some(Stored { metadata, body: Arc::new(WatchedBody::new(body, at, &self.shared, store)) })
+        let OpenObject { metadata, body } = store.open_at_once(key)?;
+        Some(OpenObject { metadata, body: Arc::new(MeteredBody::new(body, at, &self.shared, store)) })
     }
 
     fn insert(
@@ -303,7 +303,7 @@ impl Store for Disks {
             return Err(self.shared.declined(key));
         };
         let insert = self.shared.settle(at, store.insert(key, metadata, body_bytes))?;
-        Ok(Box::new(WatchedInsert::new(insert, (key.clone(), at), &self.shared, store)))
+        Ok(Box::new(MeteredInsert::new(insert, (key.clone(), at), &self.shared, store)))
     }
 
     fn insert_at_once(
@@ -312,16 +312,16 @@ impl Store for Disks {
         metadata: &[u8],
         body: &Bytes,
         still: &dyn Fn() -> bool,
-    ) -> Result<AtOnce, Error> {
+    ) -> Result<TryInsert, Error> {
         let Some((at, store)) = self.shared.home(key.hash()) else {
             return Err(self.shared.declined(key));
         };
         // An older one on another disk has to be removed from there, which may take that one's device.
         if self.shared.is_elsewhere(key, at) {
-            return Ok(AtOnce::MustWait);
+            return Ok(TryInsert::MustWait);
         }
         let made = store.insert_at_once(key, metadata, body, still)?;
-        if made != AtOnce::MustWait {
+        if made != TryInsert::MustWait {
             self.shared.supersede(key, at);
         }
         Ok(made)
@@ -353,7 +353,7 @@ impl Store for Disks {
 
     fn give_up_disk(&self, lane: usize, key: &ObjectKey) -> bool {
         let Some(disk) = self.shared.disks.get(lane) else { return false };
-        if let Some(store) = disk.leave(Service::Failed, "it did not answer") {
+        if let Some(store) = disk.leave(ServiceState::Failed, "it did not answer") {
             error!(
                 disk = disk.path(),
                 "the disk has not answered for long and is out of service; the rest goes on"
@@ -369,7 +369,7 @@ impl Store for Disks {
         store.map_or(0, |store| store.body_within(stored_bytes, key_bytes, metadata_bytes))
     }
 
-    fn tell(&self, gave_up: GaveUp) {
+    fn tell(&self, gave_up: EvictionCallback) {
         for store in self.shared.disks.iter().filter_map(Disk::store) {
             store.tell(Arc::clone(&gave_up));
         }
@@ -396,7 +396,7 @@ impl Store for Disks {
     /// Closes all disks at once: a slow one does not keep the others waiting, nor for ever the caller.
     fn close(&self) -> Result<(), Error> {
         let stores = self.shared.disks.iter().filter_map(Disk::store);
-        let close = |store: Arc<Serving>| move || store.close();
+        let close = |store: Arc<OpenStore>| move || store.close();
         // Each is waited for, also behind one that failed.
         let closed = all_within(CLOSE_WAIT_MAX, "shoal-close", stores.map(close).collect());
         let no_answer = || Error::Unusable("a disk does not answer and was not closed".into());

@@ -7,7 +7,7 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 /// A store that serves, or that has been taken out and is still read. Who has one, or a body of its store, keeps it open.
-pub(super) struct Serving {
+pub(super) struct OpenStore {
     store: Arc<dyn Store>,
     // After the store, and so told when that is closed.
     closing: Closing,
@@ -23,22 +23,22 @@ struct Closed {
 }
 
 /// What is known of a store that was taken out.
-pub(super) struct Left {
-    users: Weak<Serving>,
+pub(super) struct ClosingStore {
+    users: Weak<OpenStore>,
     closed: Arc<Closed>,
 }
 
-impl Serving {
+impl OpenStore {
     pub(super) fn new(store: Arc<dyn Store>) -> Arc<Self> {
         Arc::new(Self { store, closing: Closing(Arc::default()) })
     }
 
-    pub(super) fn left(self: &Arc<Self>) -> Left {
-        Left { users: Arc::downgrade(self), closed: Arc::clone(&self.closing.0) }
+    pub(super) fn left(self: &Arc<Self>) -> ClosingStore {
+        ClosingStore { users: Arc::downgrade(self), closed: Arc::clone(&self.closing.0) }
     }
 }
 
-impl Deref for Serving {
+impl Deref for OpenStore {
     type Target = dyn Store;
 
     fn deref(&self) -> &Self::Target {
@@ -53,7 +53,7 @@ impl Drop for Closing {
     }
 }
 
-impl Left {
+impl ClosingStore {
     /// Waits so long at most until the store is closed. Else, how many still have something of it.
     pub(super) fn wait(&self, limit: Duration) -> Result<(), usize> {
         let mut is_closed = self.closed.is_closed.lock();

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::OpenOptions;
-use crate::arch::{Parts, Settings, open_store};
-use crate::door::{CrashPoint, Faults, Faulty, FileSystem, Memory};
+use crate::arch::{ArchitectureOptions, StoreEnv, open_store};
+use crate::door::{CrashPoint, Faults, FaultyFs, FileSystem, MemoryFs};
 use crate::index::MemoryHome;
 use shoal_core::Timestamp;
 
@@ -13,7 +13,7 @@ const ARCHITECTURES: [&str; 2] = ["volume", "squid"];
 /// A disk that outlives its store.
 #[derive(Clone)]
 struct World {
-    files: Arc<Memory>,
+    files: Arc<MemoryFs>,
     home: MemoryHome,
     crash: Arc<CrashPoint>,
     background: bool,
@@ -21,25 +21,25 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let files = Arc::new(Memory::new(64 << 20));
+        let files = Arc::new(MemoryFs::new(64 << 20));
         Self { files, home: MemoryHome::default(), crash: CrashPoint::never(), background: false }
     }
 
-    fn opener(&self, architecture: &'static str) -> Opener {
+    fn opener(&self, architecture: &'static str) -> DiskOpener {
         let world = self.clone();
         Box::new(move || {
             let faults = Faults::new(1).crash_at(Arc::clone(&world.crash));
-            let files: Arc<dyn FileSystem> = Arc::new(Faulty::new(world.files.clone(), faults));
+            let files: Arc<dyn FileSystem> = Arc::new(FaultyFs::new(world.files.clone(), faults));
             let index = Box::new(world.home.clone());
             let parts =
-                Parts { files, index, boot: 7, lock: None, transient: None, background: world.background };
+                StoreEnv { files, index, boot: 7, lock: None, transient: None, background: world.background };
             open_store(architecture, &settings(), parts)
         })
     }
 }
 
-fn settings() -> Settings {
-    Settings {
+fn settings() -> ArchitectureOptions {
+    ArchitectureOptions {
         disk_bytes: 16 << 20,
         max_objects: 2000,
         object_max_bytes: 1 << 20,
@@ -52,7 +52,7 @@ fn settings() -> Settings {
 }
 
 fn disks(worlds: &[World], architecture: &'static str) -> Disks {
-    let share = |at: usize| Share { path: format!("/disk/{at}"), bytes: 16 << 20 };
+    let share = |at: usize| DiskSpec { path: format!("/disk/{at}"), bytes: 16 << 20 };
     let opened = worlds.iter().enumerate().map(|(at, world)| (share(at), world.opener(architecture)));
     Disks::open(opened)
 }
@@ -105,9 +105,11 @@ fn check_loss(architecture: &'static str) {
         (OBJECTS..OBJECTS + 100).for_each(|number| drop(put(&disks, number, 0)));
     }
     let states = disks.states();
-    assert_eq!(states[1].service, Service::Failed, "{architecture}: {states:?}");
+    assert_eq!(states[1].service, ServiceState::Failed, "{architecture}: {states:?}");
     assert!(states[1].failures > 0 && !states[1].why.is_empty());
-    assert!([0, 2].iter().all(|at| states[*at].service == Service::InService && states[*at].failures == 0));
+    assert!(
+        [0, 2].iter().all(|at| states[*at].service == ServiceState::InService && states[*at].failures == 0)
+    );
     for number in 0..OBJECTS {
         put(&disks, number, 1).expect("the others take its keys");
         assert_eq!(found(&disks, number).expect("these are sound"), Some(1));
@@ -129,7 +131,7 @@ fn what_is_removed_or_replaced_while_a_disk_is_out_is_not_found_when_it_comes_ba
         let disks = filled(&worlds, architecture);
         assert!(disks.take_offline("/disk/0").expect("there is such a disk"));
         assert!(!disks.take_offline("/disk/0").expect("it is out already"));
-        assert_eq!(disks.states()[0].service, Service::Offline);
+        assert_eq!(disks.states()[0].service, ServiceState::Offline);
         for number in 0..100 {
             disks.remove(&key(number)).expect("a removal is taken");
         }
@@ -176,9 +178,9 @@ fn a_disk_that_fails_while_it_comes_back_still_has_to_be_told_what_was_removed()
     let world = World::new();
     let crash = Arc::new(parking_lot::Mutex::new(CrashPoint::never()));
     let (next, reopened) = (Arc::clone(&crash), world.clone());
-    let opener: Opener =
+    let opener: DiskOpener =
         Box::new(move || World { crash: Arc::clone(&next.lock()), ..reopened.clone() }.opener("volume")());
-    let share = Share { path: "/disk/0".into(), bytes: 16 << 20 };
+    let share = DiskSpec { path: "/disk/0".into(), bytes: 16 << 20 };
     let disks = Disks::open([(share, opener)]);
     (0..OBJECTS).for_each(|number| put(&disks, number, 0).expect("it is stored"));
     disks.take_offline("/disk/0").expect("there is such a disk");
@@ -212,8 +214,8 @@ fn a_disk_that_is_given_up_comes_back_without_what_should_be_gone() {
         // Whoever comes second does not give up another's.
         assert!(disks.give_up_disk(0, &key(*number)));
     }
-    assert_eq!(disks.states()[0].service, Service::Failed);
-    assert_eq!(disks.states()[1].service, Service::InService);
+    assert_eq!(disks.states()[0].service, ServiceState::Failed);
+    assert_eq!(disks.states()[1].service, ServiceState::InService);
     assert!(disks.bring_online("/disk/0").expect("it can be opened"));
     for (at, number) in of_first.iter().enumerate() {
         let version = found(&disks, *number).expect("sound");
@@ -250,11 +252,11 @@ fn nothing_is_inserted_at_once_while_another_disk_may_have_an_older_one() {
     for number in 0..OBJECTS {
         let home = disks.lane(key(number).hash());
         let offer = || disks.insert_at_once(&key(number), b"meta", &body(number, 2).into(), &|| true);
-        if offer().expect("it is in service") == AtOnce::MustWait {
+        if offer().expect("it is in service") == TryInsert::MustWait {
             assert_eq!(home, 0, "the second disk's own keys are nowhere else");
             waits += 1;
             disks.remove(&key(number)).expect("removed");
-            assert_eq!(offer().expect("it is in service"), AtOnce::Done);
+            assert_eq!(offer().expect("it is in service"), TryInsert::Done);
         }
         assert_eq!(found(&disks, number).expect("sound"), Some(2));
     }
@@ -266,7 +268,7 @@ fn disks_that_cannot_be_opened_leave_the_others_to_serve() {
     let worlds = [World::new(), World::new()];
     worlds[0].crash.come();
     let disks = filled(&worlds, "volume");
-    assert_eq!(disks.states()[0].service, Service::Unopened);
+    assert_eq!(disks.states()[0].service, ServiceState::Unopened);
     assert_eq!(disks.usage().bytes_max, 16 << 20);
     (0..OBJECTS).for_each(|number| assert_eq!(found(&disks, number).expect("sound"), Some(0)));
     assert!(disks.bring_online("/disk/0").is_err(), "it still cannot be opened");
@@ -278,8 +280,8 @@ fn when_no_disk_can_be_opened_each_comes_into_service_once_it_can() {
     let worlds = [World::new(), World::new()];
     filled(&worlds, "volume").close().expect("everything is on disk");
     let crash = Arc::new(parking_lot::Mutex::new([true; 2]));
-    let share = |at: usize| Share { path: format!("/disk/{at}"), bytes: 16 << 20 };
-    let opener = |at: usize| -> Opener {
+    let share = |at: usize| DiskSpec { path: format!("/disk/{at}"), bytes: 16 << 20 };
+    let opener = |at: usize| -> DiskOpener {
         let (world, crash) = (worlds[at].clone(), Arc::clone(&crash));
         Box::new(move || match crash.lock()[at] {
             true => Err(Error::Unusable(format!("disk {at} is not there"))),
@@ -288,7 +290,7 @@ fn when_no_disk_can_be_opened_each_comes_into_service_once_it_can() {
     };
     let disks = Disks::open([(share(0), opener(0)), (share(1), opener(1))]);
     let why: Vec<_> = disks.states().into_iter().map(|state| (state.service, state.why)).collect();
-    let unopened = |at| (Service::Unopened, format!("unusable store: disk {at} is not there"));
+    let unopened = |at| (ServiceState::Unopened, format!("unusable store: disk {at} is not there"));
     assert_eq!(why, [unopened(0), unopened(1)], "each says for itself why");
     assert!(!disks.serves() && found(&disks, 1).expect("a miss").is_none());
     (0..100).for_each(|number| drop(disks.remove(&key(number))));
@@ -338,12 +340,12 @@ fn two_stores_of_one_folder_are_refused_and_leave_the_first_at_work() {
     };
     let one = |path: &str| {
         let options = options.clone();
-        let opener: Opener = Box::new(move || crate::open(&options));
-        (Share { path: path.into(), bytes: 1 }, opener)
+        let opener: DiskOpener = Box::new(move || crate::open(&options));
+        (DiskSpec { path: path.into(), bytes: 1 }, opener)
     };
     let disks = Disks::open([one("a"), one("b")]);
     let (serving, refused): (Vec<_>, Vec<_>) =
-        disks.states().into_iter().partition(|state| state.service == Service::InService);
+        disks.states().into_iter().partition(|state| state.service == ServiceState::InService);
     assert!(serving.len() == 1 && refused.len() == 1, "{:?}", disks.states());
     assert!(refused[0].why.contains("in use by another process"), "{refused:?}");
     put(&disks, 1, 0).expect("it is stored");
@@ -355,14 +357,14 @@ fn two_stores_of_one_folder_are_refused_and_leave_the_first_at_work() {
 fn a_disk_that_an_operator_keeps_out_is_not_opened_again() {
     let world = World::new();
     let is_there = Arc::new(std::sync::atomic::AtomicBool::new(false));
-    let opener: Opener = {
+    let opener: DiskOpener = {
         let (world, is_there) = (world.clone(), Arc::clone(&is_there));
         Box::new(move || match is_there.load(std::sync::atomic::Ordering::Relaxed) {
             true => world.opener("volume")(),
             false => Err(Error::Unusable("it is not there".into())),
         })
     };
-    let disks = Disks::open([(Share { path: "/disk".into(), bytes: 16 << 20 }, opener)]);
+    let disks = Disks::open([(DiskSpec { path: "/disk".into(), bytes: 16 << 20 }, opener)]);
     let fine: Ready = Arc::new(|| Ok(()));
     assert!(disks.open_again("/disk", &fine).is_err(), "it still cannot be opened");
     is_there.store(true, std::sync::atomic::Ordering::Relaxed);
@@ -370,7 +372,7 @@ fn a_disk_that_an_operator_keeps_out_is_not_opened_again() {
     assert!(disks.open_again("/disk", &refusal).is_err() && !disks.serves());
     assert_eq!(disks.states()[0].why, "unusable store: not ready");
     assert!(!disks.take_offline("/disk").expect("there is such a disk"), "it was out");
-    assert_eq!(disks.states()[0].service, Service::Offline);
+    assert_eq!(disks.states()[0].service, ServiceState::Offline);
     assert!(!disks.open_again("/disk", &fine).expect("nothing to do") && !disks.serves());
     assert!(disks.bring_online("/disk").expect("it can be opened") && disks.serves());
     assert!(!disks.open_again("/disk", &fine).expect("it serves"));

@@ -1,33 +1,33 @@
 //! Bodies and inserts of one of several disks: they say which, and the disk's failures are counted.
 
 use super::Shared;
-use super::serving::Serving;
+use super::serving::OpenStore;
 use crate::{Error, Insert, StoredBody};
 use bytes::Bytes;
 use shoal_core::ObjectKey;
 use std::sync::Arc;
 
 /// A body on one of the disks.
-pub(super) struct WatchedBody {
+pub(super) struct MeteredBody {
     body: Arc<dyn StoredBody>,
     at: usize,
     shared: Arc<Shared>,
     /// Whose body it is.
-    store: Arc<Serving>,
+    store: Arc<OpenStore>,
 }
 
-impl WatchedBody {
+impl MeteredBody {
     pub(super) fn new(
         body: Arc<dyn StoredBody>,
         at: usize,
         shared: &Arc<Shared>,
-        store: Arc<Serving>,
+        store: Arc<OpenStore>,
     ) -> Self {
         Self { body, at, shared: Arc::clone(shared), store }
     }
 }
 
-impl StoredBody for WatchedBody {
+impl StoredBody for MeteredBody {
     fn length(&self) -> u64 {
         self.body.length()
     }
@@ -54,35 +54,35 @@ impl StoredBody for WatchedBody {
 }
 
 /// An object that is being written to one of the disks.
-pub(super) struct WatchedInsert {
+pub(super) struct MeteredInsert {
     insert: Box<dyn Insert>,
     key: ObjectKey,
     at: usize,
     shared: Arc<Shared>,
     /// Where it is written.
-    store: Arc<Serving>,
+    store: Arc<OpenStore>,
 }
 
-impl WatchedInsert {
+impl MeteredInsert {
     /// `place` is the object's key and the disk.
     pub(super) fn new(
         insert: Box<dyn Insert>,
         place: (ObjectKey, usize),
         shared: &Arc<Shared>,
-        store: Arc<Serving>,
+        store: Arc<OpenStore>,
     ) -> Self {
         let (key, at) = place;
         Self { insert, key, at, shared: Arc::clone(shared), store }
     }
 }
 
-impl Insert for WatchedInsert {
+impl Insert for MeteredInsert {
     fn append(&mut self, bytes: &[u8]) -> Result<(), Error> {
         self.shared.settle(self.at, self.insert.append(bytes))
     }
 
     fn body(&self) -> Arc<dyn StoredBody> {
-        Arc::new(WatchedBody::new(self.insert.body(), self.at, &self.shared, Arc::clone(&self.store)))
+        Arc::new(MeteredBody::new(self.insert.body(), self.at, &self.shared, Arc::clone(&self.store)))
     }
 
     fn commit(self: Box<Self>, metadata: Option<&[u8]>) -> Result<(), Error> {

@@ -1,12 +1,12 @@
 //! A door that counts: the I/O budget tests compare its numbers with the promise.
 
-use super::{Access, File, FileSystem, Loaded, Mapping, Space};
+use super::{Access, File, FileSystem, LoadedWords, Mapping, Space};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Wraps a file system and counts the calls to it by kind.
-pub struct Counted {
+pub struct CountingFs {
     inner: Arc<dyn FileSystem>,
     tally: Arc<Tally>,
 }
@@ -36,7 +36,7 @@ pub struct Calls {
     pub bytes_written: u64,
 }
 
-impl Counted {
+impl CountingFs {
     /// Counts from zero.
     pub fn new(inner: Arc<dyn FileSystem>) -> Self {
         Self { inner, tally: Arc::default() }
@@ -75,7 +75,7 @@ impl Counted {
     }
 }
 
-impl FileSystem for Counted {
+impl FileSystem for CountingFs {
     fn create(&self, path: &str) -> io::Result<Box<dyn File>> {
         self.tally.count(Kind::Create);
         self.wrap(self.inner.create(path))
@@ -91,7 +91,7 @@ impl FileSystem for Counted {
         self.wrap(self.inner.open_direct(path, access))
     }
 
-    fn load(&self, path: &str, bytes: u64) -> io::Result<Box<dyn Loaded>> {
+    fn load(&self, path: &str, bytes: u64) -> io::Result<Box<dyn LoadedWords>> {
         self.tally.count(Kind::Other);
         self.inner.load(path, bytes)
     }

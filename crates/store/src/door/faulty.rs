@@ -4,7 +4,7 @@
 //! A [`CrashPoint`] counts down over all calls of all doors that share it, and over the stores to the index. At
 //! zero the process is as good as killed: the call at hand may take effect in part, and no later one does.
 
-use super::{Access, File, FileSystem, Loaded, Mapping, Space};
+use super::{Access, File, FileSystem, LoadedWords, Mapping, Space};
 use rustix::io::Errno;
 use std::io;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
 /// Wraps a file system and lets calls to it fail.
-pub struct Faulty {
+pub struct FaultyFs {
     inner: Arc<dyn FileSystem>,
     faults: Arc<Faults>,
 }
@@ -202,7 +202,7 @@ enum Write {
     Failed(io::Error),
 }
 
-impl Faulty {
+impl FaultyFs {
     /// Wraps `inner`.
     pub fn new(inner: Arc<dyn FileSystem>, faults: Faults) -> Self {
         Self { inner, faults: Arc::new(faults) }
@@ -213,7 +213,7 @@ impl Faulty {
     }
 }
 
-impl FileSystem for Faulty {
+impl FileSystem for FaultyFs {
     fn create(&self, path: &str) -> io::Result<Box<dyn File>> {
         self.faults.befall_growth()?;
         Ok(self.wrap(self.inner.create(path)?))
@@ -229,7 +229,7 @@ impl FileSystem for Faulty {
         Ok(self.wrap(self.inner.open_direct(path, access)?))
     }
 
-    fn load(&self, path: &str, bytes: u64) -> io::Result<Box<dyn Loaded>> {
+    fn load(&self, path: &str, bytes: u64) -> io::Result<Box<dyn LoadedWords>> {
         self.faults.befall()?;
         self.inner.load(path, bytes)
     }

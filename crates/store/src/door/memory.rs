@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
 /// A file system in RAM.
 #[derive(Debug)]
-pub struct Memory {
+pub struct MemoryFs {
     tree: Arc<Mutex<Tree>>,
     space: Arc<SpaceUsed>,
 }
@@ -44,7 +44,7 @@ struct SpaceUsed {
     most: AtomicU64,
 }
 
-impl Memory {
+impl MemoryFs {
     /// Holds at most so many bytes, counted in whole blocks.
     pub fn new(limit_bytes: u64) -> Self {
         let (used, most) = (AtomicU64::new(0), AtomicU64::new(0));
@@ -160,7 +160,7 @@ fn mingle(
     Some(bytes)
 }
 
-impl FileSystem for Memory {
+impl FileSystem for MemoryFs {
     fn create(&self, path: &str) -> io::Result<Box<dyn File>> {
         let mut tree = self.tree.lock();
         if !tree.has_folder_above(path) {

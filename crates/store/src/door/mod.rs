@@ -1,8 +1,8 @@
 //! The door to the file system: the only way by which object bytes reach files.
 //!
-//! One small trait with several bodies: [`Real`], [`Memory`] (files in RAM, with power losses), [`Counted`] (wraps
-//! another and counts calls by kind), [`Faulty`] (wraps another and fails, tears and delays on a seed, or
-//! stops dead at a given call), [`Untouched`] (reads only), [`Device`] (a block device without a file system), [`ufs1999`] (the papers' machine, modelled: transfers and time in place of a disk). [`private`] makes files and folders, [`transient`] finds where they last until the machine's power goes, [`capacity`] says what fits. What an architecture promises about its I/O is tested through them.
+//! One small trait with several bodies: [`OsFs`], [`MemoryFs`] (files in RAM, with power losses), [`CountingFs`] (wraps
+//! another and counts calls by kind), [`FaultyFs`] (wraps another and fails, tears and delays on a seed, or
+//! stops dead at a given call), [`OverlayFs`] (reads only), [`DeviceFs`] (a block device without a file system), [`ufs1999`] (the papers' machine, modelled: transfers and time in place of a disk). [`private`] makes files and folders, [`transient`] finds where they last until the machine's power goes, [`capacity`] says what fits. What an architecture promises about its I/O is tested through them.
 
 pub mod capacity;
 mod counted;
@@ -19,13 +19,13 @@ pub mod transient;
 pub mod ufs1999;
 mod untouched;
 
-pub use counted::{Calls, Counted};
-pub use device::Device;
-pub use faulty::{CrashPoint, Faults, Faulty};
-pub use memory::Memory;
-pub use real::Real;
-pub use real_device::RealDevice;
-pub use untouched::Untouched;
+pub use counted::{Calls, CountingFs};
+pub use device::DeviceFs;
+pub use faulty::{CrashPoint, Faults, FaultyFs};
+pub use memory::MemoryFs;
+pub use real::OsFs;
+pub use real_device::OsBlockDevice;
+pub use untouched::OverlayFs;
 
 use std::io;
 use std::sync::atomic::AtomicU64;
@@ -46,7 +46,7 @@ pub trait FileSystem: Send + Sync {
 
     /// The first `bytes` bytes of a file, a multiple of eight, as words in memory, which may change without changing the
     /// file. What a file is too short for is zero.
-    fn load(&self, path: &str, bytes: u64) -> io::Result<Box<dyn Loaded>> {
+    fn load(&self, path: &str, bytes: u64) -> io::Result<Box<dyn LoadedWords>> {
         Ok(Box::new(read_words(&*self.open(path, Access::Read)?, bytes)?))
     }
 
@@ -98,7 +98,7 @@ pub trait Mapping: Send + Sync {
 }
 
 /// Words in memory, shared by threads.
-pub trait Loaded: Send + Sync {
+pub trait LoadedWords: Send + Sync {
     /// All of them.
     fn words(&self) -> &[AtomicU64];
 
@@ -111,7 +111,7 @@ pub trait Loaded: Send + Sync {
     fn read_ahead(&self) {}
 }
 
-impl Loaded for Box<[AtomicU64]> {
+impl LoadedWords for Box<[AtomicU64]> {
     fn words(&self) -> &[AtomicU64] {
         self
     }

@@ -1,7 +1,7 @@
 //! The file system as it is: system calls relative to one folder.
 
 use super::real_mapping::RealMapping;
-use super::{Access, File, FileSystem, Loaded, Mapping, Space, private, read_words};
+use super::{Access, File, FileSystem, LoadedWords, Mapping, Space, private, read_words};
 use crate::sys::Private;
 use rustix::fs::{AtFlags, Dir, FallocateFlags, FileType, Mode, OFlags, ResolveFlags};
 use rustix::io::Errno;
@@ -11,11 +11,11 @@ use std::path::Path;
 
 /// The tree under a folder. Paths cannot lead out of it, not through symbolic links either.
 #[derive(Debug)]
-pub struct Real {
+pub struct OsFs {
     root: OwnedFd,
 }
 
-impl Real {
+impl OsFs {
     /// Opens the folder, which exists.
     pub fn open(folder: &Path) -> io::Result<Self> {
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
@@ -49,7 +49,7 @@ impl Real {
     }
 }
 
-impl FileSystem for Real {
+impl FileSystem for OsFs {
     fn create(&self, path: &str) -> io::Result<Box<dyn File>> {
         let file = self.open_at(path, OFlags::RDWR | OFlags::CREATE | OFlags::EXCL)?;
         Ok(Box::new(RealFile(file)))
@@ -73,7 +73,7 @@ impl FileSystem for Real {
         }
     }
 
-    fn load(&self, path: &str, bytes: u64) -> io::Result<Box<dyn Loaded>> {
+    fn load(&self, path: &str, bytes: u64) -> io::Result<Box<dyn LoadedWords>> {
         let file = self.opened(path, OFlags::RDONLY)?;
         if rustix::fs::fstat(&file)?.st_size as u64 >= bytes {
             return Ok(Box::new(Private::new(&file, 0, bytes)?));

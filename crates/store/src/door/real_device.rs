@@ -1,8 +1,8 @@
 //! A block device as it is: opened by its path, for this process alone.
 
-use super::device::Medium;
+use super::device::DeviceIo;
 use super::real::RealFile;
-use super::{Access, File, Loaded};
+use super::{Access, File, LoadedWords};
 use crate::Error;
 use crate::sys::Private;
 use rustix::fs::{FileType, FlockOperation, Mode, OFlags, SeekFrom};
@@ -12,13 +12,13 @@ use std::os::fd::OwnedFd;
 use std::path::Path;
 
 /// A block device.
-pub struct RealDevice {
+pub struct OsBlockDevice {
     buffered: RealFile,
     direct: RealFile,
     bytes: u64,
 }
 
-impl RealDevice {
+impl OsBlockDevice {
     /// Whether the path is that of a block device.
     pub fn is_one(path: &Path) -> bool {
         rustix::fs::stat(path)
@@ -59,7 +59,7 @@ impl RealDevice {
     }
 }
 
-impl Medium for RealDevice {
+impl DeviceIo for OsBlockDevice {
     fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -72,7 +72,7 @@ impl Medium for RealDevice {
         &self.direct
     }
 
-    fn load(&self, at: u64, bytes: u64) -> io::Result<Box<dyn Loaded>> {
+    fn load(&self, at: u64, bytes: u64) -> io::Result<Box<dyn LoadedWords>> {
         match at.checked_add(bytes) {
             Some(end) if end <= self.bytes => Ok(Box::new(Private::new(&self.buffered.0, at, bytes)?)),
             _ => Err(io::ErrorKind::UnexpectedEof.into()),

@@ -76,18 +76,18 @@ fn maps(door: &dyn FileSystem) {
 #[test]
 fn real_and_memory_behave_alike() {
     let folder = tempfile::tempdir().unwrap();
-    behaves(&Real::open(folder.path()).unwrap());
-    behaves(&Memory::new(1 << 20));
+    behaves(&OsFs::open(folder.path()).unwrap());
+    behaves(&MemoryFs::new(1 << 20));
     behaves(&*ufs1999::Ufs1999::new(ufs1999::Machine::finite()));
-    behaves(&Counted::new(Arc::new(Memory::new(1 << 20))));
-    behaves(&Faulty::new(Arc::new(Memory::new(1 << 20)), Faults::new(1).delays(10)));
+    behaves(&CountingFs::new(Arc::new(MemoryFs::new(1 << 20))));
+    behaves(&FaultyFs::new(Arc::new(MemoryFs::new(1 << 20)), Faults::new(1).delays(10)));
 }
 
 /// Replacement that prefers resident pages would otherwise read in every page that it asks about.
 #[test]
 fn asking_which_pages_are_resident_reads_none_in() {
     let folder = tempfile::tempdir().unwrap();
-    let door = Real::open(folder.path()).unwrap();
+    let door = OsFs::open(folder.path()).unwrap();
     let mapping = door.map("mapped", 64 * PAGE_BYTES).unwrap();
     mapping.write(&[7; 64 * PAGE_BYTES as usize], 0).unwrap();
     let resident = || (0..64).filter(|page| mapping.is_resident(page * PAGE_BYTES + 5)).count();
@@ -106,7 +106,7 @@ fn asking_which_pages_are_resident_reads_none_in() {
 #[test]
 fn words_that_are_read_ahead_are_in_memory_before_they_are_touched() {
     let folder = tempfile::tempdir().unwrap();
-    let door = Real::open(folder.path()).unwrap();
+    let door = OsFs::open(folder.path()).unwrap();
     let bytes = 64 * PAGE_BYTES;
     let mapping = door.map("words", bytes).unwrap();
     mapping.write(&[7; 64 * PAGE_BYTES as usize], 0).unwrap();
@@ -126,7 +126,7 @@ fn real_does_not_leave_its_folder() {
     std::fs::create_dir(folder.path().join("in")).unwrap();
     std::fs::write(folder.path().join("out"), b"secret").unwrap();
     std::os::unix::fs::symlink("../out", folder.path().join("in/link")).unwrap();
-    let door = Real::open(&folder.path().join("in")).unwrap();
+    let door = OsFs::open(&folder.path().join("in")).unwrap();
     assert!(door.open("link", Access::Read).is_err());
     assert!(door.open("../out", Access::Read).is_err());
     assert!(door.length("link").is_err());
@@ -134,7 +134,7 @@ fn real_does_not_leave_its_folder() {
 
 #[test]
 fn counted_counts_by_kind() {
-    let door = Counted::new(Arc::new(Memory::new(1 << 20)));
+    let door = CountingFs::new(Arc::new(MemoryFs::new(1 << 20)));
     let file = door.create("a").unwrap();
     write_full(&*file, &[0; 100], 0).unwrap();
     assert_eq!(read_full(&*file, &mut [0; 60], 0).unwrap(), 60);
@@ -146,7 +146,7 @@ fn counted_counts_by_kind() {
 
 #[test]
 fn memory_keeps_its_limit_and_counts_unlinked_files_that_are_open() {
-    let door = Memory::new(3 * 4096);
+    let door = MemoryFs::new(3 * 4096);
     let file = door.create("a").unwrap();
     write_full(&*file, &[1; 4097], 0).unwrap();
     door.unlink("a").unwrap();
@@ -164,7 +164,7 @@ fn memory_keeps_its_limit_and_counts_unlinked_files_that_are_open() {
 #[test]
 fn faults_strike_at_about_their_rate_and_repeat_with_the_seed() {
     let failures = |seed: u64| -> Vec<bool> {
-        let door = Faulty::new(Arc::new(Memory::new(1 << 20)), Faults::new(seed).errors(100));
+        let door = FaultyFs::new(Arc::new(MemoryFs::new(1 << 20)), Faults::new(seed).errors(100));
         (0..1000).map(|_| door.space().is_err()).collect()
     };
     let struck = failures(3).iter().filter(|failed| **failed).count();
@@ -175,9 +175,9 @@ fn faults_strike_at_about_their_rate_and_repeat_with_the_seed() {
 
 #[test]
 fn nothing_passes_after_the_crash_point() {
-    let inner = Arc::new(Memory::new(1 << 20));
+    let inner = Arc::new(MemoryFs::new(1 << 20));
     let crash = CrashPoint::after(2);
-    let door = Faulty::new(inner.clone(), Faults::new(1).crash_at(Arc::clone(&crash)));
+    let door = FaultyFs::new(inner.clone(), Faults::new(1).crash_at(Arc::clone(&crash)));
     let file = door.create("a").unwrap();
     write_full(&*file, &[1; 100], 0).unwrap();
     assert!(!crash.has_come());
@@ -189,7 +189,7 @@ fn nothing_passes_after_the_crash_point() {
 
 #[test]
 fn what_was_synced_survives_a_power_loss_whole() {
-    let door = Memory::new(1 << 20);
+    let door = MemoryFs::new(1 << 20);
     write_full(&*door.create("synced").unwrap(), &[7; 9000], 0).unwrap();
     door.sync().unwrap();
     write_full(&*door.create("fresh").unwrap(), &[8; 9000], 0).unwrap();

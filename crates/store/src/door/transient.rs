@@ -3,7 +3,7 @@
 //! They are in a folder that is for this user alone, under the one that POSIX shared memory is in on Linux. Where there is none, or
 //! somebody else has made a folder of that name, there are no such files, and whoever would use them does without.
 
-use super::{FileSystem, Real, private};
+use super::{FileSystem, OsFs, private};
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, fstatfs, mkdirat, openat};
 use rustix::process::geteuid;
 use std::os::fd::OwnedFd;
@@ -15,7 +15,7 @@ use tracing::debug;
 pub fn files() -> Option<Arc<dyn FileSystem>> {
     let found = folder(SHARED_MEMORY, &format!("shoal-{}", geteuid().as_raw()));
     let found = found.inspect_err(|why| debug!(why, "no files in shared memory"));
-    found.ok().map(|folder| Arc::new(Real::at(folder)) as Arc<dyn FileSystem>)
+    found.ok().map(|folder| Arc::new(OsFs::at(folder)) as Arc<dyn FileSystem>)
 }
 
 fn folder(parent: &str, name: &str) -> Result<OwnedFd, &'static str> {

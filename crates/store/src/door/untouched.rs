@@ -3,21 +3,21 @@
 //! For looking at a store that belongs to somebody else, such as a node that is running: its own code takes it up as it
 //! would after a restart, and not a byte on the disk can change, since every file is opened for reading.
 
-use super::{Access, File, FileSystem, Loaded, Mapping, Memory, Space};
+use super::{Access, File, FileSystem, LoadedWords, Mapping, MemoryFs, Space};
 use rustix::io::Errno;
 use std::io;
 use std::sync::Arc;
 
 /// Wraps a file system that is to stay as it is.
-pub struct Untouched {
+pub struct OverlayFs {
     inner: Arc<dyn FileSystem>,
-    made: Memory,
+    made: MemoryFs,
 }
 
-impl Untouched {
+impl OverlayFs {
     /// Reads through `inner`; at most `limit_bytes` may be made in RAM.
     pub fn new(inner: Arc<dyn FileSystem>, limit_bytes: u64) -> Self {
-        Self { inner, made: Memory::new(limit_bytes) }
+        Self { inner, made: MemoryFs::new(limit_bytes) }
     }
 
     fn is_made(&self, path: &str) -> bool {
@@ -25,7 +25,7 @@ impl Untouched {
     }
 }
 
-impl FileSystem for Untouched {
+impl FileSystem for OverlayFs {
     fn create(&self, path: &str) -> io::Result<Box<dyn File>> {
         self.made.create(path)
     }
@@ -41,7 +41,7 @@ impl FileSystem for Untouched {
         }
     }
 
-    fn load(&self, path: &str, bytes: u64) -> io::Result<Box<dyn Loaded>> {
+    fn load(&self, path: &str, bytes: u64) -> io::Result<Box<dyn LoadedWords>> {
         if self.is_made(path) { self.made.load(path, bytes) } else { self.inner.load(path, bytes) }
     }
 
@@ -89,9 +89,9 @@ mod tests {
 
     #[test]
     fn what_is_there_is_read_and_stays_and_what_is_made_is_not_there() {
-        let below = Arc::new(Memory::new(1 << 20));
+        let below = Arc::new(MemoryFs::new(1 << 20));
         write_full(&*below.create("a").expect("made"), b"abc", 0).expect("written");
-        let door = Untouched::new(below.clone(), 1 << 20);
+        let door = OverlayFs::new(below.clone(), 1 << 20);
         let file = door.open("a", Access::Write).expect("there");
         let mut read = [0; 3];
         assert_eq!((read_full(&*file, &mut read, 0).expect("read"), &read), (3, b"abc"));

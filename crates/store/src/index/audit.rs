@@ -8,9 +8,9 @@
 
 use super::change::weigh;
 use super::layout::{
-    CEILING_AT, CHARGED_AT, CONDITION_AT, DUE, Entry, OBJECTS_AT, SUSPECT, State, UNSURVEYED,
+    CEILING_AT, CHARGED_AT, CONDITION_AT, DUE, IndexEntry, OBJECTS_AT, SUSPECT, State, UNSURVEYED,
 };
-use super::{Found, Index};
+use super::{Index, IndexedObject};
 use shoal_core::Key;
 use std::ops::Range;
 use std::sync::atomic::Ordering::Relaxed;
@@ -49,7 +49,7 @@ pub(crate) enum Step {
 
 /// What the index holds under a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Seen {
+pub(crate) enum NumberState {
     /// Words that do not go together.
     Damaged,
     /// Nothing.
@@ -59,7 +59,7 @@ pub(crate) enum Seen {
     /// A file that was in transition in an earlier session.
     Abandoned,
     /// An object.
-    Stored(Found, Key),
+    Stored(IndexedObject, Key),
 }
 
 impl Index {
@@ -114,14 +114,14 @@ impl Index {
     }
 
     /// What the index holds under a number.
-    pub(crate) fn examine(&self, number: u32) -> Seen {
+    pub(crate) fn examine(&self, number: u32) -> NumberState {
         let live = self.live.read();
-        let Some(entry) = self.entry(number) else { return Seen::Damaged };
+        let Some(entry) = self.entry(number) else { return NumberState::Damaged };
         match entry.state {
-            State::Free => Seen::Free,
-            State::Busy if live.busy.contains_key(&number) => Seen::Busy,
-            State::Busy => Seen::Abandoned,
-            State::Stored => Seen::Stored(self.found(number, &entry), entry.key),
+            State::Free => NumberState::Free,
+            State::Busy if live.busy.contains_key(&number) => NumberState::Busy,
+            State::Busy => NumberState::Abandoned,
+            State::Stored => NumberState::Stored(self.found(number, &entry), entry.key),
         }
     }
 
@@ -164,14 +164,14 @@ impl Index {
 
     /// Corrects the charge of an object that is as stated otherwise, and links it where it can be found. Returns
     /// the object that its key leads to when that is another one: one of the two must go.
-    pub(crate) fn confirm(&self, found: Found, blocks: u32) -> Option<Found> {
+    pub(crate) fn confirm(&self, found: IndexedObject, blocks: u32) -> Option<IndexedObject> {
         let mut live = self.live.write();
-        let same = |entry: &Entry| entry.state == State::Stored && entry.generation == found.generation;
+        let same = |entry: &IndexEntry| entry.state == State::Stored && entry.generation == found.generation;
         let entry = self.entry(found.number).filter(same)?;
         let mut change = self.change(&mut live);
         // The total is a bound that holds whatever the entries say; only the audit's end may lower it.
         let charged = change.get(CHARGED_AT);
-        change.put(found.number, Entry { blocks, ..entry });
+        change.put(found.number, IndexEntry { blocks, ..entry });
         change.set(CHARGED_AT, charged);
         let bucket = self.geometry.bucket_of(entry.key);
         let first = change.find_link(bucket, |link| link.entry.key == entry.key);

@@ -4,7 +4,7 @@
 //! that does not decode, a free one, one of another bucket, too many steps) ends the chain: what stood behind is
 //! a miss until the repair has linked it again.
 
-use super::layout::{Entry, Geometry, State};
+use super::layout::{Geometry, IndexEntry, State};
 
 /// A walk along one chain.
 pub(super) struct Chain<'a> {
@@ -22,7 +22,7 @@ pub(super) struct Chain<'a> {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Link {
     pub(super) number: u32,
-    pub(super) entry: Entry,
+    pub(super) entry: IndexEntry,
     /// The entry whose link leads here; `None` when the bucket does.
     pub(super) after: Option<u32>,
 }
@@ -68,10 +68,14 @@ impl Iterator for Chain<'_> {
 }
 
 /// The entry of a number; `None` when there is none or it is damaged.
-pub(super) fn read_entry(geometry: &Geometry, load: &dyn Fn(usize) -> u64, number: u32) -> Option<Entry> {
+pub(super) fn read_entry(
+    geometry: &Geometry,
+    load: &dyn Fn(usize) -> u64,
+    number: u32,
+) -> Option<IndexEntry> {
     (number < geometry.max_objects).then_some(())?;
     let at = geometry.entry(number);
-    Entry::decode(number, [load(at), load(at + 1), load(at + 2), load(at + 3)])
+    IndexEntry::decode(number, [load(at), load(at + 1), load(at + 2), load(at + 3)])
 }
 
 /// Longest chain. With a bucket for each entry and keys that are hashes, one of 20 is not to be expected in any

@@ -1,6 +1,6 @@
 //! The index as a file: made, mapped, set aside.
 
-use super::{Geometry, Index, Mapped};
+use super::{Geometry, Index, MappedWords};
 use crate::door::private;
 use crate::sys::Map;
 use rustix::fs::{FallocateFlags, fallocate, fstatvfs};
@@ -10,7 +10,7 @@ use std::io::{self, Write};
 use std::path::Path;
 
 /// Maps the index of a store. `None` when there is none.
-pub(crate) fn open(directory: &Path) -> io::Result<Option<Mapped>> {
+pub(crate) fn open(directory: &Path) -> io::Result<Option<MappedWords>> {
     let file = match private::existing(&directory.join(NAME)) {
         Ok(file) => file,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -23,11 +23,11 @@ pub(crate) fn open(directory: &Path) -> io::Result<Option<Mapped>> {
     if words == 0 {
         return Err(io::ErrorKind::InvalidData.into());
     }
-    Map::new(&file, words).map(Mapped).map(Some)
+    Map::new(&file, words).map(MappedWords).map(Some)
 }
 
 /// Makes an empty index and maps it. It appears under its name only once it is whole.
-pub(crate) fn make(directory: &Path, geometry: &Geometry) -> io::Result<Mapped> {
+pub(crate) fn make(directory: &Path, geometry: &Geometry) -> io::Result<MappedWords> {
     let unfinished = directory.join(UNFINISHED);
     let file = private::emptied(&unfinished)?;
     if let Err(error) = allot(&file, geometry.words() as u64 * 8) {
@@ -35,7 +35,7 @@ pub(crate) fn make(directory: &Path, geometry: &Geometry) -> io::Result<Mapped> 
         let _ = fs::remove_file(&unfinished);
         return Err(error);
     }
-    let mapped = Mapped(Map::new(&file, geometry.words())?);
+    let mapped = MappedWords(Map::new(&file, geometry.words())?);
     Index::format(&mapped, geometry);
     fs::rename(&unfinished, directory.join(NAME))?;
     Ok(mapped)

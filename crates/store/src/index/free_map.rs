@@ -128,10 +128,10 @@ const STALE_MAX: usize = 64;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::index::{Plain, Shape, Words};
+    use crate::index::{RamWords, Shape, Words};
     use std::collections::BTreeSet;
 
-    fn map(max_objects: u32) -> (FreeMap, Plain) {
+    fn map(max_objects: u32) -> (FreeMap, RamWords) {
         let geometry = Geometry::new(&Shape {
             architecture: "squid_lowest",
             max_objects,
@@ -140,10 +140,10 @@ mod tests {
             sides: false,
             numbers: Numbers::Lowest,
         });
-        (FreeMap::of(&geometry).expect("it has one"), Plain::new(geometry.words()))
+        (FreeMap::of(&geometry).expect("it has one"), RamWords::new(geometry.words()))
     }
 
-    fn mark(map: &FreeMap, words: &Plain, number: u32, is_free: bool) {
+    fn mark(map: &FreeMap, words: &RamWords, number: u32, is_free: bool) {
         map.mark(&|at| words.load(at), number, is_free, |at, word| words.store(at, word));
     }
 

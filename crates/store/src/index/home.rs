@@ -1,6 +1,6 @@
 //! Where an index lives between sessions: a file, or memory for tests and simulations.
 
-use super::{Geometry, Index, Plain, Words, file};
+use super::{Geometry, Index, RamWords, Words, file};
 use crate::door::CrashPoint;
 use parking_lot::Mutex;
 use std::io;
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The place of an index.
-pub trait IndexHome {
+pub trait IndexStorage {
     /// The index that is there.
     fn existing(&self) -> io::Result<Option<Box<dyn Words>>>;
 
@@ -25,7 +25,7 @@ pub trait IndexHome {
 /// A folder of the real file system.
 pub(crate) struct FileHome(pub(crate) PathBuf);
 
-impl IndexHome for FileHome {
+impl IndexStorage for FileHome {
     fn existing(&self) -> io::Result<Option<Box<dyn Words>>> {
         Ok(file::open(&self.0)?.map(|mapped| Box::new(mapped) as Box<dyn Words>))
     }
@@ -49,13 +49,13 @@ pub struct MemoryHome(Arc<Mutex<Home>>);
 
 #[derive(Default)]
 struct Home {
-    words: Option<Plain>,
+    words: Option<RamWords>,
     crash: Option<Arc<CrashPoint>>,
 }
 
 impl MemoryHome {
     /// A home that holds this index, or none.
-    pub fn with(words: Option<Plain>) -> Self {
+    pub fn with(words: Option<RamWords>) -> Self {
         Self(Arc::new(Mutex::new(Home { words, crash: None })))
     }
 
@@ -65,7 +65,7 @@ impl MemoryHome {
     }
 
     /// The index that is there.
-    pub fn words(&self) -> Option<Plain> {
+    pub fn words(&self) -> Option<RamWords> {
         self.0.lock().words.clone()
     }
 }
@@ -78,7 +78,7 @@ impl Home {
     }
 }
 
-impl IndexHome for MemoryHome {
+impl IndexStorage for MemoryHome {
     fn existing(&self) -> io::Result<Option<Box<dyn Words>>> {
         Ok(self.0.lock().open())
     }
@@ -89,7 +89,7 @@ impl IndexHome for MemoryHome {
     }
 
     fn make(&self, geometry: &Geometry) -> io::Result<Box<dyn Words>> {
-        let words = Plain::new(geometry.words());
+        let words = RamWords::new(geometry.words());
         Index::format(&words, geometry);
         let mut home = self.0.lock();
         // An index appears whole or not at all; a process that has ended makes none.

@@ -83,11 +83,11 @@ fn validity(words: &dyn Words, count: usize) -> u64 {
 mod tests {
     use super::*;
     use crate::door::CrashPoint;
-    use crate::index::words::Plain;
+    use crate::index::words::RamWords;
 
     #[test]
     fn a_transaction_sees_its_own_stores_and_nobody_else_does_before_commit() {
-        let words = Plain::new(1024);
+        let words = RamWords::new(1024);
         let mut change = Transaction::new(&words);
         change.store(600, 1);
         change.store(600, 2);
@@ -101,7 +101,7 @@ mod tests {
     fn stopped_at_any_store_it_happens_whole_or_not_at_all() {
         let mut outcomes = [0, 0];
         for stores in 0..20 {
-            let words = Plain::new(1024);
+            let words = RamWords::new(1024);
             let crashing = words.crashing_at(CrashPoint::after(stores));
             let mut change = Transaction::new(&crashing);
             (0..5).for_each(|n| change.store(600 + n, 7));

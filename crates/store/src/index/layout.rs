@@ -21,7 +21,7 @@ use xxhash_rust::xxh3::xxh3_64;
 
 /// One entry: what the index knows of an object.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Entry {
+pub(crate) struct IndexEntry {
     pub(crate) key: Key,
     /// The next entry of the chain, or of the list of free entries.
     pub(super) next: Option<u32>,
@@ -45,7 +45,7 @@ pub(crate) enum State {
     Stored,
 }
 
-impl Entry {
+impl IndexEntry {
     /// Reads an entry. `None` when its words do not go together.
     pub(super) fn decode(number: u32, words: [u64; ENTRY_WORDS]) -> Option<Self> {
         let [low, high, link, rest] = words;
@@ -180,7 +180,7 @@ mod tests {
 
     #[test]
     fn entries_round_trip_and_flipped_bits_are_noticed_except_the_policys() {
-        let entry = Entry {
+        let entry = IndexEntry {
             key: Key::of(b"k"),
             next: Some(7),
             generation: 9,
@@ -189,14 +189,14 @@ mod tests {
             state: State::Stored,
         };
         let words = entry.encode(5);
-        assert_eq!(Entry::decode(5, words), Some(entry));
-        assert_eq!(Entry::decode(6, words), None, "an entry is valid in its own place only");
+        assert_eq!(IndexEntry::decode(5, words), Some(entry));
+        assert_eq!(IndexEntry::decode(6, words), None, "an entry is valid in its own place only");
         for bit in (0..256).filter(|bit| !(128 + 32..128 + 48).contains(bit)) {
             let mut damaged = words;
             damaged[bit / 64] ^= 1 << (bit % 64);
-            assert_eq!(Entry::decode(5, damaged), None, "bit {bit}");
+            assert_eq!(IndexEntry::decode(5, damaged), None, "bit {bit}");
         }
-        let blank = Entry::decode(5, [0; 4]).expect("a new file is full of free entries");
+        let blank = IndexEntry::decode(5, [0; 4]).expect("a new file is full of free entries");
         assert_eq!((blank.state, blank.next), (State::Free, None));
     }
 

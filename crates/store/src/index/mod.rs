@@ -31,15 +31,15 @@ mod tests;
 mod words;
 
 pub use free_map::Numbers;
-pub use home::{IndexHome, MemoryHome};
+pub use home::{IndexStorage, MemoryHome};
 pub use layout::{Geometry, Shape};
-pub use words::{Plain, Words};
+pub use words::{RamWords, Words};
 
-pub(crate) use audit::{Seen, Step};
-pub(crate) use change::{Charge, Claim, Refusal, Swept};
+pub(crate) use audit::{NumberState, Step};
+pub(crate) use change::{Charge, Claim, CommitRefusal, HandStep};
 pub(crate) use home::FileHome;
-use layout::{Entry, State};
-use words::Mapped;
+use layout::{IndexEntry, State};
+use words::MappedWords;
 
 use audit::Audit;
 use chain::{Chain, read_entry};
@@ -52,7 +52,7 @@ use layout::{
 };
 use parking_lot::{Mutex, RwLock};
 use shoal_core::{Key, Timestamp};
-use shoal_policy::Cyclic;
+use shoal_policy::CyclicPolicy;
 use std::collections::HashMap;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -64,9 +64,9 @@ pub(crate) struct Index {
     geometry: Geometry,
     numbers: Numbers,
     free_map: Option<FreeMap>,
-    policy: &'static dyn Cyclic,
+    policy: &'static dyn CyclicPolicy,
     boot: u64,
-    live: RwLock<Live>,
+    live: RwLock<IndexSession>,
     /// Held while the ceiling is raised.
     raising: Mutex<()>,
     /// Something was found that must not be; an audit is due.
@@ -74,7 +74,7 @@ pub(crate) struct Index {
 }
 
 /// What is known of this session only.
-struct Live {
+struct IndexSession {
     /// Most blocks that may be charged.
     limit: u64,
     /// The ceiling that is on disk.
@@ -98,7 +98,7 @@ pub(crate) enum Condition {
 
 /// An object found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct IndexedObject {
     pub(crate) number: u32,
     pub(crate) generation: u8,
     pub(crate) blocks: u32,
@@ -131,7 +131,7 @@ impl Index {
     pub(crate) fn open(
         words: Box<dyn Words>,
         numbers: Numbers,
-        policy: &'static dyn Cyclic,
+        policy: &'static dyn CyclicPolicy,
         boot: u64,
         limit_blocks: u64,
     ) -> Result<(Self, Condition), &'static str> {
@@ -140,7 +140,7 @@ impl Index {
         if free_map.is_none() != (numbers == Numbers::Any) {
             return Err("made for another naming");
         }
-        let live = Live {
+        let live = IndexSession {
             limit: limit_blocks.min(SEALED_MAX),
             durable_ceiling: 0,
             clean: false,
@@ -175,7 +175,7 @@ impl Index {
     }
 
     /// Finds the object and counts a hit. `pin` is told its number before anyone could give it up.
-    pub(crate) fn hit(&self, key: Key, pin: impl FnOnce(u32)) -> Option<Found> {
+    pub(crate) fn hit(&self, key: Key, pin: impl FnOnce(u32)) -> Option<IndexedObject> {
         let _live = self.live.read();
         let found = self.find(key)?;
         pin(found.number);
@@ -184,7 +184,7 @@ impl Index {
     }
 
     /// The same without counting a hit.
-    pub(crate) fn peek(&self, key: Key, pin: impl FnOnce(u32)) -> Option<Found> {
+    pub(crate) fn peek(&self, key: Key, pin: impl FnOnce(u32)) -> Option<IndexedObject> {
         let _live = self.live.read();
         let found = self.find(key)?;
         pin(found.number);
@@ -192,7 +192,7 @@ impl Index {
     }
 
     /// Whether the number still stands for the same object.
-    pub(crate) fn is_current(&self, found: Found) -> bool {
+    pub(crate) fn is_current(&self, found: IndexedObject) -> bool {
         let _live = self.live.read();
         self.entry(found.number)
             .is_some_and(|entry| entry.state == State::Stored && entry.generation == found.generation)
@@ -268,7 +268,7 @@ impl Index {
     }
 
     /// Replaces what may be wrong in the header by what is safe to assume.
-    fn distrust(&self, live: &mut Live) {
+    fn distrust(&self, live: &mut IndexSession) {
         let known = |at| unseal(at, self.words.load(at));
         let most = known(CEILING_AT).unwrap_or(live.limit).max(known(CHARGED_AT).unwrap_or(0));
         let objects_max = u64::from(self.geometry.max_objects);
@@ -287,7 +287,7 @@ impl Index {
         self.mark_in_use(live, SUSPECT | known(CONDITION_AT).unwrap_or(0) & DUE);
     }
 
-    fn take_up_berths(&self, live: &mut Live, trusted: bool) {
+    fn take_up_berths(&self, live: &mut IndexSession, trusted: bool) {
         for berth in 0..self.geometry.berths {
             let at = self.geometry.berth(berth);
             let word = self.words.load(at);
@@ -308,7 +308,7 @@ impl Index {
     }
 
     /// Takes the mark of a clean end away, on disk before anything else changes.
-    fn mark_in_use(&self, live: &mut Live, flags: u64) {
+    fn mark_in_use(&self, live: &mut IndexSession, flags: u64) {
         live.clean = false;
         self.words.store(BOOT_AT, self.boot);
         self.store_sealed(CONDITION_AT, flags);
@@ -318,14 +318,14 @@ impl Index {
     }
 
     /// Begins a change. The lock that `live` came from is held until it is committed.
-    fn change<'a>(&'a self, live: &'a mut Live) -> Change<'a> {
+    fn change<'a>(&'a self, live: &'a mut IndexSession) -> Change<'a> {
         if live.clean || self.words.load(BOOT_AT) != self.boot {
             self.mark_in_use(live, self.sealed(CONDITION_AT) & DUE);
         }
         Change::new(self, live)
     }
 
-    fn find(&self, key: Key) -> Option<Found> {
+    fn find(&self, key: Key) -> Option<IndexedObject> {
         let load = |at| self.words.load(at);
         let mut chain = Chain::new(&self.geometry, &load, self.geometry.bucket_of(key));
         let link = chain.find(|link| link.entry.key == key);
@@ -336,9 +336,9 @@ impl Index {
         Some(self.found(link.number, &link.entry))
     }
 
-    fn found(&self, number: u32, entry: &Entry) -> Found {
-        let Entry { generation, blocks, .. } = *entry;
-        Found { number, generation, blocks, side: self.side(number) }
+    fn found(&self, number: u32, entry: &IndexEntry) -> IndexedObject {
+        let IndexEntry { generation, blocks, .. } = *entry;
+        IndexedObject { number, generation, blocks, side: self.side(number) }
     }
 
     /// The side word of a number: what it was given when the number was claimed or committed, or set to since.
@@ -348,9 +348,10 @@ impl Index {
 
     /// Changes a stored object's side word from what was found to `side`, in one store. False when either has
     /// changed meanwhile; then nothing happens.
-    pub(crate) fn update_side(&self, found: Found, side: u64) -> bool {
+    pub(crate) fn update_side(&self, found: IndexedObject, side: u64) -> bool {
         let _live = self.live.read();
-        let is_same = |entry: Entry| entry.state == State::Stored && entry.generation == found.generation;
+        let is_same =
+            |entry: IndexEntry| entry.state == State::Stored && entry.generation == found.generation;
         let Some(at) = self.geometry.side(found.number) else { return false };
         self.entry(found.number).is_some_and(is_same) && self.words.exchange(at, found.side, side)
     }
@@ -367,7 +368,7 @@ impl Index {
         }
     }
 
-    fn entry(&self, number: u32) -> Option<Entry> {
+    fn entry(&self, number: u32) -> Option<IndexEntry> {
         read_entry(&self.geometry, &|at| self.words.load(at), number)
     }
 

@@ -7,13 +7,13 @@ use std::collections::HashSet;
 const OBJECTS: u32 = 50;
 const LIMIT: u64 = 400;
 
-fn home() -> Plain {
+fn home() -> RamWords {
     home_for(OBJECTS)
 }
 
-fn home_for(objects: u32) -> Plain {
+fn home_for(objects: u32) -> RamWords {
     let geometry = geometry_for(objects, false);
-    let words = Plain::new(geometry.words());
+    let words = RamWords::new(geometry.words());
     Index::format(&words, &geometry);
     words
 }
@@ -33,7 +33,7 @@ fn geometry_for(max_objects: u32, sides: bool) -> Geometry {
     Geometry::new(&Shape { max_objects, sides, ..shape() })
 }
 
-fn open(words: &Plain, boot: u64) -> (Index, Condition) {
+fn open(words: &RamWords, boot: u64) -> (Index, Condition) {
     Index::open(Box::new(words.clone()), Numbers::Any, &Clock, boot, LIMIT).expect("an index")
 }
 
@@ -64,14 +64,14 @@ fn charge(index: &Index, number: u32, blocks: u32) -> Charge {
 fn insert(index: &Index, key: Key, blocks: u32, mut given_up: impl FnMut(u32)) -> Option<u32> {
     let mut make_room = || loop {
         match index.sweep(|_| false) {
-            Swept::Victim(number) => {
+            HandStep::Victim(number) => {
                 given_up(number);
                 index.free(number, None);
                 return true;
             }
-            Swept::Reclaimed => return true,
-            Swept::Passed(0) => return false,
-            Swept::Passed(_) => {}
+            HandStep::Reclaimed => return true,
+            HandStep::Passed(0) => return false,
+            HandStep::Passed(_) => {}
         }
     };
     let number = loop {
@@ -178,7 +178,7 @@ fn the_numbers_and_berths_for_transitions_are_bounded() {
 fn removals_beyond_the_berths_are_found_by_the_hand_in_the_next_session() {
     let words = home_for(500);
     let reopen =
-        |words: &Plain| Index::open(Box::new(words.clone()), Numbers::Any, &Clock, 1, LIMIT).unwrap().0;
+        |words: &RamWords| Index::open(Box::new(words.clone()), Numbers::Any, &Clock, 1, LIMIT).unwrap().0;
     let index = reopen(&words);
     (0..200).for_each(|n| assert!(insert(&index, key(n), 1, |_| {}).is_some()));
     let removed: HashSet<u32> = (0..100).flat_map(|n| index.retire_key(key(n))).collect();
@@ -188,7 +188,7 @@ fn removals_beyond_the_berths_are_found_by_the_hand_in_the_next_session() {
     berthed.iter().for_each(|number| index.free(*number, None));
     let mut swept = HashSet::new();
     while swept.len() < 36 {
-        let Swept::Victim(number) = index.sweep(|_| false) else { panic!("36 are left") };
+        let HandStep::Victim(number) = index.sweep(|_| false) else { panic!("36 are left") };
         index.free(number, None);
         swept.insert(number);
     }
@@ -229,14 +229,14 @@ fn a_commit_instead_of_an_object_that_is_gone_is_refused() {
     let old = index.peek(key(1), |_| {}).unwrap();
     let Claim::Number(number) = index.claim(0) else { panic!("there are numbers") };
     insert(&index, key(1), 2, |_| {}).unwrap();
-    assert_eq!(index.commit(number, key(1), 0, Some(old), None), Err(Refusal::Superseded));
+    assert_eq!(index.commit(number, key(1), 0, Some(old), None), Err(CommitRefusal::Superseded));
     assert_eq!(index.peek(key(1), |_| {}).unwrap().blocks, 2);
     assert!(!index.is_current(old));
 }
 
-fn with_sides() -> Plain {
+fn with_sides() -> RamWords {
     let geometry = geometry_for(OBJECTS, true);
-    let words = Plain::new(geometry.words());
+    let words = RamWords::new(geometry.words());
     Index::format(&words, &geometry);
     words
 }
@@ -258,7 +258,7 @@ fn side_words_come_with_the_claim_and_the_commit_and_change_alone() {
     let (again, _) = open(&words.after_kill(), 1);
     assert_eq!(again.peek(key(2), |_| {}).unwrap().side, 14);
     assert_eq!(again.retire_key(key(2)), [second]);
-    assert!(!again.update_side(Found { side: 14, ..found }, 16), "the object is gone");
+    assert!(!again.update_side(IndexedObject { side: 14, ..found }, 16), "the object is gone");
     assert_eq!(again.side(second), 14, "who removes the file needs to know");
 }
 
@@ -284,9 +284,9 @@ fn killed_at_any_store_a_side_word_goes_with_its_claim_or_commit() {
     assert_eq!(outcomes.len(), 3);
 }
 
-fn with_map(numbers: Numbers) -> (Plain, Index) {
+fn with_map(numbers: Numbers) -> (RamWords, Index) {
     let geometry = Geometry::new(&Shape { numbers, ..shape() });
-    let words = Plain::new(geometry.words());
+    let words = RamWords::new(geometry.words());
     Index::format(&words, &geometry);
     let (index, _) = Index::open(Box::new(words.clone()), numbers, &Clock, 1, LIMIT).unwrap();
     (words, index)

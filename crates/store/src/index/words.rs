@@ -33,9 +33,9 @@ pub trait Words: Send + Sync {
 }
 
 /// Words of a mapped file.
-pub(crate) struct Mapped(pub(crate) Map);
+pub(crate) struct MappedWords(pub(crate) Map);
 
-impl Words for Mapped {
+impl Words for MappedWords {
     fn count(&self) -> usize {
         self.0.words().len()
     }
@@ -66,13 +66,13 @@ impl Words for Mapped {
 
 /// Words in RAM, for tests and simulations. A clone shares them.
 #[derive(Clone, Debug)]
-pub struct Plain {
+pub struct RamWords {
     words: Arc<[AtomicU64]>,
     synced: Arc<[AtomicU64]>,
     crash: Arc<CrashPoint>,
 }
 
-impl Plain {
+impl RamWords {
     /// So many zeros.
     pub fn new(count: usize) -> Self {
         let zeros = || (0..count).map(|_| AtomicU64::new(0)).collect();
@@ -109,7 +109,7 @@ impl Plain {
     }
 }
 
-impl Words for Plain {
+impl Words for RamWords {
     fn count(&self) -> usize {
         self.words.len()
     }

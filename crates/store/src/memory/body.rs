@@ -1,29 +1,29 @@
 //! A body that the RAM tier keeps, wherever it stands.
 
-use super::lending::{LENT_MIN, Lent, room_bytes};
-use crate::sys::room::{Filled, Ground, Part, Room};
-use crate::sys::span::{Packed, Span};
-use crate::sys::tract::Pages;
+use super::lending::{LENT_MIN, ZeroCopyBody, room_bytes};
+use crate::sys::room::{BodyMemory, FillBuffer, FilledBody, FilledPart};
+use crate::sys::span::{Span, SpanSlice};
+use crate::sys::tract::ArenaPages;
 use bytes::Bytes;
 use std::ops::Deref;
 use std::sync::Arc;
 
 /// A body that is kept, and of which it can be told whether somebody else holds it: [`Bytes`] of an owner do not tell.
 #[derive(Clone)]
-pub struct Body(Kept);
+pub struct MemoryBody(Kept);
 
 #[derive(Clone)]
 enum Kept {
     /// Nowhere, or where the allocator put it.
     Bytes(Bytes),
     /// In pages of its own.
-    Lent(Arc<Lent>),
+    Lent(Arc<ZeroCopyBody>),
     /// In memory that it shares with others, and from which it can be moved.
-    Packed(Filled<Packed>),
+    Packed(FilledBody<SpanSlice>),
 }
 
-impl Body {
-    pub(super) fn packed(packed: Filled<Packed>) -> Self {
+impl MemoryBody {
+    pub(super) fn packed(packed: FilledBody<SpanSlice>) -> Self {
         Self(Kept::Packed(packed))
     }
 
@@ -98,9 +98,9 @@ impl Body {
     }
 }
 
-impl From<Bytes> for Body {
+impl From<Bytes> for MemoryBody {
     fn from(bytes: Bytes) -> Self {
-        let lent = if bytes.len() < LENT_MIN { None } else { Lent::around(&bytes) };
+        let lent = if bytes.len() < LENT_MIN { None } else { ZeroCopyBody::around(&bytes) };
         Self(match lent {
             Some(lent) if lent.body().len() == bytes.len() => Kept::Lent(lent),
             _ => Kept::Bytes(bytes),
@@ -108,7 +108,7 @@ impl From<Bytes> for Body {
     }
 }
 
-impl Deref for Body {
+impl Deref for MemoryBody {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -121,19 +121,19 @@ impl Deref for Body {
 }
 
 /// A body that arrives, where it will stand.
-pub struct Arriving(Place);
+pub struct IncomingBody(Place);
 
 enum Place {
-    Pages(Room<Pages>),
-    Packed(Room<Packed>),
+    Pages(FillBuffer<ArenaPages>),
+    Packed(FillBuffer<SpanSlice>),
 }
 
-impl Arriving {
-    pub(super) fn in_pages(room: Room<Pages>) -> Self {
+impl IncomingBody {
+    pub(super) fn in_pages(room: FillBuffer<ArenaPages>) -> Self {
         Self(Place::Pages(room))
     }
 
-    pub(super) fn packed(room: Room<Packed>) -> Self {
+    pub(super) fn packed(room: FillBuffer<SpanSlice>) -> Self {
         Self(Place::Packed(room))
     }
 
@@ -157,25 +157,25 @@ impl Arriving {
     }
 
     /// The body, when nothing of it is missing.
-    pub fn body(self) -> Option<Body> {
+    pub fn body(self) -> Option<MemoryBody> {
         (self.missing() == 0).then(|| match self.0 {
-            Place::Pages(room) => Body(Kept::Lent(Lent::new(room.body()))),
-            Place::Packed(room) => Body::packed(room.body()),
+            Place::Pages(room) => MemoryBody(Kept::Lent(ZeroCopyBody::new(room.body()))),
+            Place::Packed(room) => MemoryBody::packed(room.body()),
         })
     }
 }
 
 /// A part of a body that arrives.
-struct Piece<G>(Part<G>);
+struct Piece<G>(FilledPart<G>);
 
-impl<G: Ground> AsRef<[u8]> for Piece<G> {
+impl<G: BodyMemory> AsRef<[u8]> for Piece<G> {
     fn as_ref(&self) -> &[u8] {
         &self.0
     }
 }
 
 /// One of those that hold a body in a span.
-struct Holder(Filled<Packed>);
+struct Holder(FilledBody<SpanSlice>);
 
 impl AsRef<[u8]> for Holder {
     fn as_ref(&self) -> &[u8] {
@@ -185,39 +185,39 @@ impl AsRef<[u8]> for Holder {
 
 #[cfg(test)]
 mod tests {
-    use super::super::lending::{self, Whole};
+    use super::super::lending::{self, BodyBuilder};
     use super::*;
 
     fn whole(length: usize, byte: u8) -> Bytes {
-        let mut whole = Whole::with_capacity(length);
+        let mut whole = BodyBuilder::with_capacity(length);
         whole.push(&vec![byte; length]);
         whole.into_bytes()
     }
 
-    fn packed(length: usize, byte: u8) -> Body {
+    fn packed(length: usize, byte: u8) -> MemoryBody {
         let span = Arc::new(Span::new(1 << 20, Arc::default()).expect("memory"));
         let mut room = span.room(length).expect("room");
         drop(room.push(&vec![byte; length]));
-        Body::packed(room.body())
+        MemoryBody::packed(room.body())
     }
 
     #[test]
     fn whether_a_body_is_held_is_known_wherever_it_is() {
         for length in [1, LENT_MIN - 1, LENT_MIN, 1 << 20] {
             let arrived = whole(length, 3);
-            let body = Body::from(arrived.clone());
+            let body = MemoryBody::from(arrived.clone());
             assert!(body.is_shared() && *body == arrived[..], "who brought it still reads it");
             assert_eq!((body.is_lent(), body.room_bytes()), (length >= LENT_MIN, length as u64));
             drop(arrived);
             holds_and_lets_go(&body);
             holds_and_lets_go(&packed(length, 3));
         }
-        assert!(!Body::from(Bytes::new()).is_shared());
-        let part = Body::from(whole(2 * LENT_MIN, 3).slice(..LENT_MIN));
+        assert!(!MemoryBody::from(Bytes::new()).is_shared());
+        let part = MemoryBody::from(whole(2 * LENT_MIN, 3).slice(..LENT_MIN));
         assert!(*part == vec![3; LENT_MIN][..], "of a part nothing more is known than what it is");
     }
 
-    fn holds_and_lets_go(body: &Body) {
+    fn holds_and_lets_go(body: &MemoryBody) {
         assert!(!body.is_shared());
         let part = body.bytes().slice(body.len() - 1..);
         assert!(part == [3][..] && body.is_shared(), "a part of it keeps all of it");
@@ -230,7 +230,7 @@ mod tests {
     #[test]
     fn a_large_body_is_put_together_where_it_will_stand() {
         let length = 2 * LENT_MIN + 5;
-        let room = || Arriving::in_pages(lending::room(length).expect("memory"));
+        let room = || IncomingBody::in_pages(lending::room(length).expect("memory"));
         let mut arriving = room();
         let parts: Vec<Bytes> =
             (0_u8..3).map(|byte| arriving.push(&vec![byte; if byte < 2 { LENT_MIN } else { 5 }])).collect();
@@ -239,7 +239,7 @@ mod tests {
         assert_eq!(*body, parts.concat()[..]);
         assert_eq!(body.as_ptr(), parts[0].as_ptr(), "where its parts were");
         assert!(body.is_shared(), "who read it while it came still does");
-        let lent = Body::from(body.bytes());
+        let lent = MemoryBody::from(body.bytes());
         let pages = (length as u64).next_multiple_of(rustix::param::page_size() as u64);
         assert!(lent.is_lent() && lent.room_bytes() == pages && pages > length as u64);
         drop((lent, parts));
@@ -255,7 +255,7 @@ mod tests {
         let (one, other) = (packed(10, 1), packed(10, 1));
         assert!(one.is_same(&one.clone()) && !one.is_same(&other));
         assert_eq!((one.holders(), one.clone().holders()), (1, 2));
-        let apart = Body::from(Bytes::from_static(b"apart"));
+        let apart = MemoryBody::from(Bytes::from_static(b"apart"));
         assert!(!apart.is_same(&apart.clone()) && !one.is_same(&apart));
     }
 }

@@ -3,8 +3,8 @@
 //! Whoever brings a body, or has some given up, does so much of it as keeps pace, unless another is at it already. A body is copied without
 //! a lock; it takes the old one's place if by then nobody has begun to hold that.
 
-use super::spans::{Contents, Origin};
-use super::{Body, Content, MemoryTier};
+use super::spans::{BodyOrigin, SpanContents};
+use super::{MemoryBody, MemoryTier, TierValue};
 use crate::sys::span::Span;
 use parking_lot::Mutex;
 use shoal_core::Key;
@@ -13,20 +13,20 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// What is being emptied.
 #[derive(Default)]
-pub(super) struct Emptying {
+pub(super) struct SpanCleaner {
     /// The span, out of which those keys' bodies that come first have been moved.
-    victim: Mutex<Option<(Contents, usize)>>,
+    victim: Mutex<Option<(SpanContents, usize)>>,
     moved_bytes: AtomicU64,
 }
 
-impl Emptying {
+impl SpanCleaner {
     /// Bytes that were moved, since start.
     pub(super) fn moved_bytes(&self) -> u64 {
         self.moved_bytes.load(Relaxed)
     }
 }
 
-impl<V: Content> MemoryTier<V> {
+impl<V: TierValue> MemoryTier<V> {
     /// Empties as much of the spans as keeps pace with so many bytes that have come or gone.
     pub(super) fn empty_spans(&self, bytes: u64) {
         if !self.spans.are_wasteful() {
@@ -55,8 +55,8 @@ impl<V: Content> MemoryTier<V> {
     /// Moves the object's body out of the span. Returns how many bytes were copied.
     fn move_body(&self, key: Key, span: &Arc<Span>) -> u64 {
         let Some(body) = self.shard(key).lock().movable(key, span) else { return 0 };
-        let Some(copy) = self.spans.put(key, &body, Origin::Moved) else { return 0 };
-        self.shard(key).lock().move_body(key, &body, Body::packed(copy));
+        let Some(copy) = self.spans.put(key, &body, BodyOrigin::Moved) else { return 0 };
+        self.shard(key).lock().move_body(key, &body, MemoryBody::packed(copy));
         body.len() as u64
     }
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
 /// Someone who holds bytes that can be given up.
-pub trait GiveBack: Send + Sync {
+pub trait Reclaim: Send + Sync {
     /// Bytes held now; an upper bound of what could be given back.
     fn holds(&self) -> u64;
 
@@ -17,14 +17,14 @@ pub trait GiveBack: Send + Sync {
 }
 
 /// A budget of bytes. See the file's head.
-pub struct Ledger {
+pub struct MemoryBudget {
     limit: u64,
     used: AtomicU64,
     refused: AtomicU64,
-    givers: RwLock<Vec<Weak<dyn GiveBack>>>,
+    givers: RwLock<Vec<Weak<dyn Reclaim>>>,
 }
 
-impl Ledger {
+impl MemoryBudget {
     /// A budget of `limit` bytes.
     pub fn new(limit: u64) -> Arc<Self> {
         Arc::new(Self {
@@ -36,7 +36,7 @@ impl Ledger {
     }
 
     /// Will ask `giver` for bytes when they run short.
-    pub fn register(&self, giver: Weak<dyn GiveBack>) {
+    pub fn register(&self, giver: Weak<dyn Reclaim>) {
         self.givers.write().push(giver);
     }
 
@@ -105,7 +105,7 @@ impl Ledger {
 
 /// Bytes set aside. Dropping it returns them.
 pub struct Reservation {
-    ledger: Arc<Ledger>,
+    ledger: Arc<MemoryBudget>,
     bytes: u64,
 }
 
@@ -131,7 +131,7 @@ impl Reservation {
         self.ledger.release(returned);
     }
 
-    pub(super) fn ledger(&self) -> &Arc<Ledger> {
+    pub(super) fn ledger(&self) -> &Arc<MemoryBudget> {
         &self.ledger
     }
 

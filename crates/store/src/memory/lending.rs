@@ -11,8 +11,8 @@
 //! body all that costs more than the copy; see [`LENT_MIN`]. The table is in parts, by address, so that workers that send different
 //! bodies seldom meet at one lock.
 
-use crate::sys::room::{Filled, Room};
-use crate::sys::tract::{Pages, gives_large_pages};
+use crate::sys::room::{FillBuffer, FilledBody};
+use crate::sys::tract::{ArenaPages, gives_large_pages};
 use bytes::Bytes;
 use parking_lot::RwLock;
 use std::collections::BTreeMap;
@@ -23,14 +23,14 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
 /// A body that is put together from pieces, in one piece.
-pub struct Whole(Place);
+pub struct BodyBuilder(Place);
 
 enum Place {
     Heap(Vec<u8>),
-    Pages(Room<Pages>),
+    Pages(FillBuffer<ArenaPages>),
 }
 
-impl Whole {
+impl BodyBuilder {
     /// Room for `length` bytes: in pages of their own from [`LENT_MIN`] on, if the system gives some.
     pub fn with_capacity(length: usize) -> Self {
         Self(room(length).map_or_else(|| Place::Heap(Vec::with_capacity(length)), Place::Pages))
@@ -62,7 +62,7 @@ impl Whole {
     pub fn into_bytes(self) -> Bytes {
         match self.0 {
             Place::Heap(bytes) => bytes.into(),
-            Place::Pages(room) => Lent::new(room.body()).bytes(),
+            Place::Pages(room) => ZeroCopyBody::new(room.body()).bytes(),
         }
     }
 }
@@ -74,28 +74,28 @@ pub fn room_bytes(length: u64) -> u64 {
 }
 
 /// Room for a large body in pages of its own. `None` for a smaller one, and when the system gives none.
-pub(super) fn room(length: usize) -> Option<Room<Pages>> {
-    (length >= LENT_MIN).then(|| Pages::new(length).ok().map(Room::new))?
+pub(super) fn room(length: usize) -> Option<FillBuffer<ArenaPages>> {
+    (length >= LENT_MIN).then(|| ArenaPages::new(length).ok().map(FillBuffer::new))?
 }
 
 /// Has the kernel take as many of these bytes as go into `pipe`, without copying them. `None` when they are not in pages of their own.
 pub fn lend(pipe: BorrowedFd<'_>, bytes: &[u8]) -> Option<io::Result<usize>> {
-    Lent::around(bytes).map(|_| crate::sys::lend(pipe, bytes))
+    ZeroCopyBody::around(bytes).map(|_| crate::sys::lend(pipe, bytes))
 }
 
 /// A body in pages of its own, in the table.
-pub(super) struct Lent {
-    body: Filled<Pages>,
+pub(super) struct ZeroCopyBody {
+    body: FilledBody<ArenaPages>,
     /// Hits since it is here; counted up to [`HITS_FOR_LARGE_PAGES`].
     hits: AtomicU32,
 }
 
-impl Lent {
-    pub(super) fn new(body: Filled<Pages>) -> Arc<Self> {
+impl ZeroCopyBody {
+    pub(super) fn new(body: FilledBody<ArenaPages>) -> Arc<Self> {
         Self::after_hits(body, 0)
     }
 
-    fn after_hits(body: Filled<Pages>, hits: u32) -> Arc<Self> {
+    fn after_hits(body: FilledBody<ArenaPages>, hits: u32) -> Arc<Self> {
         let lent = Arc::new(Self { body, hits: AtomicU32::new(hits) });
         for address in lent.entries() {
             part(address).write().insert(address, Arc::downgrade(&lent));
@@ -142,7 +142,7 @@ impl Lent {
 
     /// A copy in large pages, if there is memory. To be called where it may take a while.
     pub(super) fn in_large_pages(&self) -> Option<Arc<Self>> {
-        let mut room = Room::new(Pages::large(self.body.len()).ok()?);
+        let mut room = FillBuffer::new(ArenaPages::large(self.body.len()).ok()?);
         drop(room.push(&self.body));
         Some(Self::after_hits(room.body(), HITS_FOR_LARGE_PAGES))
     }
@@ -155,7 +155,7 @@ impl Lent {
     }
 }
 
-impl Drop for Lent {
+impl Drop for ZeroCopyBody {
     fn drop(&mut self) {
         // Before the pages go, whose addresses may be somebody else's the next moment.
         for address in self.entries() {
@@ -165,7 +165,7 @@ impl Drop for Lent {
 }
 
 /// One of those that hold a body.
-struct Holder(Arc<Lent>);
+struct Holder(Arc<ZeroCopyBody>);
 
 impl AsRef<[u8]> for Holder {
     fn as_ref(&self) -> &[u8] {
@@ -174,7 +174,7 @@ impl AsRef<[u8]> for Holder {
 }
 
 /// The part of the table with the bodies that are where this address is.
-fn part(address: usize) -> &'static RwLock<BTreeMap<usize, Weak<Lent>>> {
+fn part(address: usize) -> &'static RwLock<BTreeMap<usize, Weak<ZeroCopyBody>>> {
     &LENT[address / STRETCH % PARTS].0
 }
 
@@ -183,7 +183,7 @@ static LENT: [Part; PARTS] = [const { Part(RwLock::new(BTreeMap::new())) }; PART
 
 /// In cache lines that no other part is in.
 #[repr(align(128))]
-struct Part(RwLock<BTreeMap<usize, Weak<Lent>>>);
+struct Part(RwLock<BTreeMap<usize, Weak<ZeroCopyBody>>>);
 
 /// As many as there may well be workers.
 const PARTS: usize = 64;
@@ -204,7 +204,7 @@ mod tests {
     use std::os::fd::AsFd;
 
     fn whole(length: usize, byte: u8) -> Bytes {
-        let mut whole = Whole::with_capacity(length);
+        let mut whole = BodyBuilder::with_capacity(length);
         for piece in vec![byte; length].chunks(50_000) {
             whole.push(piece);
         }
@@ -230,7 +230,7 @@ mod tests {
     fn nothing_grows_beyond_its_room() {
         for length in [10, LENT_MIN] {
             let overfull = std::panic::catch_unwind(|| {
-                let mut whole = Whole::with_capacity(length);
+                let mut whole = BodyBuilder::with_capacity(length);
                 whole.push(&vec![1; length]);
                 // As long as the rest of a page, and more than an allocator gives beyond what it is asked for.
                 whole.push(&[1; 5000]);
@@ -260,14 +260,14 @@ mod tests {
         for body in &bodies {
             let starts = (0..body.len()).step_by(LENT_MIN / 2).chain([body.len() - 1]);
             for slice in starts.map(|start| &body[start..]) {
-                let lent = Lent::around(slice).expect("it is there");
+                let lent = ZeroCopyBody::around(slice).expect("it is there");
                 assert_eq!(lent.body().as_ptr_range(), body.as_ptr_range());
             }
         }
         let entries = || LENT.iter().map(|part| part.0.read().clone()).reduce(merged).expect("parts");
         let own: Vec<usize> = bodies
             .iter()
-            .flat_map(|body| Vec::from_iter(Lent::around(body).expect("it is").entries()))
+            .flat_map(|body| Vec::from_iter(ZeroCopyBody::around(body).expect("it is").entries()))
             .collect();
         assert!(own.len() > bodies.len() + 10 && own.iter().all(|address| entries().contains_key(address)));
         drop(bodies);

@@ -1,13 +1,13 @@
 //! The RAM tier: objects by key, shared by all workers, within a byte budget that holds in a burst too.
 //!
-//! Sharded by key; a shard's lock is held for a lookup and a pointer copy. The budget is a [`Ledger`] that bodies
+//! Sharded by key; a shard's lock is held for a lookup and a pointer copy. The budget is a [`MemoryBudget`] that bodies
 //! in flight reserve from as well: when it runs short the tier gives up objects, by S3-FIFO unless told otherwise.
 //!
 //! Small bodies stand in few large stretches of memory that are kept dense, spans; large ones in pages of their own.
 //!
 //! An object that someone still holds would stay in memory if it were given up, so its bytes stay charged: it is
 //! passed over as a victim, and when it is removed or replaced it lingers on the books until it has been let go. A reply
-//! holds an object's body and not the object; so [`Content`] tells whether anything of it is held.
+//! holds an object's body and not the object; so [`TierValue`] tells whether anything of it is held.
 
 mod body;
 mod emptying;
@@ -18,28 +18,28 @@ mod spans;
 #[cfg(test)]
 mod tests;
 
-pub use crate::sys::tract::{TractUsage, gives_large_pages, tracts};
-pub use body::{Arriving, Body};
-pub use ledger::{GiveBack, Ledger, Reservation};
-pub use lending::{LENT_MIN, Whole, lend, room_bytes};
+pub use crate::sys::tract::{PageArenaUsage, gives_large_pages, tracts};
+pub use body::{IncomingBody, MemoryBody};
+pub use ledger::{MemoryBudget, Reclaim, Reservation};
+pub use lending::{BodyBuilder, LENT_MIN, lend, room_bytes};
 
 use bytes::Bytes;
-use emptying::Emptying;
+use emptying::SpanCleaner;
 use parking_lot::Mutex;
 use shard::Shard;
 use shoal_core::Key;
 use shoal_policy::{Replacement, S3Fifo};
-use spans::{Origin, Spans};
+use spans::{BodyOrigin, Spans};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
 /// Objects in RAM. See the module's head.
 pub struct MemoryTier<V> {
-    ledger: Arc<Ledger>,
+    ledger: Arc<MemoryBudget>,
     shards: Box<[Mutex<Shard<V>>]>,
     /// Where small bodies stand.
     spans: Spans,
-    emptying: Emptying,
+    emptying: SpanCleaner,
     /// Bytes on the books: objects that can be found, and those that linger.
     bytes: AtomicU64,
     evictions: AtomicU64,
@@ -48,12 +48,12 @@ pub struct MemoryTier<V> {
 }
 
 /// What can be kept in the tier. Nothing of it but its body is held by who does not hold the whole.
-pub trait Content: Send + Sync + 'static {
+pub trait TierValue: Send + Sync + 'static {
     /// Its body, if it has one.
-    fn body(&self) -> Option<&Body>;
+    fn body(&self) -> Option<&MemoryBody>;
 
     /// The same, for putting it elsewhere in memory. Asked when nobody holds the whole, nor the body.
-    fn body_mut(&mut self) -> Option<&mut Body>;
+    fn body_mut(&mut self) -> Option<&mut MemoryBody>;
 }
 
 /// What the tier holds.
@@ -71,16 +71,16 @@ pub struct MemoryUsage {
     pub moved_bytes: u64,
 }
 
-impl<V: Content> MemoryTier<V> {
+impl<V: TierValue> MemoryTier<V> {
     /// An empty tier that replaces by S3-FIFO. `shards` is rounded up to a power of two; a few per core
     /// is right. Keys have a secret, so that nobody chooses some that meet in one place.
-    pub fn new(ledger: Arc<Ledger>, shards: usize) -> Arc<Self> {
+    pub fn new(ledger: Arc<MemoryBudget>, shards: usize) -> Arc<Self> {
         Self::with_policy(ledger, shards, || Box::new(S3Fifo::new()))
     }
 
     /// An empty tier with a replacement policy for each shard.
     pub fn with_policy(
-        ledger: Arc<Ledger>,
+        ledger: Arc<MemoryBudget>,
         shards: usize,
         policy: impl Fn() -> Box<dyn Replacement>,
     ) -> Arc<Self> {
@@ -89,7 +89,7 @@ impl<V: Content> MemoryTier<V> {
             ledger: Arc::clone(&ledger),
             shards: (0..shards).map(|_| Mutex::new(Shard::new(policy()))).collect(),
             spans: Spans::new(ledger.limit()),
-            emptying: Emptying::default(),
+            emptying: SpanCleaner::default(),
             bytes: AtomicU64::new(0),
             evictions: AtomicU64::new(0),
             next_shard: AtomicUsize::new(0),
@@ -102,24 +102,24 @@ impl<V: Content> MemoryTier<V> {
     /// Where the body of an object that is to be inserted will stand, so that it can be put there while it arrives. `None` where it will stand
     /// elsewhere: it is empty, or there is no memory. Who has a piece of a large one keeps all its pages, so that it is to be charged as a whole
     /// before its first piece.
-    pub fn room(&self, key: Key, length: u64) -> Option<Arriving> {
+    pub fn room(&self, key: Key, length: u64) -> Option<IncomingBody> {
         let length = usize::try_from(length).ok()?;
         if let Some(room) = lending::room(length) {
-            return Some(Arriving::in_pages(room));
+            return Some(IncomingBody::in_pages(room));
         }
         // One for which the system gives no pages is better there than among all that the program allocates.
         if !(1..=SPANNED_MAX).contains(&length) {
             return None;
         }
-        let room = self.spans.room(key, length, Origin::Arrived);
+        let room = self.spans.room(key, length, BodyOrigin::Arrived);
         // Whatever becomes of it: not all that arrives is kept.
         self.empty_spans(length as u64);
-        room.map(Arriving::packed)
+        room.map(IncomingBody::packed)
     }
 
     /// The body of an object that is to be inserted, where it will stand. What it is part of is not kept for it.
-    pub fn place(&self, key: Key, body: Bytes) -> Body {
-        let body = Body::from(body);
+    pub fn place(&self, key: Key, body: Bytes) -> MemoryBody {
+        let body = MemoryBody::from(body);
         if body.is_empty() || body.is_lent() {
             return body;
         }
@@ -308,7 +308,7 @@ pub fn return_free_pages() {
     crate::sys::return_free_pages();
 }
 
-impl<V: Content> GiveBack for MemoryTier<V> {
+impl<V: TierValue> Reclaim for MemoryTier<V> {
     fn holds(&self) -> u64 {
         self.bytes.load(Relaxed)
     }

@@ -1,6 +1,6 @@
 //! One shard of the RAM tier: a map, its replacement policy, and what lingers.
 
-use super::{Body, Content};
+use super::{MemoryBody, TierValue};
 use crate::sys::span::Span;
 use shoal_core::Key;
 use shoal_policy::{Handle, Replacement};
@@ -42,12 +42,12 @@ struct Object<V> {
 }
 
 /// Values that nobody holds any more, to be dropped outside the lock, and the bytes they were charged.
-pub(super) struct Released<V> {
+pub(super) struct ReleasedValues<V> {
     pub(super) bytes: u64,
     _values: Vec<Arc<V>>,
 }
 
-impl<V: Content> Shard<V> {
+impl<V: TierValue> Shard<V> {
     pub(super) fn new(policy: Box<dyn Replacement>) -> Self {
         Self { objects: HashMap::default(), policy, lingering: Vec::new() }
     }
@@ -110,13 +110,13 @@ impl<V: Content> Shard<V> {
     }
 
     /// The object's body, if it stands in `span` and nobody holds it.
-    pub(super) fn movable(&mut self, key: Key, span: &Arc<Span>) -> Option<Body> {
+    pub(super) fn movable(&mut self, key: Key, span: &Arc<Span>) -> Option<MemoryBody> {
         let value = Arc::get_mut(&mut self.objects.get_mut(&key)?.value)?;
         value.body().filter(|body| body.is_in(span) && !body.is_shared()).cloned()
     }
 
     /// Puts `copy` in the place of the object's body, if that is still `body`, which the caller alone holds beside the object.
-    pub(super) fn move_body(&mut self, key: Key, body: &Body, copy: Body) -> bool {
+    pub(super) fn move_body(&mut self, key: Key, body: &MemoryBody, copy: MemoryBody) -> bool {
         let object = self.objects.get_mut(&key);
         let Some(value) = object.and_then(|object| Arc::get_mut(&mut object.value)) else { return false };
         let Some(place) = value.body_mut().filter(|place| place.is_same(body) && body.holders() == 2) else {
@@ -149,9 +149,9 @@ impl<V: Content> Shard<V> {
     }
 
     /// Strikes off what lingered and has been let go.
-    pub(super) fn release_lingering(&mut self) -> Released<V> {
+    pub(super) fn release_lingering(&mut self) -> ReleasedValues<V> {
         let let_go = |(value, _): &mut (Arc<V>, u64)| is_let_go(value);
-        let mut released = Released { bytes: 0, _values: Vec::new() };
+        let mut released = ReleasedValues { bytes: 0, _values: Vec::new() };
         for (value, bytes) in self.lingering.extract_if(.., let_go) {
             released.bytes += bytes;
             released._values.push(value);
@@ -161,8 +161,8 @@ impl<V: Content> Shard<V> {
 }
 
 /// Whether nobody else holds the value or a part of it. Asked in this order: a part is taken from a whole that is held.
-fn is_let_go<V: Content>(value: &mut Arc<V>) -> bool {
-    Arc::get_mut(value).is_some_and(|value| !value.body().is_some_and(Body::is_shared))
+fn is_let_go<V: TierValue>(value: &mut Arc<V>) -> bool {
+    Arc::get_mut(value).is_some_and(|value| !value.body().is_some_and(MemoryBody::is_shared))
 }
 
 /// Objects in use that a search for a victim passes over before it leaves the shard.

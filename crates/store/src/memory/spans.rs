@@ -13,8 +13,8 @@
 //! A body that somebody holds is not moved. Its span waits, and what else was in it goes back to the system page by page; so what a
 //! held body keeps in memory is its own pages.
 
-use crate::sys::room::{Filled, Room};
-use crate::sys::span::{Packed, Span};
+use crate::sys::room::{FillBuffer, FilledBody};
+use crate::sys::span::{Span, SpanSlice};
 use parking_lot::Mutex;
 use shoal_core::Key;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ pub(super) struct Spans {
 
 /// Where a body comes from.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Origin {
+pub(super) enum BodyOrigin {
     /// From outside.
     Arrived,
     /// From a span that is being emptied.
@@ -40,7 +40,7 @@ pub(super) enum Origin {
 }
 
 /// A span, and whose bodies have been put into it.
-pub(super) struct Contents {
+pub(super) struct SpanContents {
     pub(super) span: Arc<Span>,
     pub(super) keys: Vec<Key>,
     /// Bytes of it in memory that are no free room.
@@ -52,8 +52,8 @@ pub(super) struct Contents {
 #[derive(Default)]
 struct State {
     /// Those that take bodies, by where these come from; first those with the least room.
-    open: [Vec<Contents>; 2],
-    full: Vec<Contents>,
+    open: [Vec<SpanContents>; 2],
+    full: Vec<SpanContents>,
     /// Emptied, for the next that is needed.
     spare: Option<Arc<Span>>,
     /// Spans that were emptied, or tried, or looked for in vain.
@@ -85,7 +85,7 @@ impl Spans {
     }
 
     /// Room for the body of `key`. `None` when there is no memory.
-    pub(super) fn room(&self, key: Key, length: usize, origin: Origin) -> Option<Room<Packed>> {
+    pub(super) fn room(&self, key: Key, length: usize, origin: BodyOrigin) -> Option<FillBuffer<SpanSlice>> {
         let mut state = self.state.lock();
         let open = &mut state.open[origin as usize];
         match open.iter_mut().find_map(|contents| contents.room(key, length, &self.taken_bytes)) {
@@ -95,14 +95,14 @@ impl Spans {
     }
 
     /// A copy of the body in a span. `None` when there is no memory.
-    pub(super) fn put(&self, key: Key, body: &[u8], origin: Origin) -> Option<Filled<Packed>> {
+    pub(super) fn put(&self, key: Key, body: &[u8], origin: BodyOrigin) -> Option<FilledBody<SpanSlice>> {
         let mut room = self.room(key, body.len(), origin)?;
         drop(room.push(body));
         Some(room.body())
     }
 
     /// Opens another span, and closes the one with the least room when there are enough.
-    fn open_another<'a>(&self, state: &'a mut State, origin: Origin) -> Option<&'a mut Contents> {
+    fn open_another<'a>(&self, state: &'a mut State, origin: BodyOrigin) -> Option<&'a mut SpanContents> {
         let span = match state.spare.take() {
             Some(span) => span,
             None => Arc::new(Span::new(self.span_bytes, Arc::clone(&self.live_bytes)).ok()?),
@@ -114,7 +114,7 @@ impl Spans {
             closed.take(closed.span.left_bytes(), &self.taken_bytes);
             state.full.push(closed);
         }
-        open.push(Contents { span, keys: Vec::new(), taken_bytes: 0, waits_until: 0 });
+        open.push(SpanContents { span, keys: Vec::new(), taken_bytes: 0, waits_until: 0 });
         open.last_mut()
     }
 
@@ -125,7 +125,7 @@ impl Spans {
     }
 
     /// The span that is best emptied, of some that are looked at. It is given back by [`Self::finish`].
-    pub(super) fn victim(&self) -> Option<Contents> {
+    pub(super) fn victim(&self) -> Option<SpanContents> {
         let mut state = self.state.lock();
         let (full, emptied) = (&state.full, state.emptied);
         let count = full.len().min(LOOKED_AT);
@@ -146,7 +146,7 @@ impl Spans {
     }
 
     /// Takes a span back that should be empty now.
-    pub(super) fn finish(&self, mut contents: Contents) {
+    pub(super) fn finish(&self, mut contents: SpanContents) {
         let mut state = self.state.lock();
         state.emptied += 1;
         self.taken_bytes.fetch_sub(contents.taken_bytes, Relaxed);
@@ -163,9 +163,14 @@ impl Spans {
     }
 }
 
-impl Contents {
+impl SpanContents {
     /// Room for the body of `key`; what it takes is added to `all_taken_bytes` too.
-    fn room(&mut self, key: Key, length: usize, all_taken_bytes: &AtomicU64) -> Option<Room<Packed>> {
+    fn room(
+        &mut self,
+        key: Key,
+        length: usize,
+        all_taken_bytes: &AtomicU64,
+    ) -> Option<FillBuffer<SpanSlice>> {
         let left = self.span.left_bytes();
         let room = self.span.room(length)?;
         self.keys.push(key);
@@ -203,7 +208,7 @@ mod tests {
         // Eight bodies fill a span to the last byte; so many spans that some are beyond a single search.
         let fill = |count: usize| -> Vec<_> {
             (0..count as u64 * 8)
-                .map(|number| spans.put(key(number), &[1; SPAN_BYTES_MIN as usize / 8], Origin::Arrived))
+                .map(|number| spans.put(key(number), &[1; SPAN_BYTES_MIN as usize / 8], BodyOrigin::Arrived))
                 .collect()
         };
         let live = fill(LOOKED_AT + 10);

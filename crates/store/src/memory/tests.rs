@@ -8,12 +8,12 @@ use std::thread;
 /// Values that have no parts.
 macro_rules! whole {
     ($($type:ty),*) => {
-        $(impl Content for $type {
-            fn body(&self) -> Option<&Body> {
+        $(impl TierValue for $type {
+            fn body(&self) -> Option<&MemoryBody> {
                 None
             }
 
-            fn body_mut(&mut self) -> Option<&mut Body> {
+            fn body_mut(&mut self) -> Option<&mut MemoryBody> {
                 None
             }
         })*
@@ -25,15 +25,15 @@ whole!((), i32, u64, &'static str);
 pub(super) struct Article {
     pub(super) number: u64,
     pub(super) edition: u64,
-    pub(super) body: Body,
+    pub(super) body: MemoryBody,
 }
 
-impl Content for Article {
-    fn body(&self) -> Option<&Body> {
+impl TierValue for Article {
+    fn body(&self) -> Option<&MemoryBody> {
         Some(&self.body)
     }
 
-    fn body_mut(&mut self) -> Option<&mut Body> {
+    fn body_mut(&mut self) -> Option<&mut MemoryBody> {
         Some(&mut self.body)
     }
 }
@@ -45,7 +45,7 @@ pub(super) fn key(n: u64) -> Key {
 /// Who forbids it and then removes the key has removed it: the question is put under the lock that the removal takes.
 #[test]
 fn what_may_not_be_kept_any_more_is_not_there_for_a_moment() {
-    let (ledger, may) = (Ledger::new(1 << 20), std::sync::atomic::AtomicBool::new(true));
+    let (ledger, may) = (MemoryBudget::new(1 << 20), std::sync::atomic::AtomicBool::new(true));
     let tier = MemoryTier::new(Arc::clone(&ledger), 1);
     std::thread::scope(|scope| {
         let (asked, begin) = std::sync::mpsc::channel();
@@ -71,7 +71,7 @@ fn what_may_not_be_kept_any_more_is_not_there_for_a_moment() {
 
 #[test]
 fn objects_are_found_until_removed() {
-    let tier = MemoryTier::new(Ledger::new(1 << 20), 4);
+    let tier = MemoryTier::new(MemoryBudget::new(1 << 20), 4);
     assert!(tier.insert(key(1), Arc::new("one"), 3));
     assert_eq!(tier.get(key(1)).as_deref(), Some(&"one"));
     assert_eq!(tier.get(key(2)), None);
@@ -84,7 +84,7 @@ fn objects_are_found_until_removed() {
 
 #[test]
 fn the_newer_object_replaces_the_older() {
-    let ledger = Ledger::new(1 << 20);
+    let ledger = MemoryBudget::new(1 << 20);
     let tier = MemoryTier::new(Arc::clone(&ledger), 1);
     assert!(tier.insert(key(1), Arc::new(1), 1000));
     assert!(tier.insert(key(1), Arc::new(2), 10));
@@ -94,7 +94,7 @@ fn the_newer_object_replaces_the_older() {
 
 #[test]
 fn the_tier_makes_room_for_itself_and_for_bodies_in_flight() {
-    let ledger = Ledger::new(100 * 1000);
+    let ledger = MemoryBudget::new(100 * 1000);
     let tier = MemoryTier::new(Arc::clone(&ledger), 4);
     for n in 0..1000 {
         assert!(tier.insert(key(n), Arc::new(n), 1000 - ENTRY_OVERHEAD_BYTES));
@@ -115,17 +115,22 @@ fn the_tier_makes_room_for_itself_and_for_bodies_in_flight() {
 
 #[test]
 fn a_body_in_flight_becomes_an_object_without_being_counted_twice() {
-    let ledger = Ledger::new(1000 + ENTRY_OVERHEAD_BYTES);
+    let ledger = MemoryBudget::new(1000 + ENTRY_OVERHEAD_BYTES);
     let tier = MemoryTier::new(Arc::clone(&ledger), 1);
     let body = ledger.try_reserve(1000).unwrap();
     assert!(tier.insert_reserved(key(1), Arc::new(()), body, || true));
     assert_eq!(ledger.used(), ledger.limit());
-    assert!(!tier.insert_reserved(key(2), Arc::new(()), Ledger::new(9).try_reserve(1).unwrap(), || true));
+    assert!(!tier.insert_reserved(
+        key(2),
+        Arc::new(()),
+        MemoryBudget::new(9).try_reserve(1).unwrap(),
+        || true
+    ));
 }
 
 #[test]
 fn objects_in_use_are_not_victims_and_stay_charged_when_removed() {
-    let ledger = Ledger::new(10 * (100 + ENTRY_OVERHEAD_BYTES));
+    let ledger = MemoryBudget::new(10 * (100 + ENTRY_OVERHEAD_BYTES));
     let tier = MemoryTier::new(Arc::clone(&ledger), 1);
     assert!(tier.insert(key(0), Arc::new(0), 100));
     let held = tier.get(key(0)).unwrap();
@@ -141,7 +146,7 @@ fn objects_in_use_are_not_victims_and_stay_charged_when_removed() {
 
 #[test]
 fn objects_whose_bodies_are_in_use_are_not_victims_and_stay_charged_when_removed() {
-    let ledger = Ledger::new(10 * (100 + ENTRY_OVERHEAD_BYTES));
+    let ledger = MemoryBudget::new(10 * (100 + ENTRY_OVERHEAD_BYTES));
     let tier = MemoryTier::new(Arc::clone(&ledger), 1);
     let article =
         |number| Arc::new(Article { number, edition: 0, body: tier.place(key(number), vec![0; 100].into()) });
@@ -159,7 +164,7 @@ fn objects_whose_bodies_are_in_use_are_not_victims_and_stay_charged_when_removed
 
 #[test]
 fn what_has_been_replaced_meanwhile_is_not_replaced_by_what_was_made_of_its_predecessor() {
-    let ledger = Ledger::new(10_000);
+    let ledger = MemoryBudget::new(10_000);
     let tier = MemoryTier::new(Arc::clone(&ledger), 1);
     let body = tier.place(key(1), vec![0; 500].into());
     let edition = |edition| Arc::new(Article { number: 1, edition, body: body.clone() });
@@ -180,7 +185,7 @@ fn what_has_been_replaced_meanwhile_is_not_replaced_by_what_was_made_of_its_pred
 
 #[test]
 fn of_concurrent_replacements_of_one_edition_one_wins() {
-    let tier = MemoryTier::new(Ledger::new(1 << 20), 4);
+    let tier = MemoryTier::new(MemoryBudget::new(1 << 20), 4);
     tier.insert(key(1), Arc::new(0_u64), 10);
     let won: u64 = thread::scope(|scope| {
         let workers: Vec<_> = (0..4)
@@ -201,7 +206,7 @@ fn of_concurrent_replacements_of_one_edition_one_wins() {
 
 #[test]
 fn the_budget_holds_in_a_burst_of_threads() {
-    let ledger = Ledger::new(200_000);
+    let ledger = MemoryBudget::new(200_000);
     let tier = MemoryTier::new(Arc::clone(&ledger), 8);
     let done = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -242,11 +247,11 @@ fn the_budget_holds_in_a_burst_of_threads() {
 #[test]
 fn large_bodies_that_nobody_reads_make_room_and_those_that_somebody_reads_stay() {
     let arrived = |number: u64| {
-        let mut whole = Whole::with_capacity(LENT_MIN);
+        let mut whole = BodyBuilder::with_capacity(LENT_MIN);
         whole.push(&vec![number as u8; LENT_MIN]);
         whole.into_bytes()
     };
-    let tier = MemoryTier::new(Ledger::new(10 * LENT_MIN as u64), 1);
+    let tier = MemoryTier::new(MemoryBudget::new(10 * LENT_MIN as u64), 1);
     let put = |number: u64, bytes: Bytes| {
         let article = Article { number, edition: 0, body: bytes.into() };
         tier.insert(key(number), Arc::new(article), LENT_MIN as u64)

@@ -1,6 +1,6 @@
 //! Reading a complete body: every block is compared with its checksum before a byte of it is given out.
 
-use super::{BLOCK_BYTES, CHECK_BYTES, Head, Header, block_check};
+use super::{BLOCK_BYTES, CHECK_BYTES, Header, ObjectHead, block_check};
 use crate::door::{File, read_full};
 use crate::{Error, StoredBody};
 use bytes::Bytes;
@@ -8,7 +8,7 @@ use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Keeps a file from being given up, and hears of what is wrong with it.
-pub(crate) trait Source: Send + Sync {
+pub(crate) trait BodyOwner: Send + Sync {
     /// The file's bytes do not match their checksums.
     fn found_corrupt(&self, part: &'static str);
 
@@ -34,9 +34,9 @@ struct Whole {
     verified: AtomicBool,
 }
 
-impl<S: Source> OpenBody<S> {
+impl<S: BodyOwner> OpenBody<S> {
     /// The body that a head belongs to.
-    pub(crate) fn new(head: &Head, file: Box<dyn File>, source: S) -> Self {
+    pub(crate) fn new(head: &ObjectHead, file: Box<dyn File>, source: S) -> Self {
         let is_whole = head.lead.len() as u64 >= head.header.file_bytes();
         let whole = is_whole.then(|| Whole { bytes: head.lead.clone(), verified: AtomicBool::new(false) });
         Self { header: head.header, file, whole, checks: Mutex::new((0, Vec::new())), source }
@@ -112,7 +112,7 @@ impl<S: Source> OpenBody<S> {
     }
 }
 
-impl<S: Source> StoredBody for OpenBody<S> {
+impl<S: BodyOwner> StoredBody for OpenBody<S> {
     fn length(&self) -> u64 {
         self.header.body_bytes
     }

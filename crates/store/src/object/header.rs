@@ -22,7 +22,7 @@ pub(crate) struct Header {
 }
 
 /// A head that stood up to its checks.
-pub(crate) struct Head {
+pub(crate) struct ObjectHead {
     pub(crate) header: Header,
     pub(crate) metadata: Bytes,
     /// The file from its beginning, as far as it has been read.
@@ -31,7 +31,7 @@ pub(crate) struct Head {
 
 /// Why a file is not the object that was looked for.
 #[derive(Debug)]
-pub(crate) enum Misfit {
+pub(crate) enum ObjectMismatch {
     /// It is another object with the same hash.
     OtherKey,
     /// It is damaged, incomplete, or of another version.
@@ -99,7 +99,7 @@ impl Header {
     }
 
     /// Reads the fixed part, whose own check waits for the key to be read.
-    fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Self, Misfit> {
+    fn decode(bytes: &[u8; HEADER_BYTES]) -> Result<Self, ObjectMismatch> {
         let u32_at = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"));
         let u64_at = |at: usize| u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"));
         let header = Self {
@@ -118,9 +118,9 @@ impl Header {
             && header.body_bytes <= BODY_MAX
             && u32_at(60) == BLOCK_BYTES as u32;
         match (is_ours, bytes[10..12] == COMPLETE.to_le_bytes()) {
-            (false, _) => Err(Misfit::Corrupt("object header")),
-            (true, false) => Err(Misfit::Corrupt("object that was never completed")),
-            (true, true) if !is_plausible => Err(Misfit::Corrupt("object header")),
+            (false, _) => Err(ObjectMismatch::Corrupt("object header")),
+            (true, false) => Err(ObjectMismatch::Corrupt("object that was never completed")),
+            (true, true) if !is_plausible => Err(ObjectMismatch::Corrupt("object header")),
             (true, true) => Ok(header),
         }
     }
@@ -133,7 +133,7 @@ pub(crate) fn read_head(
     number: u32,
     file_bytes_max: u64,
     wanted: Option<&ObjectKey>,
-) -> Result<Head, Misfit> {
+) -> Result<ObjectHead, ObjectMismatch> {
     let first = if file_bytes_max <= WHOLE_MAX { file_bytes_max as usize } else { HEAD_READ };
     let mut lead = Vec::new();
     read_to(file, &mut lead, HEADER_BYTES, first)?;
@@ -148,23 +148,25 @@ pub(crate) fn read_head(
     let full_key = &lead[HEADER_BYTES..key_end];
     let check = xxh3_64_with_seed(full_key, xxh3_64(&lead[..CHECKED_BYTES]));
     if lead[HEADER_CHECK] != check.to_le_bytes() || header.number != number {
-        return Err(Misfit::Corrupt("object header"));
+        return Err(ObjectMismatch::Corrupt("object header"));
     }
     match wanted {
-        Some(key) if key.full() != full_key && key.hash() == header.key => return Err(Misfit::OtherKey),
-        Some(key) if key.full() != full_key => return Err(Misfit::Corrupt("object of another key")),
+        Some(key) if key.full() != full_key && key.hash() == header.key => {
+            return Err(ObjectMismatch::OtherKey);
+        }
+        Some(key) if key.full() != full_key => return Err(ObjectMismatch::Corrupt("object of another key")),
         _ => {}
     }
     let metadata = &lead[key_end..metadata_end];
     if lead[METADATA_CHECK] != xxh3_64_with_seed(metadata, header.sequence).to_le_bytes() {
-        return Err(Misfit::Corrupt("metadata"));
+        return Err(ObjectMismatch::Corrupt("metadata"));
     }
     let lead = Bytes::from(lead);
-    Ok(Head { header, metadata: lead.slice(key_end..metadata_end), lead })
+    Ok(ObjectHead { header, metadata: lead.slice(key_end..metadata_end), lead })
 }
 
 /// Reads on until `lead` holds `needed` bytes, asking for `wanted` at once.
-fn read_to(file: &dyn File, lead: &mut Vec<u8>, needed: usize, wanted: usize) -> Result<(), Misfit> {
+fn read_to(file: &dyn File, lead: &mut Vec<u8>, needed: usize, wanted: usize) -> Result<(), ObjectMismatch> {
     while lead.len() < needed {
         let done = lead.len();
         // Zeroed by the allocator, not byte by byte.
@@ -175,10 +177,10 @@ fn read_to(file: &dyn File, lead: &mut Vec<u8>, needed: usize, wanted: usize) ->
         let read = file.read_at(&mut lead[done..], done as u64);
         lead.truncate(done + *read.as_ref().unwrap_or(&0));
         match read {
-            Ok(0) => return Err(Misfit::Corrupt("object file, which is too short")),
+            Ok(0) => return Err(ObjectMismatch::Corrupt("object file, which is too short")),
             Ok(_) => {}
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(Misfit::Disk(error)),
+            Err(error) => return Err(ObjectMismatch::Disk(error)),
         }
     }
     Ok(())

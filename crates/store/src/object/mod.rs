@@ -18,9 +18,9 @@ mod header;
 mod tests;
 mod writing;
 
-pub(crate) use body::{OpenBody, Source};
-pub(crate) use header::{HEADER_CHECK, Head, Header, KEY_MAX, METADATA_MAX, Misfit, read_head};
-pub(crate) use writing::{Room, Writing};
+pub(crate) use body::{BodyOwner, OpenBody};
+pub(crate) use header::{HEADER_CHECK, Header, KEY_MAX, METADATA_MAX, ObjectHead, ObjectMismatch, read_head};
+pub(crate) use writing::{InsertTarget, ObjectWriter};
 
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 

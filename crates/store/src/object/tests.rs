@@ -1,7 +1,7 @@
 //! The format: what is written is read, and no damage passes.
 
 use super::*;
-use crate::door::{Access, File, FileSystem, Memory, write_full};
+use crate::door::{Access, File, FileSystem, MemoryFs, write_full};
 use crate::{Error, StoredBody};
 use parking_lot::Mutex;
 use proptest::prelude::*;
@@ -9,9 +9,9 @@ use shoal_core::ObjectKey;
 use std::sync::Arc;
 
 /// A room without limits, under one path.
-struct Free(Arc<Memory>);
+struct Free(Arc<MemoryFs>);
 
-impl Room for Free {
+impl InsertTarget for Free {
     fn reserve(&self, _: u64) -> Result<(), Error> {
         Ok(())
     }
@@ -29,7 +29,7 @@ impl Room for Free {
 #[derive(Clone, Default)]
 struct Reports(Arc<Mutex<Vec<&'static str>>>);
 
-impl Source for Reports {
+impl BodyOwner for Reports {
     fn found_corrupt(&self, part: &'static str) {
         self.0.lock().push(part);
     }
@@ -47,16 +47,16 @@ fn body(length: usize) -> Vec<u8> {
     (0..length).map(|n| (n * 31 % 251) as u8).collect()
 }
 
-fn written(length: usize) -> Arc<Memory> {
-    let files = Arc::new(Memory::new(1 << 30));
-    let writing = Writing::new(key(), 77, 5, 3, Free(Arc::clone(&files)));
+fn written(length: usize) -> Arc<MemoryFs> {
+    let files = Arc::new(MemoryFs::new(1 << 30));
+    let writing = ObjectWriter::new(key(), 77, 5, 3, Free(Arc::clone(&files)));
     writing.append(&body(length)).unwrap();
     writing.complete(b"old metadata").unwrap();
     files
 }
 
 /// Opens and reads the whole object; `None` for whatever counts as a miss.
-fn read_back(files: &Memory) -> Option<(Vec<u8>, Vec<u8>)> {
+fn read_back(files: &MemoryFs) -> Option<(Vec<u8>, Vec<u8>)> {
     let file = files.open("object", Access::Read).ok()?;
     let length = files.length("object").ok()?.next_multiple_of(4096);
     let head = read_head(&*file, 5, length, Some(&key())).ok()?;
@@ -75,7 +75,7 @@ fn bodies_of_all_lengths_round_trip() {
     }
 }
 
-fn header_of(files: &Memory) -> Header {
+fn header_of(files: &MemoryFs) -> Header {
     let file = files.open("object", Access::Read).unwrap();
     read_head(&*file, 5, 1 << 20, Some(&key())).unwrap().header
 }
@@ -98,8 +98,8 @@ fn parts_of_a_body_are_read_where_asked() {
 
 #[test]
 fn a_body_is_readable_while_it_is_written() {
-    let files = Arc::new(Memory::new(1 << 30));
-    let writing = Writing::new(key(), 77, 5, 3, Free(files));
+    let files = Arc::new(MemoryFs::new(1 << 30));
+    let writing = ObjectWriter::new(key(), 77, 5, 3, Free(files));
     let expected = body(200_000);
     for part in expected.chunks(7_001) {
         writing.append(part).unwrap();
@@ -114,8 +114,8 @@ fn a_body_is_readable_while_it_is_written() {
 
 #[test]
 fn an_object_that_is_not_complete_is_none() {
-    let files = Arc::new(Memory::new(1 << 30));
-    let writing = Writing::new(key(), 77, 5, 3, Free(Arc::clone(&files)));
+    let files = Arc::new(MemoryFs::new(1 << 30));
+    let writing = ObjectWriter::new(key(), 77, 5, 3, Free(Arc::clone(&files)));
     writing.append(&body(200_000)).unwrap();
     assert!(writing.has_file());
     assert_eq!(read_back(&files), None);
@@ -126,8 +126,8 @@ fn other_keys_and_other_numbers_are_told_apart() {
     let files = written(10);
     let file = files.open("object", Access::Read).unwrap();
     let other = ObjectKey::new(&b"GET http://example.org/other"[..]);
-    assert!(matches!(read_head(&*file, 5, 4096, Some(&other)), Err(Misfit::Corrupt(_))));
-    assert!(matches!(read_head(&*file, 6, 4096, Some(&key())), Err(Misfit::Corrupt(_))));
+    assert!(matches!(read_head(&*file, 5, 4096, Some(&other)), Err(ObjectMismatch::Corrupt(_))));
+    assert!(matches!(read_head(&*file, 6, 4096, Some(&key())), Err(ObjectMismatch::Corrupt(_))));
 }
 
 #[test]

@@ -14,7 +14,7 @@ use shoal_core::ObjectKey;
 use std::sync::Arc;
 
 /// What gives an object its place on disk.
-pub(crate) trait Room: Send + Sync {
+pub(crate) trait InsertTarget: Send + Sync {
     /// Makes sure that the file may become so long, giving up other objects when needed.
     fn reserve(&self, file_bytes: u64) -> Result<(), Error>;
 
@@ -42,7 +42,7 @@ pub(crate) trait Room: Send + Sync {
 }
 
 /// An object being written, shared by the writer and its readers.
-pub(crate) struct Writing<R> {
+pub(crate) struct ObjectWriter<R> {
     key: ObjectKey,
     sequence: u64,
     number: u32,
@@ -64,7 +64,7 @@ struct State {
     failed: bool,
 }
 
-impl<R: Room> Writing<R> {
+impl<R: InsertTarget> ObjectWriter<R> {
     /// Begins, writing nothing yet.
     pub(crate) fn new(key: ObjectKey, sequence: u64, number: u32, metadata_bytes: u32, room: R) -> Self {
         let metadata_room = Header::room_for(key.full().len() as u32, metadata_bytes);
@@ -209,7 +209,7 @@ impl<R: Room> Writing<R> {
     }
 }
 
-impl<R: Room> StoredBody for Writing<R> {
+impl<R: InsertTarget> StoredBody for ObjectWriter<R> {
     fn length(&self) -> u64 {
         self.state.lock().length()
     }

@@ -12,7 +12,7 @@ pub(crate) mod room;
 pub(crate) mod span;
 pub(crate) mod tract;
 
-use crate::door::Loaded;
+use crate::door::LoadedWords;
 use faults::Guard;
 use memmap2::{Advice, MmapOptions, MmapRaw};
 use std::fs::File;
@@ -82,7 +82,7 @@ impl Private {
     }
 }
 
-impl Loaded for Private {
+impl LoadedWords for Private {
     fn words(&self) -> &[AtomicU64] {
         // SAFETY: the mapping is page-aligned, a multiple of eight bytes long, readable and writable, and lives as long as
         // `self`, which the slice borrows. All access in this process goes through this slice, as atomics.

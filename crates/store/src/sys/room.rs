@@ -7,8 +7,8 @@ use std::sync::Arc;
 ///
 /// # Safety
 /// As long as this lives, all its bytes are at the same place, hold something, and may be read and written. Nobody reads or writes them but the one
-/// [`Room`] that is made of it, and those that have it from there.
-pub(crate) unsafe trait Ground {
+/// [`FillBuffer`] that is made of it, and those that have it from there.
+pub(crate) unsafe trait BodyMemory {
     /// Where it begins.
     fn start(&self) -> *mut u8;
 
@@ -17,24 +17,24 @@ pub(crate) unsafe trait Ground {
 }
 
 /// Room for one body, which is put in from its beginning on.
-pub(crate) struct Room<G> {
+pub(crate) struct FillBuffer<G> {
     ground: Arc<G>,
     filled: usize,
 }
 
 /// A part of a body that is there, while the rest of it may still be missing.
-pub(crate) struct Part<G> {
+pub(crate) struct FilledPart<G> {
     ground: Arc<G>,
     range: Range<usize>,
 }
 
 /// A body that is there. Each of its clones holds the same.
-pub(crate) struct Filled<G> {
+pub(crate) struct FilledBody<G> {
     ground: Arc<G>,
     length: usize,
 }
 
-impl<G: Ground> Room<G> {
+impl<G: BodyMemory> FillBuffer<G> {
     /// All of `ground`, and nothing in it.
     pub(crate) fn new(ground: G) -> Self {
         Self { ground: Arc::new(ground), filled: 0 }
@@ -54,7 +54,7 @@ impl<G: Ground> Room<G> {
     ///
     /// # Panics
     /// When it is longer than what is missing.
-    pub(crate) fn push(&mut self, piece: &[u8]) -> Part<G> {
+    pub(crate) fn push(&mut self, piece: &[u8]) -> FilledPart<G> {
         assert!(piece.len() <= self.missing(), "room for this piece");
         let range = self.filled..self.filled + piece.len();
         // SAFETY: the range is within the ground, which lives as long as `self`. Nobody reads what is behind `filled`: a part ends before it, and the
@@ -64,16 +64,16 @@ impl<G: Ground> Room<G> {
             std::ptr::copy_nonoverlapping(piece.as_ptr(), self.ground.start().add(range.start), piece.len());
         }
         self.filled = range.end;
-        Part { ground: Arc::clone(&self.ground), range }
+        FilledPart { ground: Arc::clone(&self.ground), range }
     }
 
     /// The body, which is what is there.
-    pub(crate) fn body(self) -> Filled<G> {
-        Filled { length: self.filled, ground: self.ground }
+    pub(crate) fn body(self) -> FilledBody<G> {
+        FilledBody { length: self.filled, ground: self.ground }
     }
 }
 
-impl<G: Ground> Deref for Part<G> {
+impl<G: BodyMemory> Deref for FilledPart<G> {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -82,7 +82,7 @@ impl<G: Ground> Deref for Part<G> {
     }
 }
 
-impl<G> Filled<G> {
+impl<G> FilledBody<G> {
     /// What it is in.
     pub(crate) fn ground(&self) -> &G {
         &self.ground
@@ -99,7 +99,7 @@ impl<G> Filled<G> {
     }
 }
 
-impl<G: Ground> Deref for Filled<G> {
+impl<G: BodyMemory> Deref for FilledBody<G> {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
@@ -108,7 +108,7 @@ impl<G: Ground> Deref for Filled<G> {
     }
 }
 
-impl<G> Clone for Filled<G> {
+impl<G> Clone for FilledBody<G> {
     fn clone(&self) -> Self {
         Self { ground: Arc::clone(&self.ground), length: self.length }
     }

@@ -5,7 +5,7 @@
 //! system ([`Span::return_dead_pages`]). A count of bodies for each page tells which those are: it rises under the lock under which
 //! room is cut off, so that one that is found at zero there stays at zero meanwhile.
 
-use super::room::{Ground, Room};
+use super::room::{BodyMemory, FillBuffer};
 use memmap2::{MmapMut, MmapRaw};
 use parking_lot::Mutex;
 use std::io;
@@ -36,7 +36,7 @@ struct Cut {
 }
 
 /// Memory for a body in a span.
-pub(crate) struct Packed {
+pub(crate) struct SpanSlice {
     span: Arc<Span>,
     start: u32,
     length: u32,
@@ -71,14 +71,14 @@ impl Span {
     }
 
     /// Room for a body of so many bytes, at least one. `None` when so much is not left.
-    pub(crate) fn room(self: &Arc<Self>, length: usize) -> Option<Room<Packed>> {
+    pub(crate) fn room(self: &Arc<Self>, length: usize) -> Option<FillBuffer<SpanSlice>> {
         let mut cut = self.cut.lock();
         let start = cut.bytes;
         if length == 0 || length > self.bytes() - start {
             return None;
         }
         cut.bytes += room_bytes(length);
-        let packed = Packed { span: Arc::clone(self), start: start as u32, length: length as u32 };
+        let packed = SpanSlice { span: Arc::clone(self), start: start as u32, length: length as u32 };
         for page in packed.pages() {
             self.touching[page].fetch_add(1, Relaxed);
             cut.returned[page] = false;
@@ -86,7 +86,7 @@ impl Span {
         drop(cut);
         self.live_bytes.fetch_add(packed.room_bytes(), Relaxed);
         self.all_live_bytes.fetch_add(packed.room_bytes(), Relaxed);
-        Some(Room::new(packed))
+        Some(FillBuffer::new(packed))
     }
 
     /// Bytes that are not cut off yet.
@@ -121,7 +121,7 @@ impl Span {
     }
 }
 
-impl Packed {
+impl SpanSlice {
     /// Whether it is in this span.
     pub(crate) fn is_in(&self, span: &Arc<Span>) -> bool {
         Arc::ptr_eq(&self.span, span)
@@ -139,7 +139,7 @@ impl Packed {
 
 // SAFETY: the body lies in the mapping, which is anonymous and lives as long as the span, which this holds. It was cut off for this body alone.
 // Its pages are not given away before this is dropped: their counts are above zero, and who clears the span has its only reference.
-unsafe impl Ground for Packed {
+unsafe impl BodyMemory for SpanSlice {
     fn start(&self) -> *mut u8 {
         self.span.map.as_mut_ptr().wrapping_add(self.start as usize)
     }
@@ -149,7 +149,7 @@ unsafe impl Ground for Packed {
     }
 }
 
-impl Drop for Packed {
+impl Drop for SpanSlice {
     fn drop(&mut self) {
         for page in self.pages() {
             self.span.touching[page].fetch_sub(1, Release);
@@ -170,7 +170,7 @@ const ALIGNMENT: usize = 8;
 
 #[cfg(test)]
 mod tests {
-    use super::super::room::{Filled, Part};
+    use super::super::room::{FilledBody, FilledPart};
     use super::*;
 
     const PAGE: usize = 4096;
@@ -181,7 +181,7 @@ mod tests {
         (Arc::new(Span::new(bytes, Arc::clone(&live)).expect("memory")), live)
     }
 
-    fn packed(span: &Arc<Span>, body: &[u8]) -> Option<Filled<Packed>> {
+    fn packed(span: &Arc<Span>, body: &[u8]) -> Option<FilledBody<SpanSlice>> {
         let mut room = span.room(body.len())?;
         drop(room.push(body));
         Some(room.body())
@@ -190,7 +190,8 @@ mod tests {
     #[test]
     fn bodies_stand_beside_each_other_until_it_is_full() {
         let (span, live) = span(4);
-        let bodies: Vec<Filled<Packed>> = (0_u8..).map_while(|byte| packed(&span, &[byte; 1001])).collect();
+        let bodies: Vec<FilledBody<SpanSlice>> =
+            (0_u8..).map_while(|byte| packed(&span, &[byte; 1001])).collect();
         assert_eq!(bodies.len(), span.bytes() / 1008);
         for (byte, body) in bodies.iter().enumerate() {
             assert_eq!(body[..], [byte as u8; 1001]);
@@ -208,7 +209,7 @@ mod tests {
     fn parts_are_there_before_the_body_is_whole() {
         let (span, live) = span(2);
         let mut room = span.room(300).expect("room");
-        let parts: Vec<Part<Packed>> =
+        let parts: Vec<FilledPart<SpanSlice>> =
             (0..3).map(|byte| room.push(&[byte; 100][..100 - byte as usize])).collect();
         assert_eq!(room.missing(), 3);
         for (byte, part) in parts.iter().enumerate() {

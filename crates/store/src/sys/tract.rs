@@ -7,7 +7,7 @@
 //! What has been cut off belongs to one body, and its addresses to nobody after that. With the body its pages go back to the system at once. A large
 //! page of which others have a part is split for that: of a whole one the system would keep everything until it is short of memory.
 
-use super::room::Ground;
+use super::room::BodyMemory;
 use memmap2::{MmapMut, MmapRaw, UncheckedAdvice};
 use parking_lot::Mutex;
 use std::io;
@@ -16,15 +16,15 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock};
 
 /// Memory for one body: whole pages that nobody else has, had or will have.
-pub(crate) struct Pages {
-    tract: Arc<Tract>,
+pub(crate) struct ArenaPages {
+    tract: Arc<PageArena>,
     /// In bytes of the tract, whole pages.
     range: Range<usize>,
     /// Bytes of the body.
     length: usize,
 }
 
-impl Pages {
+impl ArenaPages {
     /// Of so many bytes, which are zero, and in memory once they are touched.
     pub(crate) fn new(length: usize) -> io::Result<Self> {
         Self::of(&SMALL, length)
@@ -42,7 +42,7 @@ impl Pages {
         }
         if length > TRACT_BYTES / 4 {
             // Of a tract of its own nothing is left over.
-            return Tract::new(length, tracts.size)?
+            return PageArena::new(length, tracts.size)?
                 .cut(length)
                 .ok_or_else(|| io::ErrorKind::OutOfMemory.into());
         }
@@ -50,7 +50,7 @@ impl Pages {
         if let Some(pages) = tract.as_ref().and_then(|tract| tract.cut(length)) {
             return Ok(pages);
         }
-        let newer = Tract::new(TRACT_BYTES, tracts.size)?;
+        let newer = PageArena::new(TRACT_BYTES, tracts.size)?;
         let pages = newer.cut(length).ok_or(io::ErrorKind::OutOfMemory)?;
         let older = tract.replace(newer);
         drop(tract);
@@ -62,7 +62,7 @@ impl Pages {
 
 // SAFETY: the range lies in the mapping, which is anonymous and lives as long as the tract, which this holds. It was cut off once, and its bytes go
 // only when this is dropped.
-unsafe impl Ground for Pages {
+unsafe impl BodyMemory for ArenaPages {
     fn start(&self) -> *mut u8 {
         self.tract.map.as_mut_ptr().wrapping_add(self.tract.first + self.range.start)
     }
@@ -72,14 +72,14 @@ unsafe impl Ground for Pages {
     }
 }
 
-impl Drop for Pages {
+impl Drop for ArenaPages {
     fn drop(&mut self) {
         if self.range.is_empty() {
             return;
         }
         BODY_BYTES.fetch_sub(self.range.len(), Relaxed);
         self.tract.split_at_the_edges_of(&self.range);
-        let Tract { map, first, .. } = &*self.tract;
+        let PageArena { map, first, .. } = &*self.tract;
         // SAFETY: the range lies in the mapping, which is anonymous. Nobody has a reference into it any more, and nobody will have one, as it was
         // cut off once. What the kernel still sends of these pages it keeps by itself.
         let given = unsafe {
@@ -100,7 +100,7 @@ pub fn gives_large_pages() -> bool {
 
 /// What the tracts of this process take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct TractUsage {
+pub struct PageArenaUsage {
     /// How many there are.
     pub tracts: u64,
     /// How many there may be: further bodies get no pages of their own.
@@ -112,8 +112,8 @@ pub struct TractUsage {
 }
 
 /// What the tracts of this process take now.
-pub fn tracts() -> TractUsage {
-    TractUsage {
+pub fn tracts() -> PageArenaUsage {
+    PageArenaUsage {
         tracts: TRACTS.load(Relaxed) as u64,
         tracts_max: TRACTS_MAX as u64,
         address_bytes: ADDRESS_BYTES.load(Relaxed) as u64,
@@ -129,7 +129,7 @@ enum Size {
 }
 
 /// A stretch of addresses that begins where a large page may.
-struct Tract {
+struct PageArena {
     map: MmapRaw,
     /// Where in the mapping it begins, and how many bytes it has.
     first: usize,
@@ -143,7 +143,7 @@ struct Tract {
     small: AtomicUsize,
 }
 
-impl Tract {
+impl PageArena {
     fn new(bytes: usize, size: Size) -> io::Result<Arc<Self>> {
         let page = super::page_bytes().ok_or(io::ErrorKind::Unsupported)?;
         let bytes = bytes.checked_next_multiple_of(page).ok_or(io::ErrorKind::OutOfMemory)?;
@@ -165,12 +165,12 @@ impl Tract {
     }
 
     /// Pages for the next so many bytes, if as many are left.
-    fn cut(self: &Arc<Self>, length: usize) -> Option<Pages> {
+    fn cut(self: &Arc<Self>, length: usize) -> Option<ArenaPages> {
         let whole = length.checked_next_multiple_of(self.page)?;
         let within = |cut: usize| cut.checked_add(whole).filter(|end| *end <= self.bytes);
         let start = self.cut.fetch_update(Relaxed, Relaxed, within).ok()?;
         BODY_BYTES.fetch_add(whole, Relaxed);
-        Some(Pages { tract: Arc::clone(self), range: start..start + whole, length })
+        Some(ArenaPages { tract: Arc::clone(self), range: start..start + whole, length })
     }
 
     fn left(&self) -> usize {
@@ -210,7 +210,7 @@ impl Tract {
     }
 }
 
-impl Drop for Tract {
+impl Drop for PageArena {
     fn drop(&mut self) {
         TRACTS.fetch_sub(1, Relaxed);
         ADDRESS_BYTES.fetch_sub(self.map.len(), Relaxed);
@@ -221,7 +221,7 @@ impl Drop for Tract {
 struct Tracts {
     size: Size,
     /// The one that is cut from.
-    current: Mutex<Option<Arc<Tract>>>,
+    current: Mutex<Option<Arc<PageArena>>>,
 }
 
 static SMALL: Tracts = Tracts { size: Size::Small, current: Mutex::new(None) };
@@ -251,7 +251,7 @@ thread_local! {
 
 #[cfg(test)]
 mod tests {
-    use super::super::room::{Filled, Room};
+    use super::super::room::{FillBuffer, FilledBody};
     use super::*;
 
     /// What the system tells of so many pages from an address on, a word each (`pagemap`).
@@ -287,8 +287,8 @@ mod tests {
     }
 
     /// A body that fills so many bytes of the tract.
-    fn body(pages: Option<Pages>, byte: u8) -> Filled<Pages> {
-        let mut room = Room::new(pages.expect("as much is left"));
+    fn body(pages: Option<ArenaPages>, byte: u8) -> FilledBody<ArenaPages> {
+        let mut room = FillBuffer::new(pages.expect("as much is left"));
         drop(room.push(&vec![byte; room.missing()]));
         room.body()
     }
@@ -306,18 +306,18 @@ mod tests {
             TRACT_BYTES + 5,
         ];
         let bodies: Vec<_> =
-            (1..).zip(lengths).map(|(byte, length)| body(Pages::new(length).ok(), byte)).collect();
+            (1..).zip(lengths).map(|(byte, length)| body(ArenaPages::new(length).ok(), byte)).collect();
         for ((byte, length), body) in (1..).zip(lengths).zip(&bodies) {
             assert!(body.len() == length && body.iter().all(|&found| found == byte), "{length}");
         }
-        assert!(Pages::new(usize::MAX).is_err());
+        assert!(ArenaPages::new(usize::MAX).is_err());
     }
 
     #[test]
     #[cfg(target_os = "linux")]
     fn its_pages_go_with_it_and_those_beside_it_stay() {
         for size in [Size::Small, Size::Large] {
-            let tract = Tract::new(TRACT_BYTES, size).expect("memory");
+            let tract = PageArena::new(TRACT_BYTES, size).expect("memory");
             let mut bodies: Vec<_> =
                 (0..24).map(|byte| Some(body(tract.cut(TRACT_BYTES / 25), byte))).collect();
             for number in [1, 5, 6, 7, 0, 23, 11] {
@@ -336,7 +336,7 @@ mod tests {
     #[test]
     #[cfg(target_os = "linux")]
     fn a_large_page_is_split_when_the_first_of_its_bodies_goes() {
-        let tract = Tract::new(LARGE_BYTES, Size::Large).expect("memory");
+        let tract = PageArena::new(LARGE_BYTES, Size::Large).expect("memory");
         let [first, second, third] =
             [LARGE_BYTES / 2, LARGE_BYTES / 4, LARGE_BYTES / 4].map(|length| body(tract.cut(length), 1));
         if is_in_large_page(second.as_ptr().addr()) != Some(true) {
@@ -355,7 +355,7 @@ mod tests {
         const MANY: u64 = 8 << 30;
         assert!(tracts().address_bytes < MANY / 2 && tracts().body_bytes < MANY / 2);
         let bytes = MANY as usize / 32;
-        let maps: Vec<_> = (0..64).map(|_| Tract::new(bytes, Size::Small).expect("addresses")).collect();
+        let maps: Vec<_> = (0..64).map(|_| PageArena::new(bytes, Size::Small).expect("addresses")).collect();
         assert!(tracts().tracts >= 64 && tracts().tracts <= tracts().tracts_max);
         assert!(tracts().address_bytes >= 2 * MANY && tracts().body_bytes < MANY / 2);
         let bodies: Vec<_> = maps.iter().map(|tract| tract.cut(bytes).expect("all of it")).collect();
@@ -367,7 +367,7 @@ mod tests {
 
     #[test]
     fn a_tract_is_cut_up_to_its_end() {
-        let tract = Tract::new(LARGE_BYTES, Size::Large).expect("memory");
+        let tract = PageArena::new(LARGE_BYTES, Size::Large).expect("memory");
         let first = tract.cut(LARGE_BYTES - 8192).expect("room");
         assert!(tract.cut(12_288).is_none());
         let last = tract.cut(8191).expect("room");

@@ -2,9 +2,9 @@
 
 /// Why a stream or a connection ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Code(pub u32);
+pub struct ErrorCode(pub u32);
 
-impl Code {
+impl ErrorCode {
     /// Not as a result of an error.
     pub const NO_ERROR: Self = Self(0);
     /// The other side has broken the protocol.
@@ -27,21 +27,21 @@ impl Code {
 
 /// What is wrong with a frame, and what ends by it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Fault {
+pub struct FrameError {
     /// The stream that ends; `None` for the connection.
     pub stream: Option<u32>,
     /// Why.
-    pub code: Code,
+    pub code: ErrorCode,
 }
 
-impl Fault {
+impl FrameError {
     /// The connection ends.
-    pub const fn connection(code: Code) -> Self {
+    pub const fn connection(code: ErrorCode) -> Self {
         Self { stream: None, code }
     }
 
     /// One stream ends.
-    pub const fn stream(stream: u32, code: Code) -> Self {
+    pub const fn stream(stream: u32, code: ErrorCode) -> Self {
         Self { stream: Some(stream), code }
     }
 }

@@ -4,7 +4,7 @@
 //!   length (24) │ type (8) │ flags (8) │ R (1), stream (31) │ payload
 //! ```
 
-use super::code::{Code, Fault};
+use super::code::{ErrorCode, FrameError};
 
 /// What a connection begins with (RFC 9113 section 3.4).
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
@@ -152,11 +152,11 @@ pub enum Frame<'b> {
 
 impl<'b> Frame<'b> {
     /// Reads a frame whose `payload` is as long as its head says.
-    pub fn read(head: FrameHead, payload: &'b [u8]) -> Result<Self, Fault> {
+    pub fn read(head: FrameHead, payload: &'b [u8]) -> Result<Self, FrameError> {
         let FrameHead { stream, .. } = head;
         let on_stream = |expected: bool| match (stream != 0) == expected {
             true => Ok(()),
-            false => Err(Fault::connection(Code::PROTOCOL_ERROR)),
+            false => Err(FrameError::connection(ErrorCode::PROTOCOL_ERROR)),
         };
         let ack = head.has(ACK);
         match head.kind {
@@ -168,7 +168,7 @@ impl<'b> Frame<'b> {
                 on_stream(true)?;
                 let mut block = unpadded(head, payload)?;
                 if head.has(PRIORITY) {
-                    block = block.get(5..).ok_or(Fault::connection(Code::FRAME_SIZE_ERROR))?;
+                    block = block.get(5..).ok_or(FrameError::connection(ErrorCode::FRAME_SIZE_ERROR))?;
                 }
                 let (end_stream, end_headers) = (head.has(END_STREAM), head.has(END_HEADERS));
                 Ok(Self::Headers { stream, block, end_stream, end_headers })
@@ -177,7 +177,7 @@ impl<'b> Frame<'b> {
                 on_stream(true)?;
                 match payload.len() {
                     5 => Ok(Self::Ignored),
-                    _ => Err(Fault::stream(stream, Code::FRAME_SIZE_ERROR)),
+                    _ => Err(FrameError::stream(stream, ErrorCode::FRAME_SIZE_ERROR)),
                 }
             }
             3 => {
@@ -190,11 +190,11 @@ impl<'b> Frame<'b> {
                 match (ack, payload.len()) {
                     (true, 0) => Ok(Self::SettingsAck),
                     (false, length) if length % SETTING_BYTES == 0 => Ok(Self::Settings(payload)),
-                    _ => Err(Fault::connection(Code::FRAME_SIZE_ERROR)),
+                    _ => Err(FrameError::connection(ErrorCode::FRAME_SIZE_ERROR)),
                 }
             }
             // "A client cannot push" (section 8.4).
-            5 => Err(Fault::connection(Code::PROTOCOL_ERROR)),
+            5 => Err(FrameError::connection(ErrorCode::PROTOCOL_ERROR)),
             6 => {
                 on_stream(false)?;
                 let bytes = sized::<8>(payload)?;
@@ -205,8 +205,8 @@ impl<'b> Frame<'b> {
                 Ok(Self::Ignored)
             }
             8 => match (u32::from_be_bytes(sized::<4>(payload)?) & 0x7fff_ffff, stream) {
-                (0, 0) => Err(Fault::connection(Code::PROTOCOL_ERROR)),
-                (0, stream) => Err(Fault::stream(stream, Code::PROTOCOL_ERROR)),
+                (0, 0) => Err(FrameError::connection(ErrorCode::PROTOCOL_ERROR)),
+                (0, stream) => Err(FrameError::stream(stream, ErrorCode::PROTOCOL_ERROR)),
                 (increment, stream) => Ok(Self::WindowUpdate { stream, increment }),
             },
             9 => {
@@ -218,19 +218,20 @@ impl<'b> Frame<'b> {
     }
 }
 
-fn sized<const N: usize>(payload: &[u8]) -> Result<[u8; N], Fault> {
-    payload.try_into().map_err(|_| Fault::connection(Code::FRAME_SIZE_ERROR))
+fn sized<const N: usize>(payload: &[u8]) -> Result<[u8; N], FrameError> {
+    payload.try_into().map_err(|_| FrameError::connection(ErrorCode::FRAME_SIZE_ERROR))
 }
 
 /// "Padding that exceeds the size remaining for the field block fragment MUST be treated as a PROTOCOL_ERROR", of the
 /// connection (sections 6.1 and 6.2).
-fn unpadded(head: FrameHead, payload: &[u8]) -> Result<&[u8], Fault> {
+fn unpadded(head: FrameHead, payload: &[u8]) -> Result<&[u8], FrameError> {
     if !head.has(PADDED) {
         return Ok(payload);
     }
-    let (&padding, rest) = payload.split_first().ok_or(Fault::connection(Code::FRAME_SIZE_ERROR))?;
+    let (&padding, rest) =
+        payload.split_first().ok_or(FrameError::connection(ErrorCode::FRAME_SIZE_ERROR))?;
     let length = rest.len().checked_sub(usize::from(padding));
-    length.map(|length| &rest[..length]).ok_or(Fault::connection(Code::PROTOCOL_ERROR))
+    length.map(|length| &rest[..length]).ok_or(FrameError::connection(ErrorCode::PROTOCOL_ERROR))
 }
 
 /// What of a client's settings matters to who sends to it.
@@ -244,16 +245,16 @@ pub struct PeerSettings {
 
 impl PeerSettings {
     /// Reads a SETTINGS payload, of which the last word holds. The values that have no business here are checked, and passed over.
-    pub fn read(payload: &[u8]) -> Result<Self, Fault> {
+    pub fn read(payload: &[u8]) -> Result<Self, FrameError> {
         let mut settings = Self::default();
         for setting in payload.chunks_exact(SETTING_BYTES) {
             let id = u16::from_be_bytes([setting[0], setting[1]]);
             let value = u32::from_be_bytes([setting[2], setting[3], setting[4], setting[5]]);
             match (id, value) {
-                (4, 0x8000_0000..) => return Err(Fault::connection(Code::FLOW_CONTROL_ERROR)),
+                (4, 0x8000_0000..) => return Err(FrameError::connection(ErrorCode::FLOW_CONTROL_ERROR)),
                 (4, window) => settings.initial_window = Some(window),
                 (5, 16_384..=16_777_215) => settings.frame_bytes_max = Some(value as usize),
-                (2, 2..) | (5, _) => return Err(Fault::connection(Code::PROTOCOL_ERROR)),
+                (2, 2..) | (5, _) => return Err(FrameError::connection(ErrorCode::PROTOCOL_ERROR)),
                 _ => {}
             }
         }
@@ -298,14 +299,14 @@ pub fn write_ping(out: &mut Vec<u8>, bytes: [u8; 8], is_answer: bool) {
 }
 
 /// Appends GOAWAY: streams beyond `last` were not taken up.
-pub fn write_goaway(out: &mut Vec<u8>, last: u32, code: Code) {
+pub fn write_goaway(out: &mut Vec<u8>, last: u32, code: ErrorCode) {
     out.extend_from_slice(&FrameHead::of(FrameKind::GoAway, 0, 0, 8).to_bytes());
     out.extend_from_slice(&last.to_be_bytes());
     out.extend_from_slice(&code.0.to_be_bytes());
 }
 
 /// Appends RST_STREAM.
-pub fn write_reset(out: &mut Vec<u8>, stream: u32, code: Code) {
+pub fn write_reset(out: &mut Vec<u8>, stream: u32, code: ErrorCode) {
     out.extend_from_slice(&FrameHead::of(FrameKind::Reset, 0, stream, 4).to_bytes());
     out.extend_from_slice(&code.0.to_be_bytes());
 }
@@ -320,7 +321,7 @@ pub fn write_window_update(out: &mut Vec<u8>, stream: u32, increment: u32) {
 mod tests {
     use super::*;
 
-    fn read(bytes: &[u8]) -> Result<Frame<'_>, Fault> {
+    fn read(bytes: &[u8]) -> Result<Frame<'_>, FrameError> {
         let head = FrameHead::read(bytes).expect("nine bytes");
         assert_eq!((head.length, head.to_bytes().as_slice()), (bytes.len() - 9, &bytes[..9]));
         Frame::read(head, &bytes[9..])
@@ -356,8 +357,8 @@ mod tests {
 
     #[test]
     fn faults_are_found() {
-        let (protocol, size) = (Code::PROTOCOL_ERROR, Code::FRAME_SIZE_ERROR);
-        let of_connection: [(u8, u8, u32, &[u8], Code); 16] = [
+        let (protocol, size) = (ErrorCode::PROTOCOL_ERROR, ErrorCode::FRAME_SIZE_ERROR);
+        let of_connection: [(u8, u8, u32, &[u8], ErrorCode); 16] = [
             (0, 0, 0, b"x", protocol),
             (0, PADDED, 1, b"", size),
             (0, PADDED, 1, b"\x03ab", protocol),
@@ -377,10 +378,10 @@ mod tests {
         ];
         for (kind, flags, stream, payload, code) in of_connection {
             let read = read(&frame(kind, flags, stream, payload)).map(|_| ());
-            assert_eq!(read, Err(Fault::connection(code)), "{kind} {flags} {stream} {payload:?}");
+            assert_eq!(read, Err(FrameError::connection(code)), "{kind} {flags} {stream} {payload:?}");
         }
-        assert_eq!(read(&frame(2, 0, 1, b"\0")).map(|_| ()), Err(Fault::stream(1, size)));
-        assert_eq!(read(&frame(8, 0, 1, b"\0\0\0\0")).map(|_| ()), Err(Fault::stream(1, protocol)));
+        assert_eq!(read(&frame(2, 0, 1, b"\0")).map(|_| ()), Err(FrameError::stream(1, size)));
+        assert_eq!(read(&frame(8, 0, 1, b"\0\0\0\0")).map(|_| ()), Err(FrameError::stream(1, protocol)));
     }
 
     #[test]
@@ -398,10 +399,10 @@ mod tests {
         write_window_update(&mut out, 7, 9);
         assert_eq!(read(&out), Ok(Frame::WindowUpdate { stream: 7, increment: 9 }));
         out.clear();
-        write_reset(&mut out, 7, Code::CANCEL);
+        write_reset(&mut out, 7, ErrorCode::CANCEL);
         assert_eq!(read(&out), Ok(Frame::Reset { stream: 7 }));
         out.clear();
-        write_goaway(&mut out, 7, Code::NO_ERROR);
+        write_goaway(&mut out, 7, ErrorCode::NO_ERROR);
         assert_eq!(read(&out), Ok(Frame::Ignored));
         out.clear();
         write_settings(&mut out, &[(Setting::StreamsMax, 100), (Setting::InitialWindow, 70_000)]);
@@ -416,11 +417,11 @@ mod tests {
             let payload = [&id.to_be_bytes()[..], &value.to_be_bytes()].concat();
             PeerSettings::read(&payload)
         };
-        let fault = |code| Err(Fault::connection(code));
-        assert_eq!(read(2, 2), fault(Code::PROTOCOL_ERROR));
-        assert_eq!(read(4, 1 << 31), fault(Code::FLOW_CONTROL_ERROR));
-        assert_eq!(read(5, 16_383), fault(Code::PROTOCOL_ERROR));
-        assert_eq!(read(5, 1 << 24), fault(Code::PROTOCOL_ERROR));
+        let fault = |code| Err(FrameError::connection(code));
+        assert_eq!(read(2, 2), fault(ErrorCode::PROTOCOL_ERROR));
+        assert_eq!(read(4, 1 << 31), fault(ErrorCode::FLOW_CONTROL_ERROR));
+        assert_eq!(read(5, 16_383), fault(ErrorCode::PROTOCOL_ERROR));
+        assert_eq!(read(5, 1 << 24), fault(ErrorCode::PROTOCOL_ERROR));
         assert_eq!(read(5, 1 << 20).map(|settings| settings.frame_bytes_max), Ok(Some(1 << 20)));
         for (id, value) in [(1, 0), (2, 1), (99, 7)] {
             assert_eq!(read(id, value), Ok(PeerSettings::default()));

@@ -4,7 +4,7 @@ mod code;
 mod frame;
 mod head;
 
-pub use code::{Code, Fault};
+pub use code::{ErrorCode, FrameError};
 pub use frame::{
     ACK, END_HEADERS, END_STREAM, FRAME_BYTES_MAX, FRAME_HEAD_BYTES, Frame, FrameHead, FrameKind, PREFACE,
     PeerSettings, Setting, WINDOW_INITIAL, WINDOW_MAX, write_goaway, write_ping, write_reset, write_settings,

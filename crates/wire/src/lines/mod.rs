@@ -15,7 +15,7 @@ use shoal_core::FieldLine;
 
 /// What is taken beside what the grammar allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Manner {
+pub(crate) enum Strictness {
     /// Nothing. RFC 9112 section 2.2 lets a recipient take a bare LF for a line's end; a neighbour that does not would then see another
     /// message in the same bytes.
     Strict,
@@ -36,7 +36,7 @@ pub(crate) enum BadLine {
 
 /// How far a field section could be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Section {
+pub(crate) enum SectionProgress {
     /// To its empty line.
     Whole {
         /// Where the bytes behind that begin.
@@ -53,7 +53,7 @@ pub(crate) enum Section {
 /// The way through the lines of a head.
 pub(crate) struct Lines<'b> {
     bytes: &'b [u8],
-    manner: Manner,
+    manner: Strictness,
     /// Where the next line begins.
     start: usize,
     /// Where the block begins whose marks these are.
@@ -65,7 +65,7 @@ pub(crate) struct Lines<'b> {
 impl<'b> Lines<'b> {
     /// From the front of `bytes`.
     #[inline]
-    pub fn new(bytes: &'b [u8], manner: Manner) -> Self {
+    pub fn new(bytes: &'b [u8], manner: Strictness) -> Self {
         Self { bytes, manner, start: 0, block: 0, marks: marks(bytes, 0) }
     }
 
@@ -84,38 +84,42 @@ impl<'b> Lines<'b> {
 
     /// Appends the places of the fields up to the empty line, at most `count_max` of them.
     #[inline]
-    pub fn fields(&mut self, count_max: usize, fields: &mut Vec<FieldLine>) -> Result<Section, BadLine> {
+    pub fn fields(
+        &mut self,
+        count_max: usize,
+        fields: &mut Vec<FieldLine>,
+    ) -> Result<SectionProgress, BadLine> {
         let mut is_folded = false;
         loop {
             let start = self.start;
-            if self.manner == Manner::Lenient
+            if self.manner == Strictness::Lenient
                 && self.bytes.get(start).is_some_and(|byte| matches!(byte, b' ' | b'\t'))
                 && let Some(field) = fields.last_mut()
             {
-                let Some(end) = self.end_of_line()? else { return Ok(Section::Partial) };
+                let Some(end) = self.end_of_line()? else { return Ok(SectionProgress::Partial) };
                 is_folded = true;
                 (field.value_start, field.value_end) = trimmed(self.bytes, field.value_start as usize, end);
                 continue;
             }
-            let Some((at, byte)) = self.next_mark() else { return Ok(Section::Partial) };
+            let Some((at, byte)) = self.next_mark() else { return Ok(SectionProgress::Partial) };
             if byte != b':' {
                 if at != start {
                     return Err(BadLine::Name);
                 }
                 let is_whole = self.end_at(at, byte)?;
                 return Ok(if is_whole {
-                    Section::Whole { end: self.start, is_folded }
+                    SectionProgress::Whole { end: self.start, is_folded }
                 } else {
-                    Section::Partial
+                    SectionProgress::Partial
                 });
             }
             let name_end = self.end_of_name(start, at);
             if !is_name(self.bytes, start, name_end) {
                 return Err(BadLine::Name);
             }
-            let Some(end) = self.end_of_line()? else { return Ok(Section::Partial) };
+            let Some(end) = self.end_of_line()? else { return Ok(SectionProgress::Partial) };
             if fields.len() == count_max {
-                return Ok(Section::TooMany);
+                return Ok(SectionProgress::TooMany);
             }
             let (value_start, value_end) = trimmed(self.bytes, at + 1, end);
             fields.push(FieldLine {
@@ -131,8 +135,8 @@ impl<'b> Lines<'b> {
     #[inline]
     fn end_of_name(&self, start: usize, colon: usize) -> usize {
         match self.manner {
-            Manner::Strict => colon,
-            Manner::Lenient => start + self.bytes[start..colon].trim_ascii_end().len(),
+            Strictness::Strict => colon,
+            Strictness::Lenient => start + self.bytes[start..colon].trim_ascii_end().len(),
         }
     }
 
@@ -157,7 +161,7 @@ impl<'b> Lines<'b> {
                 Ok(true)
             }
             (b'\r', None) => Ok(false),
-            (b'\n', _) if self.manner == Manner::Lenient => {
+            (b'\n', _) if self.manner == Strictness::Lenient => {
                 self.start = at + 1;
                 Ok(true)
             }

@@ -30,26 +30,26 @@ fn section() -> impl Strategy<Value = Vec<u8>> {
 }
 
 /// `Some(None)` for what is not whole.
-fn ours(bytes: &[u8], manner: Manner) -> Option<Option<(usize, Vec<Field>)>> {
+fn ours(bytes: &[u8], manner: Strictness) -> Option<Option<(usize, Vec<Field>)>> {
     let mut fields = Vec::new();
     match Lines::new(bytes, manner).fields(16, &mut fields) {
-        Ok(Section::Whole { end, is_folded }) => {
+        Ok(SectionProgress::Whole { end, is_folded }) => {
             let taken = |field: &FieldLine| (bytes[field.name()].to_vec(), bytes[field.value()].to_vec());
             let fields: Vec<_> = fields.iter().map(taken).collect();
             assert_eq!(is_folded, fields.iter().any(|(_, value)| value.contains(&b'\n')) || is_folded);
-            assert!(manner == Manner::Lenient || !is_folded);
+            assert!(manner == Strictness::Lenient || !is_folded);
             Some(Some((end, fields)))
         }
-        Ok(Section::Partial) => Some(None),
-        Ok(Section::TooMany) | Err(_) => None,
+        Ok(SectionProgress::Partial) => Some(None),
+        Ok(SectionProgress::TooMany) | Err(_) => None,
     }
 }
 
-fn httparses(bytes: &[u8], manner: Manner) -> Option<Option<(usize, Vec<Field>)>> {
+fn httparses(bytes: &[u8], manner: Strictness) -> Option<Option<(usize, Vec<Field>)>> {
     let text = [b"HTTP/1.1 200 OK\r\n", bytes].concat();
     let mut slots = [httparse::EMPTY_HEADER; 16];
     let mut response = httparse::Response::new(&mut slots);
-    let is_lenient = manner == Manner::Lenient;
+    let is_lenient = manner == Strictness::Lenient;
     let mut config = ParserConfig::default();
     config
         .allow_spaces_after_header_name_in_responses(is_lenient)
@@ -73,11 +73,11 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(4000))]
     #[test]
     fn sections_are_read_as_httparse_reads_them(bytes in section()) {
-        for manner in [Manner::Strict, Manner::Lenient] {
+        for manner in [Strictness::Strict, Strictness::Lenient] {
             let (ours, theirs) = (ours(&bytes, manner), httparses(&bytes, manner));
             match (&ours, &theirs) {
-                (Some(Some((end, _))), _) if manner == Manner::Strict => prop_assert!(!has_bare_lf(&bytes[..*end])),
-                (None, Some(_)) if manner == Manner::Strict && has_bare_lf(&bytes) => continue,
+                (Some(Some((end, _))), _) if manner == Strictness::Strict => prop_assert!(!has_bare_lf(&bytes[..*end])),
+                (None, Some(_)) if manner == Strictness::Strict && has_bare_lf(&bytes) => continue,
                 // A name without its colon may turn out wrong sooner or later.
                 (Some(None), None) => continue,
                 _ => {}
@@ -88,9 +88,9 @@ proptest! {
 
     #[test]
     fn any_bytes_are_read_to_an_end(bytes in prop::collection::vec(any::<u8>(), 0..300)) {
-        for manner in [Manner::Strict, Manner::Lenient] {
+        for manner in [Strictness::Strict, Strictness::Lenient] {
             let mut fields = Vec::new();
-            if let Ok(Section::Whole { end, .. }) = Lines::new(&bytes, manner).fields(16, &mut fields) {
+            if let Ok(SectionProgress::Whole { end, .. }) = Lines::new(&bytes, manner).fields(16, &mut fields) {
                 prop_assert!(end <= bytes.len());
             }
         }
@@ -99,8 +99,8 @@ proptest! {
 
 #[test]
 fn fields_beyond_the_limit_are_said() {
-    let read = |text: &[u8]| Lines::new(text, Manner::Strict).fields(2, &mut Vec::new());
-    assert_eq!(read(b"a: 1\r\nb: 2\r\n\r\nc"), Ok(Section::Whole { end: 14, is_folded: false }));
-    assert_eq!(read(b"a: 1\r\nb: 2\r\nc: 3\r\n\r\n"), Ok(Section::TooMany));
-    assert_eq!(read(b"a: 1\r\nb: 2\r\nc: 3"), Ok(Section::Partial));
+    let read = |text: &[u8]| Lines::new(text, Strictness::Strict).fields(2, &mut Vec::new());
+    assert_eq!(read(b"a: 1\r\nb: 2\r\n\r\nc"), Ok(SectionProgress::Whole { end: 14, is_folded: false }));
+    assert_eq!(read(b"a: 1\r\nb: 2\r\nc: 3\r\n\r\n"), Ok(SectionProgress::TooMany));
+    assert_eq!(read(b"a: 1\r\nb: 2\r\nc: 3"), Ok(SectionProgress::Partial));
 }

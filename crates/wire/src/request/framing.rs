@@ -3,7 +3,7 @@
 //! Gathered while the head is read, judged once it is whole. RFC 9112 section 6 is the source of the rules;
 //! wherever it lets a recipient repair a message, this refuses it instead.
 
-use crate::{BODY_BYTES_MAX, Refusal};
+use crate::{BODY_BYTES_MAX, RequestRefusal};
 use http::{Method, Version};
 
 /// How the body of a request is delimited.
@@ -33,7 +33,7 @@ pub(super) struct Framing<'a> {
 
 impl<'a> Framing<'a> {
     /// Takes note of one field; most are none of its business.
-    pub fn note(&mut self, name: &[u8], value: &'a [u8]) -> Result<(), Refusal> {
+    pub fn note(&mut self, name: &[u8], value: &'a [u8]) -> Result<(), RequestRefusal> {
         // Comparing lengths first spares nearly every comparison of names.
         match name.len() {
             2 if is(name, b"te") => self.accepts_trailers |= lists(value, b"trailers"),
@@ -53,13 +53,13 @@ impl<'a> Framing<'a> {
     /// RFC 9112 section 6.1: "A server MAY reject a request that contains both Content-Length and
     /// Transfer-Encoding"; "A server or client that receives an HTTP/1.0 message containing a Transfer-Encoding
     /// header field MUST treat the message as if the framing is faulty".
-    pub fn body(&self, method: &Method, version: Version) -> Result<BodyFraming, Refusal> {
+    pub fn body(&self, method: &Method, version: Version) -> Result<BodyFraming, RequestRefusal> {
         let framing = match (self.chunked, self.length) {
             (true, Some(_)) => {
-                return Err(Refusal::bad_request("both Content-Length and Transfer-Encoding"));
+                return Err(RequestRefusal::bad_request("both Content-Length and Transfer-Encoding"));
             }
             (true, None) if version == Version::HTTP_10 => {
-                return Err(Refusal::bad_request("Transfer-Encoding in an HTTP/1.0 request"));
+                return Err(RequestRefusal::bad_request("Transfer-Encoding in an HTTP/1.0 request"));
             }
             (true, None) => BodyFraming::Chunked,
             (false, Some(length)) if length > 0 => BodyFraming::Length(length),
@@ -68,7 +68,7 @@ impl<'a> Framing<'a> {
         // RFC 9110 section 9.3.6: "A CONNECT request message does not have content." What follows the head
         // belongs to the tunnel, so that a length could only mislead.
         if *method == Method::CONNECT && framing != BodyFraming::None {
-            return Err(Refusal::bad_request("CONNECT with a body"));
+            return Err(RequestRefusal::bad_request("CONNECT with a body"));
         }
         Ok(framing)
     }
@@ -86,18 +86,18 @@ impl<'a> Framing<'a> {
 
     /// RFC 9112 section 3.2: "A server MUST respond with a 400 (Bad Request) status code … to any request
     /// message that contains more than one Host header field line".
-    fn note_host(&mut self, value: &'a [u8]) -> Result<(), Refusal> {
+    fn note_host(&mut self, value: &'a [u8]) -> Result<(), RequestRefusal> {
         match self.host.replace(value) {
             None => Ok(()),
-            Some(_) => Err(Refusal::bad_request("more than one Host")),
+            Some(_) => Err(RequestRefusal::bad_request("more than one Host")),
         }
     }
 
     /// RFC 9110 section 10.1.1: "A server that receives an Expect field value containing a member other than
     /// 100-continue MAY respond with a 417".
-    fn note_expect(&mut self, value: &[u8]) -> Result<(), Refusal> {
+    fn note_expect(&mut self, value: &[u8]) -> Result<(), RequestRefusal> {
         if !is(value, b"100-continue") {
-            return Err(Refusal::expectation_failed());
+            return Err(RequestRefusal::expectation_failed());
         }
         self.expects_continue = true;
         Ok(())
@@ -116,25 +116,25 @@ impl<'a> Framing<'a> {
 
     /// A list of equal lengths could be folded into one (RFC 9110 section 8.6); it is refused, as no sound
     /// client sends it.
-    fn note_length(&mut self, value: &[u8]) -> Result<(), Refusal> {
+    fn note_length(&mut self, value: &[u8]) -> Result<(), RequestRefusal> {
         if self.length.is_some() {
-            return Err(Refusal::bad_request("more than one Content-Length"));
+            return Err(RequestRefusal::bad_request("more than one Content-Length"));
         }
         if value.is_empty() || !value.iter().all(u8::is_ascii_digit) {
-            return Err(Refusal::bad_request("invalid Content-Length"));
+            return Err(RequestRefusal::bad_request("invalid Content-Length"));
         }
         let length = std::str::from_utf8(value).ok().and_then(|digits| digits.parse().ok());
         let length = length.filter(|length| *length <= BODY_BYTES_MAX);
-        self.length = Some(length.ok_or(Refusal::bad_request("Content-Length too large"))?);
+        self.length = Some(length.ok_or(RequestRefusal::bad_request("Content-Length too large"))?);
         Ok(())
     }
 
     /// RFC 9112 section 6.1: "A server that receives a request message with a transfer coding it does not
     /// understand SHOULD respond with 501"; and section 6.3: when chunked is not the final coding, "the server
     /// MUST respond with the 400 (Bad Request) status code and then close the connection".
-    fn note_coding(&mut self, value: &[u8]) -> Result<(), Refusal> {
+    fn note_coding(&mut self, value: &[u8]) -> Result<(), RequestRefusal> {
         if self.chunked {
-            return Err(Refusal::bad_request("more than one Transfer-Encoding"));
+            return Err(RequestRefusal::bad_request("more than one Transfer-Encoding"));
         }
         if is(value, b"chunked") {
             self.chunked = true;
@@ -143,9 +143,9 @@ impl<'a> Framing<'a> {
         let mut codings = members(value);
         let last = codings.next_back().unwrap_or_default();
         if is(last, b"chunked") && !codings.any(|coding| is(coding, b"chunked")) {
-            return Err(Refusal::not_implemented("transfer coding not implemented"));
+            return Err(RequestRefusal::not_implemented("transfer coding not implemented"));
         }
-        Err(Refusal::bad_request("invalid Transfer-Encoding"))
+        Err(RequestRefusal::bad_request("invalid Transfer-Encoding"))
     }
 }
 

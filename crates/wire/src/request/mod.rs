@@ -3,7 +3,7 @@
 //! Fields and the target are slices of the read buffer and are not copied. Whoever keeps one beyond the request keeps that whole
 //! buffer: copy what is stored.
 //!
-//! Cost: one pass over the head ([`crate::lines`]), also when it was looked at as a [`PlainRequest`] before (which compares it with what is
+//! Cost: one pass over the head ([`crate::lines`]), also when it was looked at as a [`FastPathRequest`] before (which compares it with what is
 //! [`remembered`], or makes that pass), and one allocation. A head that trickles in is tokenized again only when its end is in
 //! sight or it has doubled, so that the whole cost stays linear.
 
@@ -15,10 +15,10 @@ mod target;
 
 pub use authority::Authority;
 pub use framing::BodyFraming;
-pub use plain::{Conditions, PlainRequest};
+pub use plain::{Conditions, FastPathRequest};
 
-use crate::Refusal;
-use crate::lines::{BadLine, Lines, Manner, Section, holds_end};
+use crate::RequestRefusal;
+use crate::lines::{BadLine, Lines, SectionProgress, Strictness, holds_end};
 use bytes::{Buf, BytesMut};
 use framing::Framing;
 use http::{Method, Uri, Version};
@@ -27,7 +27,7 @@ use std::ops::Range;
 
 /// How large a head may be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Limits {
+pub struct HeadLimits {
     /// Bytes of the whole head, its empty line included.
     pub head_bytes_max: usize,
     /// Number of fields.
@@ -44,7 +44,7 @@ pub enum Parsed {
     /// The head, which has been taken off the buffer.
     Head(RequestHead),
     /// It will not be taken. The connection cannot be used further: where the next request starts is unknown.
-    Refused(Refusal),
+    Refused(RequestRefusal),
 }
 
 /// What a request says, whichever version of HTTP it came by.
@@ -90,7 +90,7 @@ pub struct RequestHead {
 #[derive(Debug)]
 pub struct HeadParser {
     /// The head at the front of the buffer, when it is whole and was looked at but not taken.
-    seen: Option<Seen>,
+    seen: Option<RequestTokens>,
     /// Fields of the head being read; kept for its allocation.
     fields: Vec<FieldLine>,
     /// Bytes of the buffer that are known to hold no end of a head.
@@ -114,7 +114,7 @@ impl HeadParser {
     }
 
     /// Reads one head from the front of `buffer`: [`Self::look`] and [`Self::take`] in one.
-    pub fn parse(&mut self, buffer: &mut BytesMut, limits: &Limits) -> Parsed {
+    pub fn parse(&mut self, buffer: &mut BytesMut, limits: &HeadLimits) -> Parsed {
         match self.look(buffer, limits) {
             Ok(true) => self.take(buffer).map_or_else(Parsed::Refused, Parsed::Head),
             Ok(false) => Parsed::Incomplete,
@@ -124,7 +124,7 @@ impl HeadParser {
 
     /// Whether a whole head stands at the front of `buffer`, to be taken off by [`Self::take`]. Call it again with more bytes
     /// appended when there is none; the caller must not touch the bytes in between.
-    pub fn look(&mut self, buffer: &mut BytesMut, limits: &Limits) -> Result<bool, Refusal> {
+    pub fn look(&mut self, buffer: &mut BytesMut, limits: &HeadLimits) -> Result<bool, RequestRefusal> {
         if self.seen.is_some() {
             return Ok(true);
         }
@@ -146,7 +146,7 @@ impl HeadParser {
     }
 
     /// Takes the head off the buffer in which [`Self::look`] has found it whole.
-    pub fn take(&mut self, buffer: &mut BytesMut) -> Result<RequestHead, Refusal> {
+    pub fn take(&mut self, buffer: &mut BytesMut) -> Result<RequestHead, RequestRefusal> {
         let lines = self.seen.take().expect("the caller has looked");
         (self.searched, self.attempt_at, self.empty_lines) = (0, 0, 0);
         build(&lines, &self.fields, buffer.split_to(lines.head_bytes))
@@ -154,11 +154,11 @@ impl HeadParser {
 
     /// RFC 9112 section 2.2: "a server that is expecting to receive and parse a request-line SHOULD ignore at
     /// least one empty line (CRLF) received prior to the request-line".
-    fn skip_empty_lines(&mut self, buffer: &mut BytesMut) -> Result<(), Refusal> {
+    fn skip_empty_lines(&mut self, buffer: &mut BytesMut) -> Result<(), RequestRefusal> {
         while buffer.starts_with(b"\r\n") {
             self.empty_lines += 1;
             if self.empty_lines > EMPTY_LINES_MAX {
-                return Err(Refusal::bad_request("empty lines before the request"));
+                return Err(RequestRefusal::bad_request("empty lines before the request"));
             }
             buffer.advance(2);
         }
@@ -168,7 +168,7 @@ impl HeadParser {
 
 /// Where the parts of a whole head stand, beside its fields.
 #[derive(Debug)]
-struct Seen {
+struct RequestTokens {
     method: Range<usize>,
     target: Range<usize>,
     version: Version,
@@ -176,8 +176,12 @@ struct Seen {
 }
 
 /// Finds the parts of the head at the front of `buffer`. `None` when it is not whole.
-fn tokenize(buffer: &[u8], fields: &mut Vec<FieldLine>, limits: &Limits) -> Result<Option<Seen>, Refusal> {
-    let mut lines = Lines::new(buffer, Manner::Strict);
+fn tokenize(
+    buffer: &[u8],
+    fields: &mut Vec<FieldLine>,
+    limits: &HeadLimits,
+) -> Result<Option<RequestTokens>, RequestRefusal> {
+    let mut lines = Lines::new(buffer, Strictness::Strict);
     match RequestLine::read(&mut lines)? {
         Some(line) => tokenize_section(&line, &mut lines, fields, limits),
         None => Ok(None),
@@ -190,20 +194,20 @@ fn tokenize_section(
     line: &RequestLine<'_>,
     lines: &mut Lines<'_>,
     fields: &mut Vec<FieldLine>,
-    limits: &Limits,
-) -> Result<Option<Seen>, Refusal> {
+    limits: &HeadLimits,
+) -> Result<Option<RequestTokens>, RequestRefusal> {
     fields.clear();
     let head_bytes = match lines.fields(limits.fields_max, fields).map_err(bad_field_line)? {
-        Section::Whole { end, .. } => end,
-        Section::Partial => return Ok(None),
-        Section::TooMany => return Err(Refusal::fields_too_large("too many fields")),
+        SectionProgress::Whole { end, .. } => end,
+        SectionProgress::Partial => return Ok(None),
+        SectionProgress::TooMany => return Err(RequestRefusal::fields_too_large("too many fields")),
     };
     line.check_sizes(head_bytes, limits)?;
     if fields.iter().any(|field| field.name().len() > NAME_BYTES_MAX) {
         return Err(INVALID_FIELD);
     }
     let target = line.method_bytes + 1..line.method_bytes + 1 + line.target.len();
-    Ok(Some(Seen { method: 0..line.method_bytes, target, version: line.version, head_bytes }))
+    Ok(Some(RequestTokens { method: 0..line.method_bytes, target, version: line.version, head_bytes }))
 }
 
 /// RFC 9112 section 3: `request-line = method SP request-target SP HTTP-version`.
@@ -216,19 +220,19 @@ struct RequestLine<'b> {
 impl<'b> RequestLine<'b> {
     /// Reads the first of `lines`; `None` while its end has not come.
     #[inline]
-    fn read(lines: &mut Lines<'b>) -> Result<Option<Self>, Refusal> {
+    fn read(lines: &mut Lines<'b>) -> Result<Option<Self>, RequestRefusal> {
         lines.line().map_err(bad_request_line)?.map(Self::of).transpose()
     }
 
-    fn of(line: &'b [u8]) -> Result<Self, Refusal> {
-        const INVALID: Refusal = Refusal::bad_request("invalid request line");
+    fn of(line: &'b [u8]) -> Result<Self, RequestRefusal> {
+        const INVALID: RequestRefusal = RequestRefusal::bad_request("invalid request line");
         let method_bytes = line.iter().position(|byte| *byte == b' ').ok_or(INVALID)?;
         let (rest, version) = line[method_bytes + 1..].split_last_chunk::<9>().ok_or(INVALID)?;
         let version = match version {
             b" HTTP/1.1" => Version::HTTP_11,
             b" HTTP/1.0" => Version::HTTP_10,
             [b' ', b'H', b'T', b'T', b'P', b'/', b'0'..=b'9', b'.', b'0'..=b'9'] => {
-                return Err(Refusal::version_not_supported());
+                return Err(RequestRefusal::version_not_supported());
             }
             _ => return Err(INVALID),
         };
@@ -241,16 +245,16 @@ impl<'b> RequestLine<'b> {
 
     /// Whether the target and the whole head, which takes `head_bytes`, are within `limits`.
     #[inline]
-    fn check_sizes(&self, head_bytes: usize, limits: &Limits) -> Result<(), Refusal> {
+    fn check_sizes(&self, head_bytes: usize, limits: &HeadLimits) -> Result<(), RequestRefusal> {
         if self.target.len() > limits.target_bytes_max {
-            return Err(Refusal::target_too_long());
+            return Err(RequestRefusal::target_too_long());
         }
         if head_bytes > limits.head_bytes_max { Err(HEAD_TOO_LARGE) } else { Ok(()) }
     }
 }
 
 /// Makes the head out of its located parts.
-fn build(lines: &Seen, fields: &[FieldLine], head: BytesMut) -> Result<RequestHead, Refusal> {
+fn build(lines: &RequestTokens, fields: &[FieldLine], head: BytesMut) -> Result<RequestHead, RequestRefusal> {
     let version = lines.version;
     let method = read_method(&head[lines.method.clone()])?;
     let fields = FieldLines::of_text(head, fields.to_vec());
@@ -275,40 +279,40 @@ fn build(lines: &Seen, fields: &[FieldLine], head: BytesMut) -> Result<RequestHe
     })
 }
 
-fn read_method(token: &[u8]) -> Result<Method, Refusal> {
+fn read_method(token: &[u8]) -> Result<Method, RequestRefusal> {
     if token.len() > METHOD_BYTES_MAX {
-        return Err(Refusal::not_implemented("method too long"));
+        return Err(RequestRefusal::not_implemented("method too long"));
     }
-    Method::from_bytes(token).map_err(|_| Refusal::bad_request("invalid method"))
+    Method::from_bytes(token).map_err(|_| RequestRefusal::bad_request("invalid method"))
 }
 
 /// Refuses what is already too large to become an acceptable head.
-fn still_small(buffer: &[u8], limits: &Limits) -> Result<(), Refusal> {
+fn still_small(buffer: &[u8], limits: &HeadLimits) -> Result<(), RequestRefusal> {
     let line_bytes_max = limits.target_bytes_max + METHOD_BYTES_MAX + "  HTTP/1.1".len();
     if buffer.len() > line_bytes_max && !buffer[..=line_bytes_max].contains(&b'\n') {
-        return Err(Refusal::target_too_long());
+        return Err(RequestRefusal::target_too_long());
     }
     if buffer.len() >= limits.head_bytes_max { Err(HEAD_TOO_LARGE) } else { Ok(()) }
 }
 
-fn bad_request_line(bad: BadLine) -> Refusal {
+fn bad_request_line(bad: BadLine) -> RequestRefusal {
     match bad {
         BadLine::BareLf => BARE_LF,
-        BadLine::Name | BadLine::Control => Refusal::bad_request("invalid request line"),
+        BadLine::Name | BadLine::Control => RequestRefusal::bad_request("invalid request line"),
     }
 }
 
-fn bad_field_line(bad: BadLine) -> Refusal {
+fn bad_field_line(bad: BadLine) -> RequestRefusal {
     match bad {
         BadLine::BareLf => BARE_LF,
-        BadLine::Name => Refusal::bad_request("invalid field name"),
+        BadLine::Name => RequestRefusal::bad_request("invalid field name"),
         BadLine::Control => INVALID_FIELD,
     }
 }
 
-const BARE_LF: Refusal = Refusal::bad_request("line not ended by CRLF");
-const HEAD_TOO_LARGE: Refusal = Refusal::fields_too_large("request head too large");
-const INVALID_FIELD: Refusal = Refusal::bad_request("invalid field value");
+const BARE_LF: RequestRefusal = RequestRefusal::bad_request("line not ended by CRLF");
+const HEAD_TOO_LARGE: RequestRefusal = RequestRefusal::fields_too_large("request head too large");
+const INVALID_FIELD: RequestRefusal = RequestRefusal::bad_request("invalid field value");
 
 /// The longest name that a field map takes.
 const NAME_BYTES_MAX: usize = u16::MAX as usize;

@@ -11,13 +11,13 @@ mod read;
 
 pub use conditions::Conditions;
 
-use super::remembered::{Key, Remembered};
-use super::{Authority, HeadParser, Limits, RequestLine, tokenize_section};
+use super::remembered::{SectionCache, SectionKey};
+use super::{Authority, HeadLimits, HeadParser, RequestLine, tokenize_section};
 use crate::http2::Http2Head;
-use crate::lines::{Lines, Manner};
+use crate::lines::{Lines, Strictness};
 use http::Version;
-use noted::Noted;
-use read::FieldsRead;
+use noted::RelevantFields;
+use read::FieldSource;
 use shoal_core::{FieldLine, alphanumeric_and};
 use std::cell::RefCell;
 use std::num::NonZero;
@@ -25,7 +25,7 @@ use std::ops::Range;
 
 /// A GET or HEAD without a body, directives, or conditions of those that few send; in HTTP/1.1 one whose connection is to be kept.
 #[derive(Clone, Copy, Debug)]
-pub struct PlainRequest<'b> {
+pub struct FastPathRequest<'b> {
     /// Whether it is a HEAD.
     pub is_head: bool,
     /// Host and port: of the target in absolute form, which Host repeats, or else of Host. A registered name or an
@@ -47,12 +47,12 @@ pub struct PlainRequest<'b> {
     pub range: Option<&'b [u8]>,
     /// Bytes that the head takes in the buffer; 0 for HTTP/2, whose heads were taken out of it.
     pub head_bytes: usize,
-    read: FieldsRead<'b>,
+    read: FieldSource<'b>,
 }
 
-impl<'b> PlainRequest<'b> {
+impl<'b> FastPathRequest<'b> {
     /// The plain request that a head of HTTP/2 is, if it is one; that it has no body the caller knows.
-    pub fn of_http2(head: &Http2Head<'b>, limits: &Limits) -> Option<Self> {
+    pub fn of_http2(head: &Http2Head<'b>, limits: &HeadLimits) -> Option<Self> {
         let (authority, path) = (head.authority()?, head.path()?);
         let fits = authority.len() + path.len() <= limits.target_bytes_max
             && head.field_count() <= limits.fields_max;
@@ -64,13 +64,13 @@ impl<'b> PlainRequest<'b> {
         if !head.is_http() || !fits {
             return None;
         }
-        let mut noted = Noted::default();
+        let mut noted = RelevantFields::default();
         for (name, value) in head.fields() {
             noted.note(name, value, value)?;
         }
         // A Host beside the authority would have to be compared with it.
         let authority = Authority::plain(authority).filter(|_| noted.host.is_none())?;
-        let Noted { referer, user_agent, if_none_match, if_modified_since, range, .. } = noted;
+        let RelevantFields { referer, user_agent, if_none_match, if_modified_since, range, .. } = noted;
         let conditions = Conditions { if_none_match, if_modified_since };
         let path = std::str::from_utf8(path).ok().filter(|path| is_plain(path))?;
         let (list, pseudo_fields) = head.list();
@@ -85,7 +85,7 @@ impl<'b> PlainRequest<'b> {
             conditions,
             range,
             head_bytes: 0,
-            read: FieldsRead::List(list, pseudo_fields),
+            read: FieldSource::List(list, pseudo_fields),
         })
     }
 
@@ -98,25 +98,25 @@ impl<'b> PlainRequest<'b> {
 impl HeadParser {
     /// The plain request at the front of `buffer`, if there is one. The head is then taken off by [`Self::look`] and [`Self::take`],
     /// with the buffer as it is, or by who calls [`Self::forget`].
-    pub fn plain<'b>(&mut self, buffer: &'b [u8], limits: &Limits) -> Option<PlainRequest<'b>> {
+    pub fn plain<'b>(&mut self, buffer: &'b [u8], limits: &HeadLimits) -> Option<FastPathRequest<'b>> {
         REMEMBERED.with_borrow_mut(|remembered| self.plain_by(remembered, buffer, limits))
     }
 
     /// The same, by what is remembered: a field section that is will not be tokenized.
     pub(super) fn plain_by<'b>(
         &mut self,
-        remembered: &mut Remembered,
+        remembered: &mut SectionCache,
         buffer: &'b [u8],
-        limits: &Limits,
-    ) -> Option<PlainRequest<'b>> {
+        limits: &HeadLimits,
+    ) -> Option<FastPathRequest<'b>> {
         // A head that trickles in is none of the many.
         if self.attempt_at != 0 || !(buffer.first_chunk() == Some(b"GET ") || buffer.starts_with(HEAD)) {
             return None;
         }
-        let mut lines = Lines::new(buffer, Manner::Strict);
+        let mut lines = Lines::new(buffer, Strictness::Strict);
         let line = RequestLine::read(&mut lines).ok()?.filter(|line| line.version == Version::HTTP_11)?;
         let section = lines.ahead();
-        let key = Key::of(section);
+        let key = SectionKey::of(section);
         if let Some(said) = key.and_then(|key| remembered.find(key, section)) {
             // It has no places of fields: who takes the head tokenizes it.
             self.seen = None;
@@ -128,7 +128,7 @@ impl HeadParser {
         self.seen = Some(seen);
         // Others may come behind it.
         let section = &section[..section.len() - (buffer.len() - head_bytes)];
-        let said = Said::read(&self.fields, buffer, head_bytes - section.len())?;
+        let said = SectionFacts::read(&self.fields, buffer, head_bytes - section.len())?;
         let get = said.plain(&line, section, limits, head_bytes)?;
         if let Some(key) = key.filter(|_| head_bytes == buffer.len()) {
             remembered.came(key, section, &said);
@@ -145,7 +145,7 @@ impl HeadParser {
 
 /// What the field section of a plain request says, whatever its request line.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Said {
+pub(super) struct SectionFacts {
     field_count: usize,
     host: Part,
     /// How much of Host's value is its name, which stands first,
@@ -161,10 +161,10 @@ pub(super) struct Said {
     pub authorizes: bool,
 }
 
-impl Said {
+impl SectionFacts {
     /// What these fields of `buffer` say, whose section begins at `start`. `None` when they make the request one that is not plain.
     fn read(fields: &[FieldLine], buffer: &[u8], start: usize) -> Option<Self> {
-        let mut noted = Noted::default();
+        let mut noted = RelevantFields::default();
         for field in fields {
             noted.note(&buffer[field.name()], &buffer[field.value()], field.value())?;
         }
@@ -191,9 +191,9 @@ impl Said {
         &self,
         line: &RequestLine<'b>,
         section: &'b [u8],
-        limits: &Limits,
+        limits: &HeadLimits,
         head_bytes: usize,
-    ) -> Option<PlainRequest<'b>> {
+    ) -> Option<FastPathRequest<'b>> {
         let host = self.host.of(section);
         let (absolute, path) = match line.target.strip_prefix("http://") {
             None => (false, line.target),
@@ -203,7 +203,7 @@ impl Said {
             }
         };
         let value = |part: Option<Part>| part.map(|part| part.of(section));
-        (self.field_count <= limits.fields_max && is_plain(path)).then(|| PlainRequest {
+        (self.field_count <= limits.fields_max && is_plain(path)).then(|| FastPathRequest {
             is_head: line.method_bytes != "GET".len(),
             authority: Authority {
                 host: &host[..self.name_bytes],
@@ -221,7 +221,7 @@ impl Said {
             },
             range: value(self.range),
             head_bytes,
-            read: FieldsRead::Section(section),
+            read: FieldSource::Section(section),
         })
     }
 }
@@ -249,7 +249,7 @@ const HEAD: &[u8] = b"HEAD ";
 
 thread_local! {
     /// What this thread remembers.
-    static REMEMBERED: RefCell<Remembered> = const { RefCell::new(Remembered::new()) };
+    static REMEMBERED: RefCell<SectionCache> = const { RefCell::new(SectionCache::new()) };
 }
 
 /// Whether all parsers agree on what the path and query are.

@@ -14,16 +14,16 @@
 //!
 //! Cost: an addition for each eight bytes, and a comparison (`memcmp`).
 
-use super::plain::Said;
+use super::plain::SectionFacts;
 
 /// The sections that one thread remembers.
 #[derive(Debug)]
-pub(super) struct Remembered {
+pub(super) struct SectionCache {
     /// None before the first could be remembered.
-    places: Vec<Place>,
+    places: Vec<SectionSlot>,
 }
 
-impl Remembered {
+impl SectionCache {
     /// Remembers nothing.
     pub const fn new() -> Self {
         Self { places: Vec::new() }
@@ -31,20 +31,20 @@ impl Remembered {
 
     /// What `section`, whose key this is, says, if it is remembered.
     #[inline]
-    pub fn find(&mut self, key: Key, section: &[u8]) -> Option<&Said> {
-        let Place { held, awaited, bytes } = self.places.get_mut(key.place())?;
+    pub fn find(&mut self, key: SectionKey, section: &[u8]) -> Option<&SectionFacts> {
+        let SectionSlot { held, awaited, bytes } = self.places.get_mut(key.place())?;
         let held = held.as_ref().filter(|held| held.key == key && bytes[..held.section_bytes] == *section)?;
         *awaited = None;
         Some(&held.said)
     }
 
     /// A section that is not remembered has made a plain request.
-    pub fn came(&mut self, key: Key, section: &[u8], said: &Said) {
+    pub fn came(&mut self, key: SectionKey, section: &[u8], said: &SectionFacts) {
         if said.authorizes {
             return;
         }
         if self.places.is_empty() {
-            self.places = vec![Place::EMPTY; PLACES];
+            self.places = vec![SectionSlot::EMPTY; PLACES];
         }
         let place = &mut self.places[key.place()];
         if place.awaited == Some(key) {
@@ -57,9 +57,9 @@ impl Remembered {
 
 /// What a section is found by: equal for equal sections, and seldom for others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Key(u64);
+pub(super) struct SectionKey(u64);
 
-impl Key {
+impl SectionKey {
     /// The key of a section that may be remembered: `None` when it is too large, or too small for one that is whole.
     #[inline]
     pub fn of(section: &[u8]) -> Option<Self> {
@@ -83,31 +83,31 @@ impl Key {
 
 /// Room for one section.
 #[derive(Clone, Debug)]
-struct Place {
-    held: Option<Held>,
+struct SectionSlot {
+    held: Option<CachedSection>,
     /// The key of another section that has come since the one here came last.
-    awaited: Option<Key>,
+    awaited: Option<SectionKey>,
     /// The section that is here, and zeros.
     bytes: [u8; SECTION_BYTES_MAX],
 }
 
 /// What is known of the section in a place.
 #[derive(Clone, Copy, Debug)]
-struct Held {
-    key: Key,
+struct CachedSection {
+    key: SectionKey,
     section_bytes: usize,
-    said: Said,
+    said: SectionFacts,
 }
 
-impl Place {
+impl SectionSlot {
     const EMPTY: Self = Self { held: None, awaited: None, bytes: [0; SECTION_BYTES_MAX] };
 
     /// Takes a section in, and leaves no byte of the one before.
-    fn take(&mut self, key: Key, section: &[u8], said: &Said) {
+    fn take(&mut self, key: SectionKey, section: &[u8], said: &SectionFacts) {
         let (bytes, rest) = self.bytes.split_at_mut(section.len());
         bytes.copy_from_slice(section);
         rest.fill(0);
-        self.held = Some(Held { key, section_bytes: section.len(), said: *said });
+        self.held = Some(CachedSection { key, section_bytes: section.len(), said: *said });
         self.awaited = None;
     }
 }
@@ -118,7 +118,7 @@ const SECTION_BYTES_MAX: usize = 1024;
 /// Sections that a thread remembers at most.
 const PLACES: usize = 64;
 
-const _: () = assert!(PLACES.is_power_of_two() && PLACES * size_of::<Place>() <= 72 << 10);
+const _: () = assert!(PLACES.is_power_of_two() && PLACES * size_of::<SectionSlot>() <= 72 << 10);
 
 #[cfg(test)]
 mod tests;

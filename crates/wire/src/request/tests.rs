@@ -5,7 +5,7 @@ use http::StatusCode;
 use http::header::HOST;
 use proptest::prelude::*;
 
-const LIMITS: Limits = Limits { head_bytes_max: 4096, fields_max: 16, target_bytes_max: 256 };
+const LIMITS: HeadLimits = HeadLimits { head_bytes_max: 4096, fields_max: 16, target_bytes_max: 256 };
 
 fn parse(text: &[u8]) -> Parsed {
     HeadParser::new().parse(&mut BytesMut::from(text), &LIMITS)
@@ -126,7 +126,7 @@ fn sizes_are_bounded_exactly() {
     };
     assert!(matches!(parse(head(4096).as_bytes()), Parsed::Head(_)));
     check_refused(head(4097).as_bytes(), 431);
-    let many = Limits { fields_max: 300, ..LIMITS };
+    let many = HeadLimits { fields_max: 300, ..LIMITS };
     let mut buffer = BytesMut::from(fields(300).as_bytes());
     assert!(matches!(HeadParser::new().parse(&mut buffer, &many), Parsed::Head(_)));
 }

@@ -16,7 +16,7 @@ mod future;
 #[cfg(test)]
 mod tests;
 
-use super::{Error, Times};
+use super::{AccessTimes, Error};
 use future::{Uses, uses};
 use std::collections::BTreeSet;
 
@@ -42,7 +42,7 @@ pub struct Counts {
 
 impl Counts {
     /// C: what all of them cost together, F_L for each and F_G or F_D for those from afar.
-    pub fn cost_seconds(&self, times: &Times) -> f64 {
+    pub fn cost_seconds(&self, times: &AccessTimes) -> f64 {
         let all = self.local + self.global + self.disk;
         all as f64 * times.local_seconds()
             + self.global as f64 * times.global_seconds()

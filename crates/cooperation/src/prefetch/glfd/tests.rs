@@ -9,7 +9,7 @@ type State = Vec<Option<u8>>;
 
 /// The least cost: every choice of what leaves, and where it goes, is followed. A page comes to the node that asks for it; when that has no frame left, one of
 /// its other pages goes, to nowhere, to a free frame, or to where some page is given up for it.
-fn least_cost(frames: &[usize], references: &[Reference], times: &Times) -> f64 {
+fn least_cost(frames: &[usize], references: &[Reference], times: &AccessTimes) -> f64 {
     let pages = references.iter().map(|reference| reference.page as usize + 1).max().unwrap_or(0);
     let mut states: HashMap<State, f64> = HashMap::from([(vec![None; pages], 0.0)]);
     for reference in references {
@@ -71,7 +71,7 @@ fn asks(list: &[(usize, u32)]) -> Vec<Reference> {
     list.iter().map(|(node, page)| Reference { node: *node, page: *page }).collect()
 }
 
-fn check(frames: &[usize], references: &[Reference], times: &Times) -> Result<(), TestCaseError> {
+fn check(frames: &[usize], references: &[Reference], times: &AccessTimes) -> Result<(), TestCaseError> {
     let counts = replay(frames, references).expect("nodes with frames");
     prop_assert_eq!(counts.local + counts.global + counts.disk, references.len() as u64);
     let (found, least) = (counts.cost_seconds(times), least_cost(frames, references, times));
@@ -87,9 +87,9 @@ fn check(frames: &[usize], references: &[Reference], times: &Times) -> Result<()
     Ok(())
 }
 
-fn times() -> impl Strategy<Value = Times> {
+fn times() -> impl Strategy<Value = AccessTimes> {
     (0.0..0.5f64, 0.001..0.9f64)
-        .prop_map(|(local, global)| Times::new(local * global, global, 1.0).expect("rising"))
+        .prop_map(|(local, global)| AccessTimes::new(local * global, global, 1.0).expect("rising"))
 }
 
 proptest! {
@@ -123,7 +123,7 @@ proptest! {
     #[test]
     fn one_node_alone_is_best(frames in 1usize..=3, list in proptest::collection::vec(0u32..5, 1..=14)) {
         let references = asks(&list.iter().map(|page| (0, *page)).collect::<Vec<_>>());
-        let times = Times::TESTBED;
+        let times = AccessTimes::TESTBED;
         let found = replay(&[frames], &references).expect("frames").cost_seconds(&times);
         prop_assert!((found - least_cost(&[frames], &references, &times)).abs() < 1e-12);
     }

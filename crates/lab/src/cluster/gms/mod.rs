@@ -12,14 +12,14 @@ mod directories;
 
 pub use directories::Directories;
 
-use super::{Asked, Chore, Cluster, Memory, Served, System};
+use super::{BackgroundOp, Cluster, ClusterScheme, LocatedBy, Memory, ServedFrom};
 use shoal_cooperation::global_memory::{AgeGroup, Frequencies, age_weights, select, target_weights};
 use shoal_trace::Random;
 
 /// See the file's head.
 pub struct Gms {
     b: f64,
-    disks: Disks,
+    disks: DiskPlacement,
     directories: Directories,
     random: Random,
     frequencies: Frequencies,
@@ -31,7 +31,7 @@ pub struct Gms {
 
 /// Where what no memory holds is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Disks {
+pub enum DiskPlacement {
     /// From the server's memory and disk.
     Server,
     /// From the asking node's own disk.
@@ -40,7 +40,7 @@ pub enum Disks {
 
 impl Gms {
     /// With a load balancing rate from 0 to 1, and the seed of what is drawn.
-    pub fn new(b: f64, seed: u64, disks: Disks) -> Self {
+    pub fn new(b: f64, seed: u64, disks: DiskPlacement) -> Self {
         Self {
             b: b.clamp(0.0, 1.0),
             disks,
@@ -53,20 +53,20 @@ impl Gms {
     }
 
     /// Asks along the directories for a page that the node does not hold.
-    fn ask(&mut self, cluster: &mut Cluster, node: usize, object: u32) -> Served {
+    fn ask(&mut self, cluster: &mut Cluster, node: usize, object: u32) -> ServedFrom {
         let manager = self.directories.manager(object, cluster.nodes.len());
         let asking = u32::from(manager != node);
         if let Some(from) = cluster.other_holder(node, object) {
             let hops = asking + u32::from(manager != from) + 1;
-            let asked = if asking == 0 { Asked::Nobody } else { Asked::Node(manager) };
-            return Served::Remote { from, hops, asked };
+            let asked = if asking == 0 { LocatedBy::Nobody } else { LocatedBy::Node(manager) };
+            return ServedFrom::Remote { from, hops, asked };
         }
         if asking > 0 {
-            cluster.chore(Chore::Message(manager));
+            cluster.chore(BackgroundOp::Message(manager));
         }
         match self.disks {
-            Disks::Server => cluster.ask_server(object, 2 + asking).0,
-            Disks::Own => Served::OwnDisk,
+            DiskPlacement::Server => cluster.ask_server(object, 2 + asking).0,
+            DiskPlacement::Own => ServedFrom::OwnDisk,
         }
     }
 
@@ -132,20 +132,20 @@ fn told_ages(memory: &Memory, now: u32, most: usize) -> Vec<AgeGroup> {
     groups
 }
 
-impl System for Gms {
+impl ClusterScheme for Gms {
     fn name(&self) -> &'static str {
         "gms"
     }
 
-    fn request(&mut self, cluster: &mut Cluster, node: usize, object: u32) -> Served {
+    fn request(&mut self, cluster: &mut Cluster, node: usize, object: u32) -> ServedFrom {
         if cluster.touch(node, object) {
-            return Served::Local;
+            return ServedFrom::Local;
         }
         if self.left == 0 {
             self.begin_epoch(cluster);
         }
         let served = self.ask(cluster, node, object);
-        if let Served::Remote { .. } = served
+        if let ServedFrom::Remote { .. } = served
             && let Some(other) = cluster.other_holder(node, object)
             && cluster.nodes[other].mark(object) == GLOBAL
         {

@@ -2,13 +2,13 @@
 //!
 //! Markatos and Dramitinos 1996, section 2.2.1. Two transfers a page-out and half of the memory; a lost server's pages are copied from their other places.
 
-use super::{Place, Rebuilt, Redundancy, Servers, Transfer};
+use super::{FrameLocation, Rebuilt, Redundancy, Servers, Transfer};
 
 /// See the file's head.
 #[derive(Clone, Debug)]
 pub struct Mirroring {
     /// Where each page is kept; the second is missing where a server was lost and no other had room.
-    places: Vec<Option<(Place, Option<Place>)>>,
+    places: Vec<Option<(FrameLocation, Option<FrameLocation>)>>,
 }
 
 impl Mirroring {
@@ -18,7 +18,7 @@ impl Mirroring {
     }
 
     /// Two frames on two servers, or none.
-    fn pair(servers: &mut Servers) -> Option<(Place, Option<Place>)> {
+    fn pair(servers: &mut Servers) -> Option<(FrameLocation, Option<FrameLocation>)> {
         let first = servers.next(&[])?;
         let second = servers.next(&[first])?;
         Some((servers.take(first)?, servers.take(second)))
@@ -30,7 +30,7 @@ impl Redundancy for Mirroring {
         "pager, mirroring"
     }
 
-    fn place(&self, page: u32) -> Option<Place> {
+    fn place(&self, page: u32) -> Option<FrameLocation> {
         self.places[page as usize].map(|(first, _)| first)
     }
 

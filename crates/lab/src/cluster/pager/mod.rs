@@ -26,10 +26,10 @@ mod tests;
 pub use mirroring::Mirroring;
 pub use parity::Parity;
 pub use parity_logging::ParityLogging;
-pub use servers::{Place, Servers};
+pub use servers::{FrameLocation, Servers};
 pub use unprotected::Unprotected;
 
-use super::{Asked, Cluster, Served, Size, System};
+use super::{Cluster, ClusterScheme, ClusterSize, LocatedBy, ServedFrom};
 use shoal_core::mixed;
 
 /// Keeps pages on servers so that they can be had again.
@@ -38,7 +38,7 @@ pub trait Redundancy {
     fn name(&self) -> &'static str;
 
     /// Where a page can be read, when it is kept.
-    fn place(&self, page: u32) -> Option<Place>;
+    fn place(&self, page: u32) -> Option<FrameLocation>;
 
     /// Keeps a page's contents in place of what was kept of it; says which transfers that took, none of them when there was no room and the page is kept no
     /// longer.
@@ -79,7 +79,7 @@ pub struct Pager {
 
 impl Pager {
     /// The nodes that are idle are servers. A node beyond the list is a client.
-    pub fn new(size: &Size, is_idle: &[bool], redundancy: impl Redundancy + 'static) -> Self {
+    pub fn new(size: &ClusterSize, is_idle: &[bool], redundancy: impl Redundancy + 'static) -> Self {
         let nodes = (0..size.nodes.len()).filter(|node| is_idle.get(*node).copied().unwrap_or(false));
         let contents: Vec<u64> = (0..size.objects as u64).map(mixed).collect();
         Self {
@@ -91,14 +91,14 @@ impl Pager {
     }
 
     /// Pages in, and compares what came with what was last written.
-    fn page_in(&mut self, cluster: &mut Cluster, page: u32) -> Served {
+    fn page_in(&mut self, cluster: &mut Cluster, page: u32) -> ServedFrom {
         let (found, served) = match self.redundancy.place(page) {
             Some(place) => {
                 let from = self.servers.node(place.server);
-                let served = Served::Remote { from, hops: 2, asked: Asked::Nobody };
+                let served = ServedFrom::Remote { from, hops: 2, asked: LocatedBy::Nobody };
                 (self.servers.read(place), served)
             }
-            None => (self.on_disk[page as usize], Served::OwnDisk),
+            None => (self.on_disk[page as usize], ServedFrom::OwnDisk),
         };
         if found != self.contents[page as usize] {
             // the program goes on with what it got, so that one loss counts once
@@ -123,14 +123,14 @@ impl Pager {
     }
 }
 
-impl System for Pager {
+impl ClusterScheme for Pager {
     fn name(&self) -> &'static str {
         self.redundancy.name()
     }
 
-    fn request(&mut self, cluster: &mut Cluster, node: usize, object: u32) -> Served {
+    fn request(&mut self, cluster: &mut Cluster, node: usize, object: u32) -> ServedFrom {
         if cluster.touch(node, object) {
-            return Served::Local;
+            return ServedFrom::Local;
         }
         let served = self.page_in(cluster, object);
         if cluster.nodes[node].is_full()

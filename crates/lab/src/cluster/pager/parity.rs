@@ -3,12 +3,12 @@
 //! Markatos and Dramitinos 1996, section 2.2.2, after Patterson, Gibson, Katz 1988. The server that keeps a page sends what has changed to the parity server: two transfers a page-out, of
 //! which the client makes one. Safe against the loss of one server; when the parity server is lost itself, pages stay where they are and are safe no longer.
 
-use super::{Place, Rebuilt, Redundancy, Servers, Transfer};
+use super::{FrameLocation, Rebuilt, Redundancy, Servers, Transfer};
 
 /// See the file's head.
 #[derive(Clone, Debug)]
 pub struct Parity {
-    places: Vec<Option<Place>>,
+    places: Vec<Option<FrameLocation>>,
     /// The server that keeps parity: the last, until it is lost.
     parity: Option<usize>,
 }
@@ -20,7 +20,7 @@ impl Parity {
     }
 
     /// A frame on the next server in turn whose number the parity server has too.
-    fn take(&self, servers: &mut Servers) -> Option<Place> {
+    fn take(&self, servers: &mut Servers) -> Option<FrameLocation> {
         let mut but: Vec<usize> = self.parity.into_iter().collect();
         let most = self.parity.map_or(usize::MAX, |parity| servers.frames(parity));
         while let Some(server) = servers.next(&but) {
@@ -36,7 +36,7 @@ impl Parity {
     }
 
     /// Changes a frame, and parity with it.
-    fn change(&self, servers: &mut Servers, place: Place, contents: u64) {
+    fn change(&self, servers: &mut Servers, place: FrameLocation, contents: u64) {
         let difference = servers.read(place) ^ contents;
         servers.write(place, contents);
         self.add_to_parity(servers, place.frame, difference);
@@ -44,7 +44,7 @@ impl Parity {
 
     fn add_to_parity(&self, servers: &mut Servers, frame: u32, difference: u64) {
         if let Some(parity) = self.parity {
-            let place = Place { server: parity, frame };
+            let place = FrameLocation { server: parity, frame };
             servers.write(place, servers.read(place) ^ difference);
         }
     }
@@ -54,7 +54,7 @@ impl Parity {
         self.parity?;
         let others: Vec<u64> = (0..servers.len())
             .filter(|server| servers.is_up(*server) && (frame as usize) < servers.frames(*server))
-            .map(|server| servers.read(Place { server, frame }))
+            .map(|server| servers.read(FrameLocation { server, frame }))
             .collect();
         Some((others.iter().fold(0, |all, one| all ^ one), others.len() as u64))
     }
@@ -65,7 +65,7 @@ impl Redundancy for Parity {
         "pager, parity"
     }
 
-    fn place(&self, page: u32) -> Option<Place> {
+    fn place(&self, page: u32) -> Option<FrameLocation> {
         self.places[page as usize]
     }
 
@@ -86,7 +86,7 @@ impl Redundancy for Parity {
             self.parity = None;
             return rebuilt;
         }
-        let was_there = |place: &Option<Place>| place.is_some_and(|place| place.server == lost);
+        let was_there = |place: &Option<FrameLocation>| place.is_some_and(|place| place.server == lost);
         for page in (0..self.places.len()).filter(|page| was_there(&self.places[*page])).collect::<Vec<_>>() {
             let Some(place) = self.places[page].take() else { continue };
             let Some((contents, sent)) = self.remade(servers, place.frame) else {

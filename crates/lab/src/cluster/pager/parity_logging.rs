@@ -5,14 +5,14 @@
 //! pages are inactive is given up. A tenth of the memory is for inactive pages; when frames run short all the same, a cleaner sends the active pages of the group with the
 //! fewest of them again and gives the group up. The paper never ran its cleaner; this one runs.
 
-use super::{Place, Rebuilt, Redundancy, Servers, Transfer};
+use super::{FrameLocation, Rebuilt, Redundancy, Servers, Transfer};
 use std::collections::BTreeMap;
 
 /// See the file's head.
 #[derive(Clone, Debug)]
 pub struct ParityLogging {
     /// Where each page is kept, and in which group.
-    places: Vec<Option<(Place, u64)>>,
+    places: Vec<Option<(FrameLocation, u64)>>,
     active: usize,
     /// The groups that are full, by number.
     closed: BTreeMap<u64, Group>,
@@ -29,11 +29,11 @@ pub struct ParityLogging {
 #[derive(Clone, Debug, Default)]
 struct Group {
     /// Where each was put, and the page when it is still there.
-    members: Vec<(Place, Option<u32>)>,
+    members: Vec<(FrameLocation, Option<u32>)>,
     /// All of them by exclusive or: in the client's buffer while the group is open.
     all: u64,
     /// Where parity stands.
-    parity: Option<Place>,
+    parity: Option<FrameLocation>,
 }
 
 impl Group {
@@ -167,7 +167,7 @@ impl Redundancy for ParityLogging {
         "pager, parity logging"
     }
 
-    fn place(&self, page: u32) -> Option<Place> {
+    fn place(&self, page: u32) -> Option<FrameLocation> {
         self.places[page as usize].map(|(place, _)| place)
     }
 

@@ -2,7 +2,7 @@
 
 /// A frame of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct FrameLocation {
     /// Which server, numbered among servers.
     pub server: usize,
     /// Which of its frames.
@@ -85,27 +85,27 @@ impl Servers {
     }
 
     /// Takes a free frame of a server.
-    pub fn take(&mut self, server: usize) -> Option<Place> {
+    pub fn take(&mut self, server: usize) -> Option<FrameLocation> {
         if !self.all[server].is_up {
             return None;
         }
         let frame = self.all[server].free.pop()?;
-        Some(Place { server, frame })
+        Some(FrameLocation { server, frame })
     }
 
     /// Gives a frame back, which says nothing from then on.
-    pub fn give_back(&mut self, place: Place) {
+    pub fn give_back(&mut self, place: FrameLocation) {
         self.write(place, 0);
         self.all[place.server].free.push(place.frame);
     }
 
     /// What a frame says.
-    pub fn read(&self, place: Place) -> u64 {
+    pub fn read(&self, place: FrameLocation) -> u64 {
         self.all[place.server].frames[place.frame as usize]
     }
 
     /// Writes a frame.
-    pub fn write(&mut self, place: Place, contents: u64) {
+    pub fn write(&mut self, place: FrameLocation, contents: u64) {
         self.all[place.server].frames[place.frame as usize] = contents;
     }
 

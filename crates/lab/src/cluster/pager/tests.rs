@@ -1,7 +1,7 @@
 //! What a lost server costs each redundancy, in pages that say something; and what each takes in transfers and memory.
 
 use super::*;
-use crate::cluster::{Access, Counts, Plan, simulate_with};
+use crate::cluster::{Access, Counts, RunPlan, simulate_with};
 use shoal_trace::Random;
 
 const PAGES: usize = 400;
@@ -16,7 +16,7 @@ fn redundancy(which: usize, servers: usize) -> Box<dyn Redundancy> {
     }
 }
 
-fn pager(which: usize, size: &Size) -> Pager {
+fn pager(which: usize, size: &ClusterSize) -> Pager {
     let is_idle: Vec<bool> = (0..size.nodes.len()).map(|node| node > 0).collect();
     Pager {
         redundancy: redundancy(which, size.nodes.len() - 1),
@@ -25,8 +25,8 @@ fn pager(which: usize, size: &Size) -> Pager {
 }
 
 /// One client with 40 frames, and servers with so many each.
-fn size(servers: &[usize]) -> Size {
-    Size { nodes: [&[40], servers].concat(), server: 0, objects: PAGES }
+fn size(servers: &[usize]) -> ClusterSize {
+    ClusterSize { nodes: [&[40], servers].concat(), server: 0, objects: PAGES }
 }
 
 /// Requests for all pages, a third of which change what they ask for.
@@ -39,7 +39,7 @@ fn requests(count: usize, seed: u64) -> impl Iterator<Item = Access> {
     })
 }
 
-fn run(which: usize, size: &Size, count: usize, plan: Plan) -> Counts {
+fn run(which: usize, size: &ClusterSize, count: usize, plan: RunPlan) -> Counts {
     simulate_with(&mut pager(which, size), size, requests(count, 5), plan)
 }
 
@@ -49,7 +49,7 @@ fn whichever_server_is_lost_no_protected_page_is() {
         for lost in 1..=5 {
             // plenty of room, just enough, and far too little
             for frames in [300, 120, 30] {
-                let plan = Plan { failure: Some((3000, lost)), ..Plan::default() };
+                let plan = RunPlan { failure: Some((3000, lost)), ..RunPlan::default() };
                 let counts = run(which, &size(&[frames; 5]), 8000, plan);
                 assert_eq!(
                     counts.lost == 0,
@@ -67,7 +67,7 @@ fn whichever_server_is_lost_no_protected_page_is() {
 fn servers_of_different_sizes_and_single_ones_keep_what_they_can() {
     for which in 0..4 {
         for servers in [&[][..], &[50], &[50, 7], &[200, 1, 90, 0, 33]] {
-            let counts = run(which, &size(servers), 5000, Plan::default());
+            let counts = run(which, &size(servers), 5000, RunPlan::default());
             assert_eq!(counts.lost, 0, "{which} on {servers:?}");
         }
     }
@@ -80,7 +80,7 @@ fn page_outs_take_the_transfers_of_the_paper() {
         let size = size(&[2000; 5]);
         let mut pager = pager(which, &size);
         let counts =
-            simulate_with(&mut pager, &size, requests(20_000, 5), Plan { warm_up: 10_000, failure: None });
+            simulate_with(&mut pager, &size, requests(20_000, 5), RunPlan { warm_up: 10_000, failure: None });
         assert_eq!(counts.disk_writes, 0);
         counts.forwarded as f64
     };
@@ -96,7 +96,7 @@ fn memory_holds_as_many_pages_as_the_paper_says() {
     for (which, kept) in [(0, 100), (1, 50), (2, 80), (3, 72)] {
         let size = size(&[20; 5]);
         let mut pager = pager(which, &size);
-        simulate_with(&mut pager, &size, requests(20_000, 5), Plan::default());
+        simulate_with(&mut pager, &size, requests(20_000, 5), RunPlan::default());
         let pages = (0..PAGES as u32).filter(|page| pager.redundancy.place(*page).is_some()).count();
         assert_eq!(pages, kept, "{which}");
     }
@@ -140,7 +140,7 @@ fn the_cleaner_makes_room_and_keeps_what_is_written() {
 
 #[test]
 fn a_client_that_is_lost_takes_nothing_of_the_servers() {
-    let plan = Plan { failure: Some((3000, 0)), ..Plan::default() };
+    let plan = RunPlan { failure: Some((3000, 0)), ..RunPlan::default() };
     let counts = run(2, &size(&[300; 5]), 8000, plan);
     assert_eq!(counts.requests, 3000, "nobody asks any more");
     assert_eq!(counts.rebuilt, 0);

@@ -1,11 +1,11 @@
 //! No redundancy: each page once, on the next server in turn. What a lost server kept is lost.
 
-use super::{Place, Rebuilt, Redundancy, Servers, Transfer};
+use super::{FrameLocation, Rebuilt, Redundancy, Servers, Transfer};
 
 /// See the file's head.
 #[derive(Clone, Debug)]
 pub struct Unprotected {
-    places: Vec<Option<Place>>,
+    places: Vec<Option<FrameLocation>>,
 }
 
 impl Unprotected {
@@ -20,7 +20,7 @@ impl Redundancy for Unprotected {
         "pager, unprotected"
     }
 
-    fn place(&self, page: u32) -> Option<Place> {
+    fn place(&self, page: u32) -> Option<FrameLocation> {
         self.places[page as usize]
     }
 

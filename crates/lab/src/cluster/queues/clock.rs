@@ -15,7 +15,7 @@ pub(super) struct Clock {
 }
 
 /// What has happened.
-pub(super) enum Happened {
+pub(super) enum ClockEvent {
     /// A station has served a journey.
     Served(u32),
     /// A journey has come to the other end of its way.
@@ -76,7 +76,7 @@ impl Clock {
     }
 
     /// Goes on to what happens next; `None` when nothing does.
-    pub(super) fn next(&mut self) -> Option<Happened> {
+    pub(super) fn next(&mut self) -> Option<ClockEvent> {
         let Reverse((at, _, what)) = self.ahead.pop()?;
         self.now = at;
         if what & IS_WAY != 0 {
@@ -87,17 +87,17 @@ impl Clock {
         if let Some((us, journey)) = station.waiting.pop_front() {
             self.start(what as usize, us, journey);
         }
-        Some(served.filter(|journey| *journey != NOBODY).map_or(Happened::ChoreDone, Happened::Served))
+        Some(served.filter(|journey| *journey != NOBODY).map_or(ClockEvent::ChoreDone, ClockEvent::Served))
     }
 
     /// The first on a way is there.
-    fn arrive(&mut self, way: u32) -> Happened {
+    fn arrive(&mut self, way: u32) -> ClockEvent {
         let behind = &mut self.ways[way as usize].1;
         let first = behind.pop_front();
         if let Some((arrives, _)) = behind.front().copied() {
             self.set_at(arrives, way | IS_WAY);
         }
-        first.map_or(Happened::ChoreDone, |(_, journey)| Happened::Arrived(journey))
+        first.map_or(ClockEvent::ChoreDone, |(_, journey)| ClockEvent::Arrived(journey))
     }
 
     fn start(&mut self, station: usize, us: u64, journey: u32) {

@@ -1,15 +1,15 @@
 //! A request's way through stations, one leg after the other.
 
-use super::Service;
-use crate::cluster::{Asked, SERVER, Served};
+use super::ServiceTimes;
+use crate::cluster::{LocatedBy, SERVER, ServedFrom};
 
 /// A request under way.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Journey {
+pub(super) struct QueuedRequest {
     /// The node that answers it.
     pub(super) node: usize,
     pub(super) object: u32,
-    served: Served,
+    served: ServedFrom,
     /// When it began.
     pub(super) began: u64,
     leg: u8,
@@ -23,7 +23,7 @@ pub(super) struct Journey {
 
 /// What a journey does next.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Leg {
+pub(super) enum RequestStage {
     /// Takes a node's processor for so many microseconds.
     Processor(usize, u64),
     /// Takes a node's disk.
@@ -38,19 +38,19 @@ pub(super) enum Leg {
     Over,
 }
 
-impl Journey {
-    pub(super) fn new(node: usize, object: u32, served: Served, began: u64) -> Self {
+impl QueuedRequest {
+    pub(super) fn new(node: usize, object: u32, served: ServedFrom, began: u64) -> Self {
         Self { node, object, served, began, leg: 0, follows: None, waiting: None, behind: None }
     }
 
     /// Whether it reads its object from a disk.
     pub(super) fn reads(&self) -> bool {
-        matches!(self.served, Served::Disk(_) | Served::OwnDisk)
+        matches!(self.served, ServedFrom::Disk(_) | ServedFrom::OwnDisk)
     }
 
     /// Whether the node had its object.
     pub(super) fn is_local(&self) -> bool {
-        self.served == Served::Local
+        self.served == ServedFrom::Local
     }
 
     /// It waits until another has read the object.
@@ -59,53 +59,53 @@ impl Journey {
     }
 
     /// The next leg.
-    pub(super) fn next(&mut self, service: &Service) -> Leg {
+    pub(super) fn next(&mut self, service: &ServiceTimes) -> RequestStage {
         loop {
             let leg = self.leg(service);
             self.leg += 1;
-            if leg != Leg::Way(0) {
+            if leg != RequestStage::Way(0) {
                 return leg;
             }
         }
     }
 
     /// The leg that it has come to; a way of no length where there is nothing to do.
-    fn leg(&self, service: &Service) -> Leg {
-        let Service { connection_us, send_us, message_us, disk_us, .. } = *service;
-        let way = |hops: u32| Leg::Way(u64::from(hops) * service.hop_us);
-        let sends = Leg::Processor(self.node, send_us);
+    fn leg(&self, service: &ServiceTimes) -> RequestStage {
+        let ServiceTimes { connection_us, send_us, message_us, disk_us, .. } = *service;
+        let way = |hops: u32| RequestStage::Way(u64::from(hops) * service.hop_us);
+        let sends = RequestStage::Processor(self.node, send_us);
         if self.leg == 0 {
             let sends_at_once = self.is_local() && self.follows.is_none();
             let us = if sends_at_once { connection_us + send_us } else { connection_us };
-            return Leg::Processor(self.node, us);
+            return RequestStage::Processor(self.node, us);
         }
         match (self.served, self.leg) {
-            (Served::Local, leg) => match (self.follows, leg) {
-                (Some(reader), 1) => Leg::Wait(reader),
+            (ServedFrom::Local, leg) => match (self.follows, leg) {
+                (Some(reader), 1) => RequestStage::Wait(reader),
                 (Some(_), 2) => sends,
-                _ => Leg::Over,
+                _ => RequestStage::Over,
             },
-            (Served::Remote { hops, .. } | Served::Server(hops) | Served::Disk(hops), 1) => {
+            (ServedFrom::Remote { hops, .. } | ServedFrom::Server(hops) | ServedFrom::Disk(hops), 1) => {
                 way(hops.saturating_sub(1))
             }
-            (Served::Remote { asked, .. }, 2) => match asked {
-                Asked::Nobody => Leg::Way(0),
-                Asked::Server => Leg::Processor(SERVER, message_us),
-                Asked::Node(manager) => Leg::Processor(manager, message_us),
+            (ServedFrom::Remote { asked, .. }, 2) => match asked {
+                LocatedBy::Nobody => RequestStage::Way(0),
+                LocatedBy::Server => RequestStage::Processor(SERVER, message_us),
+                LocatedBy::Node(manager) => RequestStage::Processor(manager, message_us),
             },
-            (Served::Remote { from, .. }, 3) => Leg::Processor(from, send_us),
-            (Served::Server(_), 2) => Leg::Processor(SERVER, message_us + send_us),
-            (Served::Server(_), 3) => Leg::Way(0),
-            (Served::Remote { .. } | Served::Server(_), 4) => way(1),
-            (Served::Remote { .. } | Served::Server(_), 5) => sends,
-            (Served::Disk(_), 2) => Leg::Processor(SERVER, message_us),
-            (Served::Disk(_), 3) => Leg::Disk(SERVER, disk_us),
-            (Served::Disk(_), 4) => Leg::Processor(SERVER, send_us),
-            (Served::Disk(_), 5) => way(1),
-            (Served::Disk(_), 6) | (Served::OwnDisk, 2) => Leg::Read,
-            (Served::Disk(_), 7) | (Served::OwnDisk, 3) => sends,
-            (Served::OwnDisk, 1) => Leg::Disk(self.node, disk_us),
-            _ => Leg::Over,
+            (ServedFrom::Remote { from, .. }, 3) => RequestStage::Processor(from, send_us),
+            (ServedFrom::Server(_), 2) => RequestStage::Processor(SERVER, message_us + send_us),
+            (ServedFrom::Server(_), 3) => RequestStage::Way(0),
+            (ServedFrom::Remote { .. } | ServedFrom::Server(_), 4) => way(1),
+            (ServedFrom::Remote { .. } | ServedFrom::Server(_), 5) => sends,
+            (ServedFrom::Disk(_), 2) => RequestStage::Processor(SERVER, message_us),
+            (ServedFrom::Disk(_), 3) => RequestStage::Disk(SERVER, disk_us),
+            (ServedFrom::Disk(_), 4) => RequestStage::Processor(SERVER, send_us),
+            (ServedFrom::Disk(_), 5) => way(1),
+            (ServedFrom::Disk(_), 6) | (ServedFrom::OwnDisk, 2) => RequestStage::Read,
+            (ServedFrom::Disk(_), 7) | (ServedFrom::OwnDisk, 3) => sends,
+            (ServedFrom::OwnDisk, 1) => RequestStage::Disk(self.node, disk_us),
+            _ => RequestStage::Over,
         }
     }
 }

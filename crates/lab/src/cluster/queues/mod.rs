@@ -21,14 +21,14 @@ mod run;
 #[cfg(test)]
 mod tests;
 
-use super::{Access, Counts, Plan, Size, System};
-use clock::Happened;
+use super::{Access, ClusterScheme, ClusterSize, Counts, RunPlan};
+use clock::ClockEvent;
 use run::Run;
 use shoal_cooperation::distribution::Thresholds;
 
 /// What each part of a request takes, in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Service {
+pub struct ServiceTimes {
     /// The processor, for a connection: made, taken apart.
     pub connection_us: u64,
     /// The processor, for an object sent.
@@ -45,7 +45,7 @@ pub struct Service {
     pub outstanding: usize,
 }
 
-impl Service {
+impl ServiceTimes {
     /// Servers of Pai et al. 1998, section 3.1, for objects of 8 KB: 145 µs to make a connection and as much to take it apart, 40 µs to send 512 bytes, 28 ms to
     /// find an object on disk and 410 µs to read 4 KB. As many requests as LARD lets in, and as many
     /// disks at the server as there are nodes, so that a server and nodes with disks of their own have as many. A message costs what sending 512 bytes does, and a hop 200 µs (Dahlin et al. 1994), which the paper
@@ -65,7 +65,7 @@ impl Service {
 
 /// What a node did.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
-pub struct Busy {
+pub struct NodeUtilization {
     /// Requests that it answered.
     pub requests: u64,
     /// The share of the time in which its processor was busy.
@@ -78,7 +78,7 @@ pub struct Busy {
 
 /// What a run came to.
 #[derive(Clone, Debug, PartialEq, Default)]
-pub struct Outcome {
+pub struct ThroughputResult {
     /// Where requests were served that began while it was measured. The latencies in it are those where nobody waits.
     pub counts: Counts,
     /// Requests answered while it was measured.
@@ -88,12 +88,12 @@ pub struct Outcome {
     /// From a request's beginning to its answer, on average.
     pub delay_ms: f64,
     /// Each node.
-    pub nodes: Vec<Busy>,
+    pub nodes: Vec<NodeUtilization>,
     /// The server.
-    pub server: Busy,
+    pub server: NodeUtilization,
 }
 
-impl Outcome {
+impl ThroughputResult {
     /// Requests answered a second.
     pub fn throughput(&self) -> f64 {
         if self.seconds > 0.0 { self.answered as f64 / self.seconds } else { 0.0 }
@@ -115,19 +115,19 @@ impl Outcome {
 /// Runs a system over requests that wait for each other. Measured is from the beginning of the first request after the warm-up until the trace is over, without what is then still
 /// under way; a trace shorter than what is under way at once is measured to its last answer.
 pub fn serve(
-    system: &mut dyn System,
-    size: &Size,
-    service: &Service,
+    system: &mut dyn ClusterScheme,
+    size: &ClusterSize,
+    service: &ServiceTimes,
     requests: impl IntoIterator<Item = impl Into<Access>>,
-    plan: Plan,
-) -> Outcome {
+    plan: RunPlan,
+) -> ThroughputResult {
     let mut run = Run::new(size, *service, plan);
     let mut requests = requests.into_iter().map(Into::into);
     let is_short = (0..service.outstanding.max(1)).any(|_| !run.begin_next(system, &mut requests));
     while let Some(happened) = run.clock.next() {
         let answered = match happened {
-            Happened::Served(journey) | Happened::Arrived(journey) => run.go_on(journey),
-            Happened::ChoreDone => false,
+            ClockEvent::Served(journey) | ClockEvent::Arrived(journey) => run.go_on(journey),
+            ClockEvent::ChoreDone => false,
         };
         if answered && !run.begin_next(system, &mut requests) && !is_short && run.has_lasted() {
             break;

@@ -1,18 +1,18 @@
 //! A run: requests under way, and what is kept of each node.
 
 use super::clock::Clock;
-use super::journey::{Journey, Leg};
-use super::{Busy, Outcome, Service};
-use crate::cluster::{Access, Chore, Cluster, Counts, Plan, SERVER, Size, System};
+use super::journey::{QueuedRequest, RequestStage};
+use super::{NodeUtilization, ServiceTimes, ThroughputResult};
+use crate::cluster::{Access, BackgroundOp, Cluster, ClusterScheme, ClusterSize, Counts, RunPlan, SERVER};
 use shoal_cooperation::distribution::{OUT_OF_SERVICE, Thresholds};
 
 /// See the file's head.
 pub(super) struct Run {
     cluster: Cluster,
-    service: Service,
-    plan: Plan,
+    service: ServiceTimes,
+    plan: RunPlan,
     pub(super) clock: Clock,
-    journeys: Vec<Journey>,
+    journeys: Vec<QueuedRequest>,
     free: Vec<u32>,
     /// For each object the journey, plus one, that reads it from disk.
     reading: Vec<u32>,
@@ -33,7 +33,7 @@ struct Tally {
 }
 
 impl Run {
-    pub(super) fn new(size: &Size, service: Service, plan: Plan) -> Self {
+    pub(super) fn new(size: &ClusterSize, service: ServiceTimes, plan: RunPlan) -> Self {
         let mut cluster = Cluster::new(size);
         cluster.chores = Some(Vec::new());
         let nodes = cluster.nodes.len();
@@ -55,7 +55,7 @@ impl Run {
     /// Begins the next request that somebody answers; false when there is none.
     pub(super) fn begin_next(
         &mut self,
-        system: &mut dyn System,
+        system: &mut dyn ClusterScheme,
         requests: &mut impl Iterator<Item = Access>,
     ) -> bool {
         for access in requests {
@@ -67,7 +67,7 @@ impl Run {
             self.cluster.fail(system, self.plan.failure);
             self.do_chores();
             if let Some((node, served)) = performed {
-                self.begin(Journey::new(node, access.object, served, self.clock.now()));
+                self.begin(QueuedRequest::new(node, access.object, served, self.clock.now()));
                 return true;
             }
         }
@@ -88,7 +88,7 @@ impl Run {
         }
     }
 
-    fn begin(&mut self, journey: Journey) {
+    fn begin(&mut self, journey: QueuedRequest) {
         let node = journey.node;
         self.tallies[node].requests += 1;
         if self.cluster.serves(node) {
@@ -125,13 +125,13 @@ impl Run {
     pub(super) fn go_on(&mut self, at: u32) -> bool {
         let leg = self.journeys[at as usize].next(&self.service);
         match leg {
-            Leg::Processor(node, us) => self.visit(self.processor(node), us, at),
-            Leg::Disk(node, us) => {
+            RequestStage::Processor(node, us) => self.visit(self.processor(node), us, at),
+            RequestStage::Disk(node, us) => {
                 let object = self.journeys[at as usize].object;
                 self.visit(self.disk(node, object), us, at);
             }
-            Leg::Way(us) => self.clock.travel(us, at),
-            Leg::Wait(reader) => {
+            RequestStage::Way(us) => self.clock.travel(us, at),
+            RequestStage::Wait(reader) => {
                 // the read may be over, and the journey's place another's
                 let object = self.journeys[at as usize].object as usize;
                 if self.reading[object] != reader + 1 {
@@ -140,8 +140,8 @@ impl Run {
                 let first = self.journeys[reader as usize].waiting.replace(at);
                 self.journeys[at as usize].behind = first;
             }
-            Leg::Read => {
-                let Journey { object, .. } = self.journeys[at as usize];
+            RequestStage::Read => {
+                let QueuedRequest { object, .. } = self.journeys[at as usize];
                 if self.reading[object as usize] == at + 1 {
                     self.reading[object as usize] = 0;
                 }
@@ -152,7 +152,7 @@ impl Run {
                 }
                 return self.go_on(at);
             }
-            Leg::Over => {
+            RequestStage::Over => {
                 self.end(at);
                 return true;
             }
@@ -161,7 +161,7 @@ impl Run {
     }
 
     fn end(&mut self, at: u32) {
-        let Journey { node, began, .. } = self.journeys[at as usize];
+        let QueuedRequest { node, began, .. } = self.journeys[at as usize];
         let now = self.clock.now();
         if self.cluster.loads[node] != OUT_OF_SERVICE {
             self.cluster.loads[node] -= 1;
@@ -180,9 +180,11 @@ impl Run {
         let Some(mut chores) = self.cluster.chores.take() else { return };
         for chore in chores.drain(..) {
             match chore {
-                Chore::Message(node) => self.clock.chore(self.processor(node), self.service.message_us),
-                Chore::Write(node) => self.clock.chore(self.disk(node, 0), self.service.disk_us),
-                Chore::Block { from, to } => {
+                BackgroundOp::Message(node) => {
+                    self.clock.chore(self.processor(node), self.service.message_us)
+                }
+                BackgroundOp::Write(node) => self.clock.chore(self.disk(node, 0), self.service.disk_us),
+                BackgroundOp::Block { from, to } => {
                     self.clock.chore(self.processor(from), self.service.send_us);
                     self.clock.chore(self.processor(to), self.service.send_us);
                 }
@@ -205,15 +207,15 @@ impl Run {
         self.processor(node) + 1 + one
     }
 
-    pub(super) fn outcome(self) -> Outcome {
-        let Some((began, before, busy_before)) = &self.began else { return Outcome::default() };
+    pub(super) fn outcome(self) -> ThroughputResult {
+        let Some((began, before, busy_before)) = &self.began else { return ThroughputResult::default() };
         let us = self.clock.now() - began;
         let share = |us_busy: u64| if us > 0 { us_busy as f64 / us as f64 } else { 0.0 };
         let busy: Vec<f64> =
             self.clock.busy().iter().zip(busy_before).map(|(all, before)| share(all - before)).collect();
         let of = |node: usize, tally: &Tally| {
             let since = tally.since.map_or(0, |since| self.clock.now() - since);
-            Busy {
+            NodeUtilization {
                 requests: tally.requests,
                 processor: busy[2 * node].min(1.0),
                 disk: busy[2 * node + 1].min(1.0),
@@ -221,16 +223,16 @@ impl Run {
             }
         };
         let (server, disks) = (self.tallies.len(), self.service.server_disks.max(1) as f64);
-        Outcome {
+        ThroughputResult {
             counts: self.cluster.counts.since(before),
             answered: self.answered,
             seconds: us as f64 / 1e6,
             delay_ms: self.delay_us as f64 / 1e3 / self.answered.max(1) as f64,
             nodes: self.tallies.iter().enumerate().map(|(node, tally)| of(node, tally)).collect(),
-            server: Busy {
+            server: NodeUtilization {
                 processor: busy[2 * server].min(1.0),
                 disk: (busy[2 * server + 1..].iter().sum::<f64>() / disks).min(1.0),
-                ..Busy::default()
+                ..NodeUtilization::default()
             },
         }
     }

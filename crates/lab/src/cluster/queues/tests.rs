@@ -1,22 +1,22 @@
 //! Known answers for few requests, and what every run keeps to.
 
 use super::*;
-use crate::cluster::{FrontEnd, Greedy, Options, SYSTEMS};
+use crate::cluster::{FrontEnd, Greedy, SYSTEMS, SchemeOptions};
 use shoal_trace::Random;
 
-fn size(nodes: usize, frames: usize) -> Size {
-    Size { nodes: vec![frames; nodes], server: frames, objects: 200 }
+fn size(nodes: usize, frames: usize) -> ClusterSize {
+    ClusterSize { nodes: vec![frames; nodes], server: frames, objects: 200 }
 }
 
-fn with(nodes: usize, outstanding: usize) -> Service {
-    Service { outstanding, ..Service::pai(nodes) }
+fn with(nodes: usize, outstanding: usize) -> ServiceTimes {
+    ServiceTimes { outstanding, ..ServiceTimes::pai(nodes) }
 }
 
 const HIT_US: u64 = 290 + 640;
 const MISS_US: u64 = 290 + 28_820 + 640;
 
-fn run(nodes: usize, outstanding: usize, requests: &[(usize, u32)], warm_up: u64) -> Outcome {
-    let plan = Plan { warm_up, failure: None };
+fn run(nodes: usize, outstanding: usize, requests: &[(usize, u32)], warm_up: u64) -> ThroughputResult {
+    let plan = RunPlan { warm_up, failure: None };
     serve(&mut FrontEnd::wrr(), &size(nodes, 100), &with(nodes, outstanding), requests.iter().copied(), plan)
 }
 
@@ -53,8 +53,8 @@ fn requests_wait_for_the_processor_and_for_each_others_reads() {
 fn a_remote_hit_takes_both_processors_and_the_way() {
     // the first request brings the object to node 0; node 1 gets it through the server
     let requests = [(0, 7), (1, 7)];
-    let size = Size { server: 0, ..size(2, 100) };
-    let plan = Plan { warm_up: 1, failure: None };
+    let size = ClusterSize { server: 0, ..size(2, 100) };
+    let plan = RunPlan { warm_up: 1, failure: None };
     let found = serve(&mut Greedy, &size, &with(2, 1), requests, plan);
     assert_eq!(found.counts.remote, 1);
     assert_eq!((found.seconds * 1e6).round() as u64, 290 + 2 * 200 + 40 + 640 + 200 + 640);
@@ -68,10 +68,10 @@ fn every_system_answers_every_request_and_no_station_is_busier_than_always() {
     for (name, make) in SYSTEMS {
         for failure in [None, Some((2000, 3))] {
             let size = size(4, 20);
-            let options = Options { idle: 2, region: 2, ..Options::default() };
+            let options = SchemeOptions { idle: 2, region: 2, ..SchemeOptions::default() };
             let run = |outstanding| {
                 let mut system = make(&size, &options);
-                let plan = Plan { warm_up: 1000, failure };
+                let plan = RunPlan { warm_up: 1000, failure };
                 serve(system.as_mut(), &size, &with(4, outstanding), requests.iter().copied(), plan)
             };
             let (one, many) = (run(1), run(50));
@@ -94,7 +94,7 @@ fn every_system_answers_every_request_and_no_station_is_busier_than_always() {
 fn nothing_asked_gives_nothing_and_not_a_number_nowhere() {
     let none: [(usize, u32); 0] = [];
     for found in [run(2, 5, &none, 0), run(2, 5, &[(0, 1)], 9)] {
-        assert_eq!(found, Outcome::default());
+        assert_eq!(found, ThroughputResult::default());
         assert_eq!((found.throughput(), found.imbalance(), found.underused()), (0.0, 1.0, 0.0));
     }
     let found = run(2, 0, &[(0, 1), (9, 1), (0, 9999)], 0);

@@ -5,7 +5,7 @@
 use super::drive::measured;
 use super::outcome::Outcome;
 use crate::experiment::{Error, Progress, Workload};
-use shoal_policy::{Foreseen, FuturePlace, PAGE_BYTES, PlacementTable};
+use shoal_policy::{FutureOutcome, FuturePlace, PAGE_BYTES, PlacementTable};
 use shoal_store::door::ufs1999::Ufs1999;
 use shoal_store::door::{FileSystem, Mapping};
 use std::io;
@@ -22,9 +22,9 @@ pub fn drive(
     let failed = |error: io::Error| Error::Store { run: name.into(), reason: error.to_string() };
     let mapping = door.map("segments", file_bytes).map_err(failed)?;
     measured((name, door), workload, progress, |number, object| match table.look_up(number as u32, object) {
-        Foreseen::Hit(place) => read(&*mapping, place).map(|()| true),
-        Foreseen::Admitted(place) => write(&*mapping, place).map(|()| false),
-        Foreseen::Declined => Ok(false),
+        FutureOutcome::Hit(place) => read(&*mapping, place).map(|()| true),
+        FutureOutcome::Admitted(place) => write(&*mapping, place).map(|()| false),
+        FutureOutcome::Declined => Ok(false),
     })
 }
 

@@ -229,11 +229,11 @@ const TIMES_BYTES: usize = 42;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use shoal_store::door::{Calls, Counted, Memory};
+    use shoal_store::door::{Calls, CountingFs, MemoryFs};
     use std::sync::Arc;
 
-    fn counted() -> Arc<Counted> {
-        let door = Arc::new(Counted::new(Arc::new(Memory::new(1 << 30))));
+    fn counted() -> Arc<CountingFs> {
+        let door = Arc::new(CountingFs::new(Arc::new(MemoryFs::new(1 << 30))));
         door.make_folder("urls").expect("made");
         door
     }

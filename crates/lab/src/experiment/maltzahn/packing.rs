@@ -29,7 +29,7 @@ impl Placement {
         Self::by(workload, Packer::default())
     }
 
-    fn by(workload: &Workload, mut placement: impl shoal_policy::Placement) -> Self {
+    fn by(workload: &Workload, mut placement: impl shoal_policy::SegmentLayout) -> Self {
         let sizes = workload.sizes();
         let mut places = vec![None; sizes.len()];
         let mut order = Vec::new();

@@ -8,7 +8,7 @@ use super::outcome::{Outcome, Transfers};
 use super::paper;
 use crate::experiment::Error;
 use shoal_core::Timestamp;
-use shoal_store::arch::{Parts, SegmentSettings, Settings, open_store};
+use shoal_store::arch::{ArchitectureOptions, SegmentSettings, StoreEnv, open_store};
 use shoal_store::door::ufs1999::{FINITE_MAPPED_BYTES, Machine, Report, TransferCount, Ufs1999};
 use shoal_store::index::MemoryHome;
 
@@ -30,7 +30,7 @@ impl Rig<'_> {
     /// A new machine with an empty store of the architecture on it.
     pub fn open(&self) -> Result<Cache, Error> {
         let door = Ufs1999::new(self.machine.clone());
-        let settings = Settings {
+        let settings = ArchitectureOptions {
             disk_bytes: DISK_BYTES,
             max_objects: self.objects_max,
             object_max_bytes: 1 << 30,
@@ -40,7 +40,7 @@ impl Rig<'_> {
             volume: Default::default(),
             now: Timestamp::from_seconds(900_000_000),
         };
-        let parts = Parts {
+        let parts = StoreEnv {
             files: door.clone(),
             index: Box::new(MemoryHome::default()),
             boot: 1,

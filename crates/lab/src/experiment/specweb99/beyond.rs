@@ -8,7 +8,7 @@ use crate::model::specweb99::threads::{self, Setting};
 use crate::model::specweb99::{Outcome, PathLength, Population, Reading, che};
 use crate::report::{Section, Table};
 use crate::simulator::{Capacity, Request, Simulator};
-use shoal_policy::{Lru, Policy};
+use shoal_policy::{Lru, ReplacementPolicy};
 
 /// Every policy on the smallest file set.
 pub(super) fn policies(inputs: &Inputs, progress: &mut dyn Progress) -> Section {
@@ -21,8 +21,8 @@ pub(super) fn policies(inputs: &Inputs, progress: &mut dyn Progress) -> Section 
     }
     let mut table =
         Table { title: "Hit ratio and throughput left, by cached share".into(), heading, rows: vec![] };
-    progress.begin("policies", Policy::<u64>::ALL.len() as u64);
-    for policy in Policy::<u64>::ALL {
+    progress.begin("policies", ReplacementPolicy::<u64>::ALL.len() as u64);
+    for policy in ReplacementPolicy::<u64>::ALL {
         let mut row = vec![policy.name.to_string()];
         for fraction in FRACTIONS {
             let found = steady(&set.population, (policy.construct)(), (fraction * all, THROUGHPUT), inputs);

@@ -1,13 +1,13 @@
 //! A front end's policies by the number of back-ends: throughput, misses and underused nodes (Pai et al. 1998, Figures 7 to 9).
 
 use super::{Axis, Effort, Progress, Unit, Web, curve, plot, ratio};
-use crate::cluster::{Options, Outcome, Plan, Service, Size, named, serve};
+use crate::cluster::{ClusterSize, RunPlan, SchemeOptions, ServiceTimes, ThroughputResult, named, serve};
 use crate::figure::{Figure, Series};
 use crate::report::{Finding, Section, Table};
 
 pub(super) fn section(web: &Web, effort: &Effort, progress: &mut dyn Progress) -> Section {
     progress.begin("request distribution", (POLICIES.len() * effort.back_ends.len()) as u64);
-    let all: Vec<Vec<(usize, Outcome)>> = POLICIES
+    let all: Vec<Vec<(usize, ThroughputResult)>> = POLICIES
         .iter()
         .map(|(key, _)| {
             let run = |nodes: &usize| {
@@ -34,24 +34,24 @@ pub(super) fn section(web: &Web, effort: &Effort, progress: &mut dyn Progress) -
 }
 
 /// The second time that the trace is taken.
-fn handed_out(web: &Web, key: &str, nodes: usize) -> Outcome {
+fn handed_out(web: &Web, key: &str, nodes: usize) -> ThroughputResult {
     let frames = (web.objects / PART).max(2);
-    let size = Size { nodes: vec![frames; nodes], server: 0, objects: web.objects };
-    let options = Options { seed: web.seed, ..Options::default() };
-    let plan = Plan { warm_up: web.requests.len() as u64, failure: None };
+    let size = ClusterSize { nodes: vec![frames; nodes], server: 0, objects: web.objects };
+    let options = SchemeOptions { seed: web.seed, ..SchemeOptions::default() };
+    let plan = RunPlan { warm_up: web.requests.len() as u64, failure: None };
     let twice = web.requests.iter().chain(&web.requests).copied();
-    named(key, &size, &options).map_or_else(Outcome::default, |mut system| {
-        serve(system.as_mut(), &size, &Service::pai(nodes), twice, plan)
+    named(key, &size, &options).map_or_else(ThroughputResult::default, |mut system| {
+        serve(system.as_mut(), &size, &ServiceTimes::pai(nodes), twice, plan)
     })
 }
 
-fn misses(outcome: &Outcome) -> f64 {
+fn misses(outcome: &ThroughputResult) -> f64 {
     outcome.counts.disk as f64 / outcome.counts.requests.max(1) as f64
 }
 
-fn figures(all: &[Vec<(usize, Outcome)>]) -> Vec<Figure> {
-    let series = |of: &dyn Fn(&Outcome) -> f64| -> Vec<Series> {
-        let points = |runs: &Vec<(usize, Outcome)>| {
+fn figures(all: &[Vec<(usize, ThroughputResult)>]) -> Vec<Figure> {
+    let series = |of: &dyn Fn(&ThroughputResult) -> f64| -> Vec<Series> {
+        let points = |runs: &Vec<(usize, ThroughputResult)>| {
             runs.iter().map(|(nodes, found)| (*nodes as f64, of(found))).collect()
         };
         all.iter().zip(POLICIES).map(|(runs, (_, name))| curve(name, points(runs))).collect()
@@ -64,7 +64,7 @@ fn figures(all: &[Vec<(usize, Outcome)>]) -> Vec<Figure> {
             "Requests answered a second",
             "Round robin grows in proportion to the back-ends; what heeds locality grows faster, and LARD and LARD/R most.",
             (nodes(), Axis::linear("requests a second", Unit::Count)),
-            series(&Outcome::throughput),
+            series(&ThroughputResult::throughput),
             Vec::new(),
         ),
         plot(
@@ -80,13 +80,13 @@ fn figures(all: &[Vec<(usize, Outcome)>]) -> Vec<Figure> {
             "How long a back-end is underused",
             "Back-ends are underused under LB and LB/GC, and hardly ever under LARD and round robin.",
             (nodes(), Axis::share("share of the time, mean of all")),
-            series(&Outcome::underused),
+            series(&ThroughputResult::underused),
             Vec::new(),
         ),
     ]
 }
 
-fn table(all: &[Vec<(usize, Outcome)>]) -> Table {
+fn table(all: &[Vec<(usize, ThroughputResult)>]) -> Table {
     let most = all[0].last().map_or(0, |run| run.0);
     let title = format!("With {most} back-ends");
     let mut table = Table::new(
@@ -107,10 +107,12 @@ fn table(all: &[Vec<(usize, Outcome)>]) -> Table {
     table
 }
 
-fn findings(all: &[Vec<(usize, Outcome)>]) -> Vec<Finding> {
-    let none = Outcome::default();
-    let last: Vec<&Outcome> = all.iter().map(|runs| runs.last().map_or(&none, |run| &run.1)).collect();
-    let first: Vec<&Outcome> = all.iter().map(|runs| runs.first().map_or(&none, |run| &run.1)).collect();
+fn findings(all: &[Vec<(usize, ThroughputResult)>]) -> Vec<Finding> {
+    let none = ThroughputResult::default();
+    let last: Vec<&ThroughputResult> =
+        all.iter().map(|runs| runs.last().map_or(&none, |run| &run.1)).collect();
+    let first: Vec<&ThroughputResult> =
+        all.iter().map(|runs| runs.first().map_or(&none, |run| &run.1)).collect();
     let throughput = |policy: usize| last[policy].throughput();
     let lard = throughput(LARD).max(throughput(LARD_R));
     let locality = throughput(LB).max(throughput(LB_GC));

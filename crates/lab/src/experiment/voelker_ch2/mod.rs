@@ -19,7 +19,7 @@ mod tests;
 
 use super::drawing::{curve, dotted, plot};
 use super::{Error, Experiment, Inputs, Progress};
-use crate::cluster::{Access, Counts, Options, Plan, Size, named, simulate, simulate_with};
+use crate::cluster::{Access, ClusterSize, Counts, RunPlan, SchemeOptions, named, simulate, simulate_with};
 use crate::figure::{Axis, Unit};
 use crate::global_memory::Application;
 use crate::report::{Claim, Finding, Report};
@@ -113,7 +113,7 @@ impl Web {
     }
 
     /// A system of cooperative caching where nobody waits, over requests of the active nodes. The first half warms up.
-    fn shared_by(&self, system: &str, size: &Size) -> Counts {
+    fn shared_by(&self, system: &str, size: &ClusterSize) -> Counts {
         let requests = self.of_workstations();
         named(system, size, &self.options()).map_or_else(Counts::default, |mut system| {
             simulate(system.as_mut(), size, requests, self.requests.len() as u64 / 2)
@@ -124,9 +124,9 @@ impl Web {
         self.requests.iter().map(|(client, object)| (client % ACTIVE, *object))
     }
 
-    fn options(&self) -> Options {
+    fn options(&self) -> SchemeOptions {
         // objects of a web trace have no neighbours, so that a region is one of them
-        Options { idle: IDLE, region: 1, seed: self.seed, ..Options::default() }
+        SchemeOptions { idle: IDLE, region: 1, seed: self.seed, ..SchemeOptions::default() }
     }
 }
 
@@ -160,8 +160,9 @@ fn programs(inputs: &Inputs, effort: &Effort) -> Result<Vec<Program>, Error> {
 }
 
 impl Program {
-    fn run(&self, system: &str, size: &Size, region: usize, writes: bool, plan: Plan) -> Counts {
-        let options = Options { idle: size.nodes.len().saturating_sub(1), region, ..Options::default() };
+    fn run(&self, system: &str, size: &ClusterSize, region: usize, writes: bool, plan: RunPlan) -> Counts {
+        let options =
+            SchemeOptions { idle: size.nodes.len().saturating_sub(1), region, ..SchemeOptions::default() };
         let access = |reference: &(u32, bool)| Access {
             node: 0,
             object: reference.0,

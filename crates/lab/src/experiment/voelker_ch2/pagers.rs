@@ -1,7 +1,7 @@
 //! The Remote Memory Pager: what keeping pages safe costs, with little and with much memory, and what a lost server does.
 
 use super::{Axis, Program, Progress, Unit, ratio};
-use crate::cluster::{Counts, Plan, Size};
+use crate::cluster::{ClusterSize, Counts, RunPlan};
 use crate::figure::{Bar, Bars, Drawing, Figure};
 use crate::report::{Finding, Section, Table};
 
@@ -29,7 +29,7 @@ fn cost(programs: &[Program], progress: &mut dyn Progress) -> Section {
             let size = size(program, quarters);
             let ran = PAGERS.map(|(key, _)| {
                 progress.done(1);
-                program.run(key, &size, 1, true, Plan::default())
+                program.run(key, &size, 1, true, RunPlan::default())
             });
             beside.push(ran);
             for (counts, (_, redundancy)) in ran.iter().zip(PAGERS) {
@@ -106,7 +106,7 @@ fn loss(programs: &[Program], progress: &mut dyn Progress) -> Section {
     let mut table = Table::new("A server is lost half-way", &heading);
     for program in programs {
         let size = size(program, ROOM[1].2);
-        let plan = Plan { warm_up: 0, failure: Some((program.references.len() as u64 / 2, 2)) };
+        let plan = RunPlan { warm_up: 0, failure: Some((program.references.len() as u64 / 2, 2)) };
         for (key, redundancy) in PAGERS {
             let counts = program.run(key, &size, 1, true, plan);
             let count = |count: u64| Unit::Count.shown(count as f64);
@@ -133,9 +133,9 @@ fn loss(programs: &[Program], progress: &mut dyn Progress) -> Section {
 }
 
 /// A program with an eighth of its pages in local memory, and five servers that hold so many quarters of its pages beside a fifth for parity.
-fn size(program: &Program, quarters: usize) -> Size {
+fn size(program: &Program, quarters: usize) -> ClusterSize {
     let server = (program.pages * quarters / 4 / 4).max(8);
-    Size {
+    ClusterSize {
         nodes: [vec![(program.pages / 8).max(1)], vec![server; 5]].concat(),
         server: 0,
         objects: program.pages,

@@ -1,7 +1,7 @@
 //! Dodo: speedup over disk by the memory that a program has itself, by replacement, and by the size of regions.
 
 use super::{Axis, Effort, Program, Progress, Unit, curve, plot, ratio};
-use crate::cluster::{Plan, Size};
+use crate::cluster::{ClusterSize, RunPlan};
 use crate::report::{Section, Table};
 
 pub(super) fn section(programs: &[Program], effort: &Effort, progress: &mut dyn Progress) -> Section {
@@ -78,8 +78,8 @@ fn speedup(program: &Program, system: &str, local: f64, region: usize) -> f64 {
 fn mean_ms(program: &Program, system: &str, local: f64, region: usize, has_idle: bool) -> f64 {
     let own = ((program.pages as f64 * local) as usize).max(region);
     let idle = if has_idle { vec![program.pages / IDLE + region; IDLE] } else { Vec::new() };
-    let size = Size { nodes: [vec![own], idle].concat(), server: 0, objects: program.pages };
-    let plan = Plan { warm_up: program.references.len() as u64 / 2, failure: None };
+    let size = ClusterSize { nodes: [vec![own], idle].concat(), server: 0, objects: program.pages };
+    let plan = RunPlan { warm_up: program.references.len() as u64 / 2, failure: None };
     program.run(system, &size, region, false, plan).mean_ms()
 }
 

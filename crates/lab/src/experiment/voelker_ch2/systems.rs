@@ -1,7 +1,7 @@
 //! Every system on the same requests: where they are served, how long that takes, and what each node bears.
 
 use super::{ACTIVE, IDLE, Progress, Web, ratio};
-use crate::cluster::{Counts, Outcome, Plan, SYSTEMS, Service, Size, named, serve};
+use crate::cluster::{ClusterSize, Counts, RunPlan, SYSTEMS, ServiceTimes, ThroughputResult, named, serve};
 use crate::figure::{Axis, Bar, Bars, Drawing, Figure, Unit};
 use crate::report::{Finding, Section, Table};
 
@@ -10,7 +10,7 @@ struct Ran {
     key: &'static str,
     name: &'static str,
     counts: Counts,
-    queued: Outcome,
+    queued: ThroughputResult,
 }
 
 pub(super) fn sections(web: &Web, progress: &mut dyn Progress) -> Vec<Section> {
@@ -27,23 +27,23 @@ pub(super) fn sections(web: &Web, progress: &mut dyn Progress) -> Vec<Section> {
 }
 
 /// Each node's memory holds a 64th of all objects, and so does the server's.
-pub(super) fn size(web: &Web) -> Size {
+pub(super) fn size(web: &Web) -> ClusterSize {
     let frames = (web.objects / PART).max(2);
-    Size { nodes: vec![frames; ACTIVE + IDLE], server: frames, objects: web.objects }
+    ClusterSize { nodes: vec![frames; ACTIVE + IDLE], server: frames, objects: web.objects }
 }
 
-fn run(web: &Web, key: &'static str, size: &Size) -> Ran {
-    let service = Service::pai(size.nodes.len());
-    let plan = Plan { warm_up: web.requests.len() as u64 / 2, failure: None };
+fn run(web: &Web, key: &'static str, size: &ClusterSize) -> Ran {
+    let service = ServiceTimes::pai(size.nodes.len());
+    let plan = RunPlan { warm_up: web.requests.len() as u64 / 2, failure: None };
     let made = named(key, size, &web.options());
     let name = made.as_ref().map_or(key, |system| system.name());
-    let queued = made.map_or_else(Outcome::default, |mut system| {
+    let queued = made.map_or_else(ThroughputResult::default, |mut system| {
         serve(system.as_mut(), size, &service, web.of_workstations(), plan)
     });
     Ran { key, name, counts: web.shared_by(key, size), queued }
 }
 
-fn comparison(ran: &[Ran], size: &Size) -> Section {
+fn comparison(ran: &[Ran], size: &ClusterSize) -> Section {
     let bars = ran.iter().map(|one| Bar::new(one.name, &shares(&one.counts))).collect();
     let parts = ["own memory", "another node's", "the server's", "disk"].map(String::from).to_vec();
     let figure = Figure::new(
@@ -110,7 +110,8 @@ fn waiting(ran: &[Ran]) -> Section {
         ["system", "a second", "delay", "processor", "disk", "server", "its disks", "balance", "underused"];
     let mut table = Table::new("Where requests wait for processors and disks", &heading);
     for Ran { name, queued, .. } in ran {
-        let most = |of: fn(&crate::cluster::Busy) -> f64| queued.nodes.iter().map(of).fold(0.0, f64::max);
+        let most =
+            |of: fn(&crate::cluster::NodeUtilization) -> f64| queued.nodes.iter().map(of).fold(0.0, f64::max);
         let share = |share: f64| Unit::Share.shown(share);
         table.row(&[
             name,

@@ -1,7 +1,7 @@
 //! GMS beside N-chance, by how unevenly idle memory lies on four idle nodes.
 
 use super::{ACTIVE, Axis, Effort, IDLE, Progress, Unit, Web, dotted, plot, ratio};
-use crate::cluster::Size;
+use crate::cluster::ClusterSize;
 use crate::report::Section;
 
 pub(super) fn section(web: &Web, effort: &Effort, progress: &mut dyn Progress) -> Section {
@@ -55,12 +55,12 @@ pub(super) fn section(web: &Web, effort: &Effort, progress: &mut dyn Progress) -
 }
 
 /// The first idle node has such a share of the idle memory, the others the rest in equal parts.
-fn size(web: &Web, first: f64) -> Size {
+fn size(web: &Web, first: f64) -> ClusterSize {
     let frames = (web.objects / 100).max(4);
     let idle = (16 * frames) as f64;
     let other = ((idle * (1.0 - first) / (IDLE - 1) as f64) as usize).max(1);
     let nodes = [vec![frames; ACTIVE], vec![(idle * first) as usize], vec![other; IDLE - 1]].concat();
-    Size { nodes, server: frames, objects: web.objects }
+    ClusterSize { nodes, server: frames, objects: web.objects }
 }
 
 const SYSTEMS: [(&str, &str); 3] =

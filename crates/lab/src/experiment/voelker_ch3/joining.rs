@@ -3,23 +3,23 @@
 use super::{Application, Axis, Progress, Unit};
 use crate::figure::{Bar, Bars, Drawing, Figure};
 use crate::global_memory::Costs;
-use crate::global_memory::joining::{Memories, Policy, faults};
+use crate::global_memory::joining::{MemorySplit, Policy, faults};
 use crate::report::{Section, Table};
 
 /// The memories of a configuration for a program.
-type Configuration = fn(&Application) -> Memories;
+type Configuration = fn(&Application) -> MemorySplit;
 
 pub(super) fn section(programs: &[Application], progress: &mut dyn Progress) -> Section {
     let configurations: [(&str, &str, Configuration); 2] = [
         (
             "figure-3-7a",
             "a third local, a sixth on each of two idle nodes, a third on the new one",
-            Memories::first_of_figure_3_7,
+            MemorySplit::first_of_figure_3_7,
         ),
         (
             "figure-3-7b",
             "a ninth local and on each of two idle nodes, two thirds on the new one",
-            Memories::second_of_figure_3_7,
+            MemorySplit::second_of_figure_3_7,
         ),
     ];
     let mut table = Table::new(

@@ -1,7 +1,7 @@
 //! The open question: which load balancing rate b, for which load and which skew.
 
 use super::{Application, Axis, Effort, Progress, Unit, curve, dotted, plot};
-use crate::global_memory::contention::{Balancing, Outcome, Setting, Targets, simulate};
+use crate::global_memory::contention::{Balancing, ContentionResult, ContentionSetup, Targets, simulate};
 use crate::report::{Section, Table};
 
 /// Skews, the best rate, the newcomer's transient, and tuning.
@@ -31,9 +31,9 @@ pub(super) fn sections(
 struct Grid {
     program: String,
     /// By global nodes, then the newcomer's share, then the rate.
-    steady: Vec<Vec<Vec<Outcome>>>,
+    steady: Vec<Vec<Vec<ContentionResult>>>,
     /// The same with the first part after the newcomer came alone.
-    joining: Vec<Vec<Vec<Outcome>>>,
+    joining: Vec<Vec<Vec<ContentionResult>>>,
 }
 
 impl Grid {
@@ -44,9 +44,12 @@ impl Grid {
             let (mut steady, mut joining) = (Vec::new(), Vec::new());
             for share in SHARES {
                 let at = |b: &f64, measured: usize| {
-                    let whole = Setting::eleven(programs, *nodes, share);
+                    let whole = ContentionSetup::eleven(programs, *nodes, share);
                     let measured = whole.measured / measured;
-                    simulate(programs, &Setting { balancing: Balancing::Fixed(*b), measured, seed, ..whole })
+                    simulate(
+                        programs,
+                        &ContentionSetup { balancing: Balancing::Fixed(*b), measured, seed, ..whole },
+                    )
                 };
                 steady.push(effort.rates.iter().map(|b| at(b, 1)).collect());
                 joining.push(effort.rates.iter().map(|b| at(b, JOINING)).collect());
@@ -129,8 +132,8 @@ fn best_table(grid: &Grid, effort: &Effort) -> Table {
         for (at, nodes) in effort.global_nodes.iter().enumerate() {
             let (steady, joining) = (&grid.steady[at][index], &grid.joining[at][index]);
             let best = best_of(steady);
-            let shown = |found: &Outcome| Unit::Milliseconds.shown(found.getpage_seconds * 1e3);
-            let spared = |of: &[Outcome]| 1.0 - of[best_of(of)].seconds / of[0].seconds;
+            let shown = |found: &ContentionResult| Unit::Milliseconds.shown(found.getpage_seconds * 1e3);
+            let spared = |of: &[ContentionResult]| 1.0 - of[best_of(of)].seconds / of[0].seconds;
             let added = steady[best].faults.disk as f64 / steady[0].faults.disk.max(1) as f64 - 1.0;
             table.row(&[
                 &format!("{:.0}%, {nodes}", share * 100.0),
@@ -171,9 +174,9 @@ fn ways_section(
     for program in programs {
         let program = cut(program, effort.references);
         let programs = std::slice::from_ref(&program);
-        let base = Setting { seed, ..Setting::eleven(programs, nodes, SHARES[1]) };
+        let base = ContentionSetup { seed, ..ContentionSetup::eleven(programs, nodes, SHARES[1]) };
         let at = |balancing, bounded, targets| {
-            simulate(programs, &Setting { balancing, bounded, targets, ..base.clone() })
+            simulate(programs, &ContentionSetup { balancing, bounded, targets, ..base.clone() })
         };
         let gms = at(Balancing::Fixed(0.0), false, Targets::Memory).seconds;
         let tuned = at(Balancing::Tuned(0.5), false, Targets::Memory);
@@ -227,9 +230,12 @@ fn skew_table(seed: u64, effort: &Effort, nodes: usize) -> Table {
         .filter(|one| ["phases", "database"].contains(&one.name.as_str()))
     {
         let programs = std::slice::from_ref(program);
-        let base = Setting { seed, ..Setting::eleven(programs, nodes, SHARES[2]) };
+        let base = ContentionSetup { seed, ..ContentionSetup::eleven(programs, nodes, SHARES[2]) };
         let at = |b, bounded, targets| {
-            simulate(programs, &Setting { balancing: Balancing::Fixed(b), bounded, targets, ..base.clone() })
+            simulate(
+                programs,
+                &ContentionSetup { balancing: Balancing::Fixed(b), bounded, targets, ..base.clone() },
+            )
         };
         let gms = at(0.0, false, Targets::Memory);
         let ways = [
@@ -260,7 +266,7 @@ fn cut(program: &Application, references: usize) -> Application {
     Application { name: program.name.clone(), references, pages, clients: Vec::new() }
 }
 
-fn best_of(outcomes: &[Outcome]) -> usize {
+fn best_of(outcomes: &[ContentionResult]) -> usize {
     (0..outcomes.len()).min_by(|a, b| outcomes[*a].seconds.total_cmp(&outcomes[*b].seconds)).unwrap_or(0)
 }
 

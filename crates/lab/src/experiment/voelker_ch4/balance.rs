@@ -6,7 +6,7 @@
 use super::{Axis, Bench, Error, Unit, dotted, finding, plot, ratio};
 use crate::experiment::Progress;
 use crate::global_memory::contention::Balancing;
-use crate::prefetching::{Joining, Outcome, Prefetching, Program, Setting, simulate};
+use crate::prefetching::{Joining, PrefetchResult, PrefetchSetup, Prefetching, Program, simulate};
 use crate::report::{Claim, Section, Table};
 
 /// Outcomes by rate for some number of busy nodes, with the tuner's.
@@ -90,7 +90,7 @@ fn row(bench: &Bench, busy: usize, prefetching: bool) -> Result<Row, Error> {
 }
 
 /// So many busy nodes with a smaller Render each, three idle nodes, and one with twice their memory that joins.
-fn run(bench: &Bench, busy: usize, prefetching: bool, balancing: Balancing) -> Result<Outcome, Error> {
+fn run(bench: &Bench, busy: usize, prefetching: bool, balancing: Balancing) -> Result<PrefetchResult, Error> {
     let scale = bench.scale * SMALLER;
     let programs: Vec<Program> = (0..busy as u64)
         .map(|which| {
@@ -103,7 +103,7 @@ fn run(bench: &Bench, busy: usize, prefetching: bool, balancing: Balancing) -> R
     let mut frames = vec![each; busy];
     frames.extend([idle / 2, idle / 2, idle / 2, 3 * idle]);
     let joining = Joining { node: busy + 3, after_seconds: JOINS_AFTER_SECONDS / f64::from(scale) };
-    let setting = Setting {
+    let setting = PrefetchSetup {
         frames,
         homes: (0..busy).collect(),
         prefetching: if prefetching { Prefetching::ALL } else { Prefetching::NONE },
@@ -116,7 +116,7 @@ fn run(bench: &Bench, busy: usize, prefetching: bool, balancing: Balancing) -> R
     Ok(simulate(&programs, &setting)?)
 }
 
-fn mean(outcome: &Outcome) -> f64 {
+fn mean(outcome: &PrefetchResult) -> f64 {
     outcome.programs.iter().map(|one| one.elapsed_seconds).sum::<f64>() / outcome.programs.len().max(1) as f64
 }
 

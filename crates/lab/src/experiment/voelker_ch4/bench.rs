@@ -1,7 +1,9 @@
 //! The testbed: 32 MB of each of up to five nodes, and what all speedups are in proportion to.
 
 use super::Error;
-use crate::prefetching::{Costs, DiskTimes, Finished, Outcome, Prefetching, Program, Setting, simulate};
+use crate::prefetching::{
+    Costs, DiskTimes, PrefetchResult, PrefetchSetup, Prefetching, Program, ProgramResult, simulate,
+};
 
 /// The testbed, or a part of it.
 pub(super) struct Bench {
@@ -17,33 +19,33 @@ impl Bench {
     }
 
     /// One node that runs a program, and idle ones.
-    pub fn setting(&self, idle: usize) -> Setting {
-        Setting {
+    pub fn setting(&self, idle: usize) -> PrefetchSetup {
+        PrefetchSetup {
             epoch_seconds: 5.0 / f64::from(self.scale),
             seed: self.seed,
-            ..Setting::testbed(self.frames(), idle)
+            ..PrefetchSetup::testbed(self.frames(), idle)
         }
     }
 
     /// The same on disks that never read ahead.
-    pub fn scattered(&self, idle: usize) -> Setting {
+    pub fn scattered(&self, idle: usize) -> PrefetchSetup {
         let costs = Costs { disk: DiskTimes::SCATTERED, ..Costs::TESTBED };
-        Setting { costs, ..self.setting(idle) }
+        PrefetchSetup { costs, ..self.setting(idle) }
     }
 
     /// What one program did.
-    pub fn run(&self, program: &Program, setting: &Setting) -> Result<Finished, Error> {
+    pub fn run(&self, program: &Program, setting: &PrefetchSetup) -> Result<ProgramResult, Error> {
         Ok(self.outcome(program, setting)?.programs[0])
     }
 
     /// The same with what nodes did.
-    pub fn outcome(&self, program: &Program, setting: &Setting) -> Result<Outcome, Error> {
+    pub fn outcome(&self, program: &Program, setting: &PrefetchSetup) -> Result<PrefetchResult, Error> {
         Ok(simulate(std::slice::from_ref(program), setting)?)
     }
 
     /// What a program does where nothing is prefetched and nothing known: GMS.
-    pub fn gms(&self, program: &Program, setting: &Setting) -> Result<Finished, Error> {
-        let setting = Setting { prefetching: Prefetching::NONE, ..setting.clone() };
+    pub fn gms(&self, program: &Program, setting: &PrefetchSetup) -> Result<ProgramResult, Error> {
+        let setting = PrefetchSetup { prefetching: Prefetching::NONE, ..setting.clone() };
         self.run(&program.unhinted(), &setting)
     }
 

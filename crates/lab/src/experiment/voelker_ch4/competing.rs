@@ -3,7 +3,7 @@
 use super::{Axis, Bench, Error, Unit, finding};
 use crate::experiment::Progress;
 use crate::figure::{Bar, Bars, Drawing, Figure};
-use crate::prefetching::{Program, Setting, simulate};
+use crate::prefetching::{PrefetchSetup, Program, simulate};
 use crate::report::{Claim, Finding, Section};
 
 /// Elapsed times in one configuration, in seconds.
@@ -25,8 +25,9 @@ struct Alone {
 pub(super) fn section(bench: &Bench, progress: &mut dyn Progress) -> Result<Section, Error> {
     progress.begin("competing programs", 4);
     let hinted = bench.render();
-    let seconds =
-        |program: &Program, setting: &Setting| Ok::<f64, Error>(bench.run(program, setting)?.elapsed_seconds);
+    let seconds = |program: &Program, setting: &PrefetchSetup| {
+        Ok::<f64, Error>(bench.run(program, setting)?.elapsed_seconds)
+    };
     let mut half = bench.setting(1);
     half.frames[1] /= 2;
     let alone = Alone {
@@ -35,13 +36,13 @@ pub(super) fn section(bench: &Bench, progress: &mut dyn Progress) -> Result<Sect
         plain_with_half: seconds(&hinted.unhinted(), &half)?,
     };
     progress.done(1);
-    let same = together(&hinted, &Setting { homes: vec![0, 0], ..bench.setting(1) })?;
+    let same = together(&hinted, &PrefetchSetup { homes: vec![0, 0], ..bench.setting(1) })?;
     progress.done(1);
-    let apart = together(&hinted, &Setting { homes: vec![0, 1], ..bench.setting(2) })?;
+    let apart = together(&hinted, &PrefetchSetup { homes: vec![0, 1], ..bench.setting(2) })?;
     progress.done(1);
     // what is used again within 24 MB stays in 32 MB of one program, and not in the half of them
     let revisiting = hinted.unhinted().revisiting(bench.frames() * 3 / 4);
-    let two = Setting { homes: vec![0, 0], ..bench.setting(1) };
+    let two = PrefetchSetup { homes: vec![0, 0], ..bench.setting(1) };
     let both = last(&both(&revisiting, &revisiting, &two)?);
     let working_set = both / (2.0 * seconds(&revisiting, &bench.setting(1))?);
     progress.done(1);
@@ -59,13 +60,13 @@ pub(super) fn section(bench: &Bench, progress: &mut dyn Progress) -> Result<Sect
     })
 }
 
-fn together(hinted: &Program, setting: &Setting) -> Result<Together, Error> {
+fn together(hinted: &Program, setting: &PrefetchSetup) -> Result<Together, Error> {
     let plain = hinted.unhinted();
     Ok(Together { plain: both(&plain, &plain, setting)?, mixed: both(hinted, &plain, setting)? })
 }
 
 /// The elapsed times of two programs, in seconds.
-fn both(first: &Program, second: &Program, setting: &Setting) -> Result<[f64; 2], Error> {
+fn both(first: &Program, second: &Program, setting: &PrefetchSetup) -> Result<[f64; 2], Error> {
     let found = simulate(&[first.clone(), second.clone()], setting)?;
     Ok([found.programs[0].elapsed_seconds, found.programs[1].elapsed_seconds])
 }

@@ -2,9 +2,9 @@
 
 use super::{Bench, Error, MOST_NODES, Unit, finding, nodes};
 use crate::experiment::Progress;
-use crate::prefetching::{Finished, Program};
+use crate::prefetching::{Program, ProgramResult};
 use crate::report::{Claim, Section, Table};
-use shoal_cooperation::prefetch::Times;
+use shoal_cooperation::prefetch::AccessTimes;
 use shoal_cooperation::prefetch::glfd::{Counts, Reference, replay};
 
 pub(super) fn section(bench: &Bench, progress: &mut dyn Progress) -> Result<Section, Error> {
@@ -26,7 +26,9 @@ pub(super) fn section(bench: &Bench, progress: &mut dyn Progress) -> Result<Sect
             let ideal = replay(&bench.setting(idle).frames, &references)?;
             let pgms = counts(&bench.run(program, &bench.setting(idle))?);
             let gms = counts(&bench.gms(program, &bench.setting(idle))?);
-            let over = |of: &Counts| of.cost_seconds(&Times::TESTBED) / ideal.cost_seconds(&Times::TESTBED);
+            let over = |of: &Counts| {
+                of.cost_seconds(&AccessTimes::TESTBED) / ideal.cost_seconds(&AccessTimes::TESTBED)
+            };
             (worst_pgms, worst_gms) = (worst_pgms.max(over(&pgms)), worst_gms.max(over(&gms)));
             let mut row = vec![format!("{}, {}", program.name, nodes(idle + 1))];
             row.extend([&ideal, &pgms, &gms].map(|of| Unit::Count.shown(of.disk as f64)));
@@ -41,7 +43,7 @@ pub(super) fn section(bench: &Bench, progress: &mut dyn Progress) -> Result<Sect
         title: "How near the prototype comes to GLFD".into(),
         question: "Epochs, weights and lots approximate a replacement that knows everything. What does that cost?".into(),
         findings: vec![
-            finding("glfd_bound", "GLFD over the best possible, at most (1 + 3 F_G/F_D)", Unit::Ratio, Claim::AtMost(1.06), Times::TESTBED.bound()),
+            finding("glfd_bound", "GLFD over the best possible, at most (1 + 3 F_G/F_D)", Unit::Ratio, Claim::AtMost(1.06), AccessTimes::TESTBED.bound()),
             finding("pgms_worst", "PGMS over GLFD, the worst case below", Unit::Ratio, words("not told"), worst_pgms),
             finding("gms_worst", "GMS over GLFD, the worst case below", Unit::Ratio, words("not told"), worst_gms),
         ],
@@ -58,7 +60,7 @@ pub(super) fn section(bench: &Bench, progress: &mut dyn Progress) -> Result<Sect
 }
 
 /// Accesses of a run: every read from any disk, and every page from global memory.
-fn counts(run: &Finished) -> Counts {
+fn counts(run: &ProgramResult) -> Counts {
     Counts {
         local: 0,
         global: run.global_to_local.all(),

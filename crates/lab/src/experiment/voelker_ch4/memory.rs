@@ -2,7 +2,7 @@
 
 use super::{Bench, Error, MOST_NODES, Unit, dotted, finding, nodes_axis, plot, ratio, speedup_axis};
 use crate::experiment::Progress;
-use crate::prefetching::{DiskTimes, Hinting, Program, Setting};
+use crate::prefetching::{DiskTimes, Hinting, PrefetchSetup, Program};
 use crate::report::{Claim, Section, Table};
 
 pub(super) fn sections(bench: &Bench, progress: &mut dyn Progress) -> Result<Vec<Section>, Error> {
@@ -82,7 +82,7 @@ fn sizes(bench: &Bench, hinting: Hinting) -> Result<Sizes, Error> {
 }
 
 /// Idle nodes that share 128 MB.
-fn fixed_total(bench: &Bench, mut setting: Setting) -> Setting {
+fn fixed_total(bench: &Bench, mut setting: PrefetchSetup) -> PrefetchSetup {
     let idle = setting.frames.len() - 1;
     setting.frames.iter_mut().skip(1).for_each(|frames| *frames = 4 * bench.frames() / idle);
     setting
@@ -92,7 +92,7 @@ fn fixed_total(bench: &Bench, mut setting: Setting) -> Setting {
 fn speedups(
     bench: &Bench,
     program: &Program,
-    change: &dyn Fn(Setting) -> Setting,
+    change: &dyn Fn(PrefetchSetup) -> PrefetchSetup,
 ) -> Result<Vec<f64>, Error> {
     let base = bench.alone(program)?;
     let run = |idle| Ok(base / bench.run(program, &change(bench.setting(idle)))?.elapsed_seconds);
@@ -100,7 +100,7 @@ fn speedups(
 }
 
 /// What is changed in a variant.
-type Change = fn(Setting) -> Setting;
+type Change = fn(PrefetchSetup) -> PrefetchSetup;
 
 /// Variants of the testbed for Render: into how many parts the hints of an operation are divided, 0 for all at once, and what else is changed.
 const VARIANTS: [(&str, usize, Change); 9] = [
@@ -110,21 +110,21 @@ const VARIANTS: [(&str, usize, Change); 9] = [
     ("hints for a quarter of an operation", 4, |setting| setting),
     ("the same, disks at 9.9 ms", 4, quicker_disks),
     ("the same, own disk for faults alone", 4, |setting| own_disk_for_faults(quicker_disks(setting))),
-    ("all hints, B = 1", 0, |setting| Setting { outstanding: 1, ..setting }),
-    ("all hints, B = 64", 0, |setting| Setting { outstanding: 64, ..setting }),
-    ("all hints, epochs twice as long", 0, |setting| Setting {
+    ("all hints, B = 1", 0, |setting| PrefetchSetup { outstanding: 1, ..setting }),
+    ("all hints, B = 64", 0, |setting| PrefetchSetup { outstanding: 64, ..setting }),
+    ("all hints, epochs twice as long", 0, |setting| PrefetchSetup {
         epoch_seconds: 2.0 * setting.epoch_seconds,
         ..setting
     }),
 ];
 
-fn own_disk_for_faults(mut setting: Setting) -> Setting {
+fn own_disk_for_faults(mut setting: PrefetchSetup) -> PrefetchSetup {
     setting.prefetching.disk_to_local &= setting.frames.len() == 1;
     setting
 }
 
 /// Prefetches as an elevator might serve them.
-fn quicker_disks(mut setting: Setting) -> Setting {
+fn quicker_disks(mut setting: PrefetchSetup) -> PrefetchSetup {
     setting.costs.disk = DiskTimes { random_seconds: 9.9e-3, ..setting.costs.disk };
     setting
 }

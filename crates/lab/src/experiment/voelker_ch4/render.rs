@@ -3,13 +3,13 @@
 use super::{Axis, Bench, Error, MOST_NODES, Unit, dotted, finding, nodes, nodes_axis, plot, speedup_axis};
 use crate::experiment::Progress;
 use crate::figure::{Bar, Bars, Drawing, Figure, Mark};
-use crate::prefetching::{Finished, Prefetching, Program, Setting};
+use crate::prefetching::{PrefetchSetup, Prefetching, Program, ProgramResult};
 use crate::report::{Claim, Finding, Section};
 
 /// Render under one kind of system, by nodes from one up.
 struct Kind {
     name: &'static str,
-    runs: Vec<Finished>,
+    runs: Vec<ProgramResult>,
 }
 
 /// All kinds, the fastest first, and the time on one node without hints.
@@ -41,7 +41,7 @@ fn runs(bench: &Bench, progress: &mut dyn Progress) -> Result<Runs, Error> {
         let told = if prefetching == Prefetching::NONE { program.unhinted() } else { program.clone() };
         // full PGMS on more nodes too, to see where it levels off
         let most = if prefetching == Prefetching::ALL { MOST_RENDER } else { MOST_NODES };
-        let runs: Result<Vec<Finished>, Error> =
+        let runs: Result<Vec<ProgramResult>, Error> =
             (0..most).map(|idle| run(bench, &told, idle, prefetching)).collect();
         kinds.push(Kind { name, runs: runs? });
         progress.done(1);
@@ -49,8 +49,13 @@ fn runs(bench: &Bench, progress: &mut dyn Progress) -> Result<Runs, Error> {
     Ok(Runs { alone: bench.alone(&program)?, kinds })
 }
 
-fn run(bench: &Bench, program: &Program, idle: usize, prefetching: Prefetching) -> Result<Finished, Error> {
-    bench.run(program, &Setting { prefetching, ..bench.setting(idle) })
+fn run(
+    bench: &Bench,
+    program: &Program,
+    idle: usize,
+    prefetching: Prefetching,
+) -> Result<ProgramResult, Error> {
+    bench.run(program, &PrefetchSetup { prefetching, ..bench.setting(idle) })
 }
 
 impl Runs {
@@ -120,7 +125,7 @@ fn kinds_findings(runs: &Runs) -> Vec<Finding> {
 
 fn fetches_section(runs: &Runs) -> Section {
     let bar = |kind: &Kind, count: usize| {
-        let Finished { disk_to_local, global_to_local, disk_to_global, .. } = &kind.runs[count - 1];
+        let ProgramResult { disk_to_local, global_to_local, disk_to_global, .. } = &kind.runs[count - 1];
         let parts = [
             disk_to_global.in_time,
             disk_to_global.stalls,
@@ -170,7 +175,7 @@ fn fetches_section(runs: &Runs) -> Section {
 }
 
 /// Fetches that a program waited for at the end of their way.
-fn waited(run: &Finished) -> u64 {
+fn waited(run: &ProgramResult) -> u64 {
     run.disk_to_local.stalls + run.global_to_local.stalls
 }
 
@@ -235,7 +240,8 @@ fn time_section(runs: &Runs) -> Section {
 
 fn causes_section(runs: &Runs) -> Section {
     let bar = |count: usize| {
-        let Finished { disk_to_local, disk_to_global, global_to_local, .. } = &runs.kinds[0].runs[count - 1];
+        let ProgramResult { disk_to_local, disk_to_global, global_to_local, .. } =
+            &runs.kinds[0].runs[count - 1];
         let parts = [disk_to_local, disk_to_global, global_to_local].map(|of| [of.cold, of.capacity()]);
         Bar::new(&nodes(count), &parts.as_flattened().iter().map(|part| *part as f64).collect::<Vec<f64>>())
     };

@@ -3,7 +3,7 @@
 use super::{Bench, Error, MOST_NODES, dotted, finding, nodes_axis, plot, ratio, speedup_axis};
 use crate::experiment::Progress;
 use crate::figure::{Figure, Series, Unit};
-use crate::prefetching::{Program, Setting};
+use crate::prefetching::{PrefetchSetup, Program};
 use crate::report::{Claim, Finding, Section, Table};
 
 /// One program with its speedups by nodes, from one up.
@@ -60,8 +60,9 @@ fn row(
     is_scattered: bool,
     progress: &mut dyn Progress,
 ) -> Result<Row, Error> {
-    let setting =
-        |idle: usize| -> Setting { if is_scattered { bench.scattered(idle) } else { bench.setting(idle) } };
+    let setting = |idle: usize| -> PrefetchSetup {
+        if is_scattered { bench.scattered(idle) } else { bench.setting(idle) }
+    };
     let base = bench.gms(program, &setting(0))?.elapsed_seconds;
     let (mut pgms, mut gms) = (Vec::new(), Vec::new());
     for idle in 0..MOST_NODES {

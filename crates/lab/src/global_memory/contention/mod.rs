@@ -27,7 +27,7 @@ use super::{Application, Costs, Faults};
 
 /// What is simulated.
 #[derive(Clone, Debug)]
-pub struct Setting {
+pub struct ContentionSetup {
     /// Nodes that run programs, the given ones in turn.
     pub global_nodes: usize,
     /// Pages of the nodes that are idle from the start.
@@ -70,7 +70,7 @@ pub enum Targets {
 
 /// What a run found, of its measured part.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Outcome {
+pub struct ContentionResult {
     /// How long a node takes for its references, in seconds.
     pub seconds: f64,
     /// Where faults were served.
@@ -90,15 +90,15 @@ pub struct Outcome {
 }
 
 /// Runs programs over a cluster. Without programs, nodes or references nothing happens.
-pub fn simulate(applications: &[Application], setting: &Setting) -> Outcome {
+pub fn simulate(applications: &[Application], setting: &ContentionSetup) -> ContentionResult {
     let usable: Vec<&Application> = applications.iter().filter(|one| !one.references.is_empty()).collect();
     if usable.is_empty() || setting.global_nodes == 0 || setting.measured == 0 {
-        return Outcome::default();
+        return ContentionResult::default();
     }
     run::Run::new(&usable, setting).finish()
 }
 
-impl Setting {
+impl ContentionSetup {
     /// A cluster like that of the second graph of Figure 3.3: eleven idle nodes, of which the last becomes idle when measuring begins and has this share of their
     /// memory. Each node has a quarter of its program's pages; the idle ones have room for one half of all.
     pub fn eleven(applications: &[Application], global_nodes: usize, newcomer_share: f64) -> Self {

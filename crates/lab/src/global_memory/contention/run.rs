@@ -1,11 +1,11 @@
 //! One run: nodes in the order of time, epochs by putpages.
 
 use super::server::{Held, Server};
-use super::{Balancing, Outcome, Setting, Targets};
+use super::{Balancing, ContentionResult, ContentionSetup, Targets};
 use crate::global_memory::recency::Recency;
 use crate::global_memory::{Application, Faults, stack};
 use shoal_cooperation::global_memory::{
-    Frequencies, Pace, Tuner, age_weights, select, target_weights, unused,
+    Frequencies, RequestRate, Tuner, age_weights, select, target_weights, unused,
 };
 use shoal_trace::Random;
 use std::cmp::Reverse;
@@ -14,7 +14,7 @@ use std::rc::Rc;
 
 /// A simulation under way.
 pub(super) struct Run<'a> {
-    setting: &'a Setting,
+    setting: &'a ContentionSetup,
     nodes: Vec<Node<'a>>,
     servers: Vec<Server>,
     random: Random,
@@ -24,7 +24,7 @@ pub(super) struct Run<'a> {
     references: u64,
     epoch: Epoch,
     tuner: Option<Tuner>,
-    found: Outcome,
+    found: ContentionResult,
     getpage_seconds: f64,
     fault_seconds: f64,
     busy: Vec<f64>,
@@ -41,7 +41,7 @@ struct Node<'a> {
     /// How long it computes between two references, in seconds.
     think_seconds: f64,
     local: Recency,
-    at: Vec<Place>,
+    at: Vec<PageLocation>,
     /// When each page was last used, in microseconds.
     last_used: Vec<u64>,
     /// Getpages and putpages in this epoch.
@@ -51,7 +51,7 @@ struct Node<'a> {
 
 /// Where a page is.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Place {
+enum PageLocation {
     Nowhere,
     Local,
     Server(u16),
@@ -69,7 +69,7 @@ struct Epoch {
 }
 
 impl<'a> Run<'a> {
-    pub fn new(applications: &[&'a Application], setting: &'a Setting) -> Self {
+    pub fn new(applications: &[&'a Application], setting: &'a ContentionSetup) -> Self {
         let servers: Vec<Server> = setting.idle_pages.iter().map(|pages| Server::new(*pages)).collect();
         let think = applications.iter().map(|one| think_seconds(one, setting.costs.think_seconds));
         let think: Vec<f64> = think.collect();
@@ -93,7 +93,7 @@ impl<'a> Run<'a> {
             references: 0,
             epoch: Epoch::new(),
             tuner,
-            found: Outcome::default(),
+            found: ContentionResult::default(),
             getpage_seconds: 0.0,
             fault_seconds: 0.0,
         };
@@ -101,14 +101,14 @@ impl<'a> Run<'a> {
         run
     }
 
-    pub fn finish(mut self) -> Outcome {
+    pub fn finish(mut self) -> ContentionResult {
         let nodes = self.nodes.len() as u64;
         let began = self.advance(nodes * self.setting.warm_up as u64);
         if let Some(pages) = self.setting.newcomer_pages {
             self.servers.push(Server::new(pages));
         }
         self.begin_epoch(began);
-        self.found = Outcome::default();
+        self.found = ContentionResult::default();
         (self.getpage_seconds, self.fault_seconds) = (0.0, 0.0);
         self.busy.iter_mut().for_each(|busy| *busy = 0.0);
         let before = self.references;
@@ -118,7 +118,7 @@ impl<'a> Run<'a> {
         let run_over = (self.references - before) as f64 / (nodes * self.setting.measured as u64) as f64;
         let Faults { getpages, disk } = self.found.faults;
         let per = |seconds: f64, count: u64| seconds / count.max(1) as f64;
-        Outcome {
+        ContentionResult {
             seconds: elapsed / run_over,
             getpage_seconds: per(self.getpage_seconds, getpages),
             fault_seconds: per(self.fault_seconds, getpages + disk),
@@ -156,7 +156,7 @@ impl<'a> Run<'a> {
     fn fault(&mut self, index: usize, page: u32, now: f64) -> f64 {
         let node = &mut self.nodes[index];
         let until = match node.at[page as usize] {
-            Place::Server(server) => {
+            PageLocation::Server(server) => {
                 node.requests += 1;
                 self.servers[server as usize].remove((node.last_used[page as usize], index as u32, page));
                 let until = self.servers[server as usize].serve(now, self.setting.costs.getpage_seconds);
@@ -183,7 +183,7 @@ impl<'a> Run<'a> {
         let draw = self.random.unit();
         let node = &mut self.nodes[index];
         let held: Held = (node.last_used[page as usize], index as u32, page);
-        node.at[page as usize] = Place::Nowhere;
+        node.at[page as usize] = PageLocation::Nowhere;
         if microseconds(now).saturating_sub(held.0) > self.epoch.least_age {
             return;
         }
@@ -192,10 +192,10 @@ impl<'a> Run<'a> {
             return;
         };
         node.requests += 1;
-        node.at[page as usize] = Place::Server(server as u16);
+        node.at[page as usize] = PageLocation::Server(server as u16);
         self.servers[server].serve(now, self.setting.costs.getpage_seconds);
         if let Some((_, owner, gone)) = self.servers[server].put(held) {
-            self.nodes[owner as usize].at[gone as usize] = Place::Nowhere;
+            self.nodes[owner as usize].at[gone as usize] = PageLocation::Nowhere;
         }
         self.found.putpages += 1;
         self.epoch.putpages += 1;
@@ -265,7 +265,7 @@ impl<'a> Node<'a> {
             local_pages: application.part(1, 4),
             think_seconds,
             local: Recency::new(application.pages, 1),
-            at: vec![Place::Nowhere; application.pages],
+            at: vec![PageLocation::Nowhere; application.pages],
             last_used: vec![0; application.pages],
             requests: 0,
             frequencies: Rc::new(Frequencies { of: Vec::new(), unplaced: 1.0 }),
@@ -278,7 +278,7 @@ impl<'a> Node<'a> {
         for done in 1..=LONGEST_STEP {
             let page = references[self.next];
             self.next = if self.next + 1 == references.len() { 0 } else { self.next + 1 };
-            if self.at[page as usize] != Place::Local {
+            if self.at[page as usize] != PageLocation::Local {
                 self.wanted = Some(page);
                 return done;
             }
@@ -292,7 +292,7 @@ impl<'a> Node<'a> {
     /// A page comes in. Gives what must leave for it.
     fn take_in(&mut self, page: u32, now: f64) -> Option<u32> {
         self.local.push(0, page);
-        self.at[page as usize] = Place::Local;
+        self.at[page as usize] = PageLocation::Local;
         self.last_used[page as usize] = microseconds(now);
         let oldest = self.local.oldest(0).filter(|_| self.local.len(0) > self.local_pages)?;
         self.local.remove(0, oldest);
@@ -302,7 +302,7 @@ impl<'a> Node<'a> {
     /// The bounds on its frequencies, and what it may borrow: an idle node may be always busy.
     fn bounds(&self, elapsed: f64, nodes: u32, service_seconds: f64, unused: &[f64]) -> (Vec<f64>, Vec<f64>) {
         let between = elapsed / self.requests.max(1) as f64;
-        match Pace::new(between, nodes, service_seconds) {
+        match RequestRate::new(between, nodes, service_seconds) {
             Ok(pace) => (
                 vec![pace.bound(1.0); unused.len()],
                 unused.iter().map(|unused| pace.borrowed(*unused)).collect(),

@@ -2,8 +2,11 @@
 
 use super::*;
 
-fn setting(applications: &[Application], global_nodes: usize, share: f64, b: f64) -> Setting {
-    Setting { balancing: Balancing::Fixed(b), ..Setting::eleven(applications, global_nodes, share) }
+fn setting(applications: &[Application], global_nodes: usize, share: f64, b: f64) -> ContentionSetup {
+    ContentionSetup {
+        balancing: Balancing::Fixed(b),
+        ..ContentionSetup::eleven(applications, global_nodes, share)
+    }
 }
 
 fn program(name: &str, references: usize) -> Vec<Application> {
@@ -14,7 +17,7 @@ fn program(name: &str, references: usize) -> Vec<Application> {
 fn times_and_counts_agree_with_one_another() {
     let applications = Application::made(6000, 1);
     for bounded in [false, true] {
-        let setting = Setting { bounded, ..setting(&applications, 13, 0.3, 0.4) };
+        let setting = ContentionSetup { bounded, ..setting(&applications, 13, 0.3, 0.4) };
         let found = simulate(&applications, &setting);
         let service = setting.costs.getpage_seconds;
         assert!(found.getpage_seconds >= service && found.fault_seconds <= setting.costs.disk_seconds * 2.0);
@@ -37,7 +40,7 @@ fn waiting_agrees_with_the_queueing_model() {
     // so that the model bounds the wait from above and the service time from below
     use crate::model::gms::{Method, Network, Workload};
     let applications = program("phases", 20_000);
-    let setting = Setting {
+    let setting = ContentionSetup {
         idle_pages: vec![applications[0].pages * 24 / 8; 8],
         newcomer_pages: None,
         ..setting(&applications, 24, 0.1, 1.0)
@@ -65,7 +68,7 @@ fn under_load_balancing_spares_time_and_without_load_it_costs_little() {
 fn ages_send_pages_to_the_newcomer_and_weights_do_not() {
     let applications = program("database", 12_000);
     let busy = |b| {
-        let setting = Setting { measured: 60, ..setting(&applications, 24, 1.0 / 11.0, b) };
+        let setting = ContentionSetup { measured: 60, ..setting(&applications, 24, 1.0 / 11.0, b) };
         let found = simulate(&applications, &setting).utilizations;
         found[10] / (found[..10].iter().sum::<f64>() / 10.0)
     };
@@ -77,8 +80,9 @@ fn ages_send_pages_to_the_newcomer_and_weights_do_not() {
 #[test]
 fn equal_targets_spare_a_node_that_has_most_memory() {
     let applications = program("database", 12_000);
-    let of =
-        |targets| simulate(&applications, &Setting { targets, ..setting(&applications, 48, 2.0 / 3.0, 1.0) });
+    let of = |targets| {
+        simulate(&applications, &ContentionSetup { targets, ..setting(&applications, 48, 2.0 / 3.0, 1.0) })
+    };
     let (by_memory, equal) = (of(Targets::Memory), of(Targets::Equal));
     assert!(equal.getpage_seconds < 0.5 * by_memory.getpage_seconds, "{equal:?} {by_memory:?}");
     assert!(equal.faults.disk > by_memory.faults.disk, "at the price of memory left unused");
@@ -88,7 +92,7 @@ fn equal_targets_spare_a_node_that_has_most_memory() {
 fn the_tuner_is_nearly_as_good_as_the_best_fixed_rate() {
     let applications = program("phases", 24_000);
     let at = |balancing| {
-        simulate(&applications, &Setting { balancing, ..setting(&applications, 60, 1.0 / 3.0, 0.0) })
+        simulate(&applications, &ContentionSetup { balancing, ..setting(&applications, 60, 1.0 / 3.0, 0.0) })
     };
     let fixed: Vec<f64> = [0.0, 0.5, 1.0].map(|b| at(Balancing::Fixed(b)).seconds).to_vec();
     let best = fixed.iter().copied().fold(f64::INFINITY, f64::min);
@@ -99,11 +103,11 @@ fn the_tuner_is_nearly_as_good_as_the_best_fixed_rate() {
 
 #[test]
 fn nothing_to_do_is_done_at_once() {
-    assert_eq!(simulate(&[], &setting(&[], 4, 0.3, 0.5)), Outcome::default());
+    assert_eq!(simulate(&[], &setting(&[], 4, 0.3, 0.5)), ContentionResult::default());
     let empty = [Application::default()];
-    assert_eq!(simulate(&empty, &setting(&empty, 4, 0.3, 0.5)), Outcome::default());
+    assert_eq!(simulate(&empty, &setting(&empty, 4, 0.3, 0.5)), ContentionResult::default());
     let applications = program("loop", 2000);
-    assert_eq!(simulate(&applications, &setting(&applications, 0, 0.3, 0.5)), Outcome::default());
+    assert_eq!(simulate(&applications, &setting(&applications, 0, 0.3, 0.5)), ContentionResult::default());
     let hit =
         [Application { name: "one page".into(), references: vec![0; 500], pages: 1, clients: Vec::new() }];
     let found = simulate(&hit, &setting(&hit, 2, 0.3, 0.5));

@@ -4,7 +4,7 @@ use super::analytic::{Analytic, REUSE};
 use super::postlog::Keeping;
 use super::simulation::{Setting, simulate};
 use super::*;
-use shoal_policy::{Lru, Policy};
+use shoal_policy::{Lru, ReplacementPolicy};
 use shoal_trace::generate::specweb99::FileSet;
 
 fn population(throughput: f64) -> Population {
@@ -131,7 +131,7 @@ fn every_policy_can_be_asked() {
     sizes.sort_by(f64::total_cmp);
     assert!((sizes[1000] / 4000.0 - 1.0).abs() < 0.05, "median {}", sizes[1000]);
     let bytes = (population.bytes() * 0.1) as u64;
-    for policy in Policy::<u64>::ALL {
+    for policy in ReplacementPolicy::<u64>::ALL {
         let found = simulate(&population, (policy.construct)(), &setting(bytes, 20_000)).outcome;
         assert!((0.2..0.95).contains(&found.hit_ratio), "{}: {found:?}", policy.name);
     }

@@ -1,9 +1,9 @@
 //! Pages are fetched before they are asked for.
 
-use super::process::{Place, Process, State};
+use super::process::{PageSite, Process, State};
 use super::{Event, Run, after};
 use crate::prefetching::MOST_INCOMING;
-use shoal_cooperation::prefetch::{Missing, Value, slack};
+use shoal_cooperation::prefetch::{MissingPage, Value, slack};
 
 impl Run<'_> {
     /// Lets every node prefetch that may be able to.
@@ -54,8 +54,8 @@ impl Run<'_> {
         let missing = || {
             process.missing().take(frames).map(|(place, page)| {
                 let is_global =
-                    matches!(process.pages[page as usize].place, Place::Global(_) | Place::Fetching(_));
-                Missing {
+                    matches!(process.pages[page as usize].place, PageSite::Global(_) | PageSite::Fetching(_));
+                MissingPage {
                     until_seconds: process.computing_until(place),
                     fetch_seconds: if is_global { global } else { disk },
                 }
@@ -74,11 +74,11 @@ impl Run<'_> {
         let first = if prefetching.global_to_local { process.missing_from } else { process.disk_from };
         for (_, page) in process.hinted_from(first) {
             match process.pages[page as usize].place {
-                Place::Global(node) if prefetching.global_to_local => {
+                PageSite::Global(node) if prefetching.global_to_local => {
                     let is_free = self.nodes[process.home].incoming < MOST_INCOMING;
                     return is_free.then_some((page, Source::Global(node)));
                 }
-                Place::Disk if prefetching.disk_to_local => {
+                PageSite::Disk if prefetching.disk_to_local => {
                     let is_free = self.nodes[process.home].station.disk_has_time();
                     return is_free.then_some((page, Source::Disk));
                 }
@@ -93,7 +93,7 @@ impl Run<'_> {
         let (home, now) = (self.processes[index].home, self.seconds());
         while self.nodes[home].requester.may_ask() {
             let process = &mut self.processes[index];
-            let on_disk = |page: u32| process.pages[page as usize].place == Place::Disk;
+            let on_disk = |page: u32| process.pages[page as usize].place == PageSite::Disk;
             let Some((place, page)) = process.hinted_from(process.disk_from).find(|(_, page)| on_disk(*page))
             else {
                 process.disk_from = process.hints.at() + process.hints.len() as u64;
@@ -108,7 +108,7 @@ impl Run<'_> {
                 }
                 return;
             };
-            process.pages[page as usize].place = Place::Requested(node);
+            process.pages[page as usize].place = PageSite::Requested(node);
             self.charge(index, self.setting.costs.ask_seconds);
             let costs = &self.setting.costs;
             let arrives = after(self.now, costs.ask_seconds + costs.ask_wire_seconds);

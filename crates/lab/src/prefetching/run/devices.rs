@@ -1,10 +1,10 @@
 //! Processors, links and disks: what keeps them busy, and until when.
 
-use super::process::Place;
+use super::process::PageSite;
 use super::{Event, Run, after};
 use crate::prefetching::disk::{Disk, DiskTimes};
 use crate::prefetching::memory::Page;
-use shoal_cooperation::prefetch::{Queue, Request};
+use shoal_cooperation::prefetch::{PrefetchQueue, PrefetchRequest};
 use std::collections::VecDeque;
 
 /// The devices of one node.
@@ -22,7 +22,7 @@ pub(super) struct Station {
     /// Pages that its own programs will want.
     ahead: VecDeque<Page>,
     /// Pages that other nodes asked for.
-    pub requests: Queue<Page>,
+    pub requests: PrefetchQueue<Page>,
 }
 
 /// What a disk does.
@@ -43,7 +43,7 @@ impl Station {
             reading: None,
             faults: VecDeque::new(),
             ahead: VecDeque::new(),
-            requests: Queue::new(most_requests),
+            requests: PrefetchQueue::new(most_requests),
         }
     }
 
@@ -117,8 +117,8 @@ impl Run<'_> {
     }
 
     /// A prefetch request has come to a node.
-    pub fn asked(&mut self, node: usize, request: Request<Page>) {
-        if self.place(request.page) != Place::Requested(node) {
+    pub fn asked(&mut self, node: usize, request: PrefetchRequest<Page>) {
+        if self.place(request.page) != PageSite::Requested(node) {
             // withdrawn while it was on its way
             self.nodes[request.from].requester.acknowledged();
             self.awake.insert(request.from);
@@ -130,7 +130,7 @@ impl Run<'_> {
     }
 
     /// A node gives nothing for a request.
-    fn refuse(&mut self, node: usize, request: Request<Page>) {
+    fn refuse(&mut self, node: usize, request: PrefetchRequest<Page>) {
         self.knowledge.epoch.exhausted(node);
         self.processes[request.page.0 as usize].lost_to_disk(request.page.1, 0.0);
         self.nodes[request.from].requester.acknowledged();
@@ -164,7 +164,7 @@ impl Run<'_> {
     }
 
     /// A node begins to read for another and tells it so.
-    fn begin_for_other(&mut self, node: usize, request: Request<Page>) {
+    fn begin_for_other(&mut self, node: usize, request: PrefetchRequest<Page>) {
         let (program, page) = (request.page.0 as usize, request.page.1);
         let process = &mut self.processes[program];
         let state = &mut process.pages[page as usize];
@@ -172,7 +172,7 @@ impl Run<'_> {
         of_global.in_time += 1;
         of_global.cold += u64::from(!state.was_read);
         state.was_read = true;
-        state.place = Place::Fetching(node);
+        state.place = PageSite::Fetching(node);
         self.nodes[request.from].requester.acknowledged();
         self.awake.insert(request.from);
     }

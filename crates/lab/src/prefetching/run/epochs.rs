@@ -3,9 +3,9 @@
 use super::process::State;
 use super::{Event, Run, after};
 use crate::global_memory::contention::Balancing;
-use crate::prefetching::memory::Standing;
+use crate::prefetching::memory::PageRank;
 use shoal_cooperation::global_memory::{Tuner, target_weights};
-use shoal_cooperation::prefetch::{Buffers, Epoch, Load, Value, plan};
+use shoal_cooperation::prefetch::{BufferGroup, Epoch, NodeReport, Value, plan};
 
 /// What is known in an epoch.
 pub(super) struct Knowledge {
@@ -42,7 +42,8 @@ impl Run<'_> {
         let elapsed = now - self.knowledge.epoch.began_seconds();
         self.measure(elapsed);
         let wanted = self.wanted(elapsed);
-        let loads: Vec<Load> = (0..self.nodes.len()).map(|node| self.load(node, elapsed, wanted)).collect();
+        let loads: Vec<NodeReport> =
+            (0..self.nodes.len()).map(|node| self.load(node, elapsed, wanted)).collect();
         let b = self.knowledge.rate();
         // loads are shares of a time, so that a plan is always made
         let planned = plan(&loads, wanted, now, self.setting.epoch_seconds).unwrap_or_default();
@@ -86,20 +87,20 @@ impl Run<'_> {
     }
 
     /// What a node tells: its least valuable pages, no more than can be wanted.
-    fn load(&self, node: usize, elapsed: f64, wanted: u64) -> Load {
+    fn load(&self, node: usize, elapsed: f64, wanted: u64) -> NodeReport {
         let now = self.seconds();
         let memory = &self.nodes[node].memory;
-        let mut buffers = vec![Buffers { value: Value::NEVER, count: memory.free() as u64 }];
+        let mut buffers = vec![BufferGroup { value: Value::NEVER, count: memory.free() as u64 }];
         for (index, process) in self.processes.iter().enumerate() {
             let shelf = memory.shelf(index);
-            let hinted = shelf.hinted.iter().rev().map(|(place, _)| Standing::Hinted(*place));
-            let unhinted = shelf.unhinted.iter().map(|(used, _)| Standing::Unhinted(*used));
-            let one = |standing| Buffers { value: process.value_of(standing, now), count: 1 };
+            let hinted = shelf.hinted.iter().rev().map(|(place, _)| PageRank::Hinted(*place));
+            let unhinted = shelf.unhinted.iter().map(|(used, _)| PageRank::Unhinted(*used));
+            let one = |standing| BufferGroup { value: process.value_of(standing, now), count: 1 };
             buffers.extend(hinted.take(wanted as usize).map(one));
             buffers.extend(unhinted.take(wanted as usize).map(one));
         }
         let busy = self.nodes[node].station.processor_seconds;
-        Load { processor: if elapsed > 0.0 { (busy / elapsed).min(1.0) } else { 0.0 }, buffers }
+        NodeReport { processor: if elapsed > 0.0 { (busy / elapsed).min(1.0) } else { 0.0 }, buffers }
     }
 
     /// Balanced load: by memory, over the nodes that run nothing.

@@ -1,8 +1,8 @@
 //! A program asks for a page: it has it, waits for it, or fetches it.
 
-use super::process::{Place, State};
+use super::process::{PageSite, State};
 use super::{Event, Run, after};
-use crate::prefetching::memory::{Page, Standing};
+use crate::prefetching::memory::{Page, PageRank};
 
 impl Run<'_> {
     /// A program has come to a reference.
@@ -14,7 +14,7 @@ impl Run<'_> {
         self.restand(index, &changed);
         self.processes[index].references += 1;
         self.awake.insert(self.processes[index].home);
-        if self.processes[index].pages[page as usize].place == Place::Local {
+        if self.processes[index].pages[page as usize].place == PageSite::Local {
             self.use_page(index, page);
         } else {
             self.processes[index].state = State::Waiting(page);
@@ -24,12 +24,12 @@ impl Run<'_> {
     }
 
     /// Pages of a program have other hints than they had.
-    fn restand(&mut self, index: usize, changed: &[(u32, Standing)]) {
+    fn restand(&mut self, index: usize, changed: &[(u32, PageRank)]) {
         let process = &self.processes[index];
         for (page, before) in changed {
             let holder = match process.pages[*page as usize].place {
-                Place::Local => process.home,
-                Place::Global(node) => node,
+                PageSite::Local => process.home,
+                PageSite::Global(node) => node,
                 _ => continue,
             };
             let after = process.standing(*page);
@@ -65,22 +65,22 @@ impl Run<'_> {
         let index = page.0 as usize;
         let home = self.processes[index].home;
         match self.place(page) {
-            Place::Local => {}
-            Place::Incoming => self.nodes[home].station.hurry(page),
+            PageSite::Local => {}
+            PageSite::Incoming => self.nodes[home].station.hurry(page),
             // it goes on when the other disk has it
-            Place::Fetching(_) => {
+            PageSite::Fetching(_) => {
                 let fetches = &mut self.processes[index].finished.disk_to_global;
                 fetches.in_time -= 1;
                 fetches.stalls += 1;
             }
-            Place::Global(node) => self.get(page, node, false),
-            Place::Requested(node) => {
+            PageSite::Global(node) => self.get(page, node, false),
+            PageSite::Requested(node) => {
                 if self.nodes[node].station.requests.withdraw(home, page) {
                     self.nodes[home].requester.acknowledged();
                 }
                 self.read(page, false);
             }
-            Place::Disk => self.read(page, false),
+            PageSite::Disk => self.read(page, false),
         }
         self.start_disk(home);
     }
@@ -99,7 +99,7 @@ impl Run<'_> {
         self.reserve_frame(home);
         self.nodes[home].incoming += usize::from(ahead);
         let state = &mut self.processes[index].pages[page.1 as usize];
-        state.place = Place::Incoming;
+        state.place = PageSite::Incoming;
         state.came_from_disk = false;
         self.schedule(arrives, Event::Arrived { page, ahead });
     }
@@ -111,7 +111,7 @@ impl Run<'_> {
         self.charge(index, self.setting.costs.read_seconds);
         self.reserve_frame(home);
         let state = &mut self.processes[index].pages[page.1 as usize];
-        state.place = Place::Incoming;
+        state.place = PageSite::Incoming;
         state.came_from_disk = true;
         let station = &mut self.nodes[home].station;
         if ahead {
@@ -144,7 +144,7 @@ impl Run<'_> {
         state.was_read = true;
         state.was_local = true;
         state.is_fresh = true;
-        state.place = Place::Local;
+        state.place = PageSite::Local;
         state.last_used = self.now / 1000;
         let standing = process.standing(page.1);
         let home = process.home;
@@ -162,7 +162,7 @@ impl Run<'_> {
         let index = page.0 as usize;
         let process = &mut self.processes[index];
         let state = &mut process.pages[page.1 as usize];
-        state.place = Place::Global(node);
+        state.place = PageSite::Global(node);
         state.last_used = self.now / 1000;
         let standing = process.standing(page.1);
         self.awake.insert(process.home);
@@ -172,7 +172,7 @@ impl Run<'_> {
         }
     }
 
-    pub(super) fn place(&self, page: Page) -> Place {
+    pub(super) fn place(&self, page: Page) -> PageSite {
         self.processes[page.0 as usize].pages[page.1 as usize].place
     }
 }

@@ -1,9 +1,9 @@
 //! Pages leave for others: out of local memory to the nodes that the epoch names, out of global memory to nowhere.
 
 use super::Run;
-use super::process::Place;
-use crate::prefetching::memory::{Page, Standing};
-use shoal_cooperation::prefetch::{Request, Value};
+use super::process::PageSite;
+use crate::prefetching::memory::{Page, PageRank};
+use shoal_cooperation::prefetch::{PrefetchRequest, Value};
 
 impl Run<'_> {
     /// Keeps a frame of a node for a page of its own programs. What leaves is the least valuable of all its pages.
@@ -18,7 +18,7 @@ impl Run<'_> {
     }
 
     /// A node that was asked to read a page keeps a frame for it, if it has one or holds a page of less worth. That one is dropped.
-    pub fn make_room_for(&mut self, node: usize, request: &Request<Page>) -> bool {
+    pub fn make_room_for(&mut self, node: usize, request: &PrefetchRequest<Page>) -> bool {
         let now = self.seconds();
         let value = self.processes[request.page.0 as usize].value(request.page.1, now);
         let given_up = self.replace(node, value);
@@ -54,7 +54,7 @@ impl Run<'_> {
             state.came_from_disk = false;
             return self.arrive(page);
         }
-        state.place = Place::Global(node);
+        state.place = PageSite::Global(node);
         let standing = process.standing(page.1);
         self.nodes[node].memory.settle(page, standing);
     }
@@ -89,8 +89,8 @@ impl Run<'_> {
         let memory = &self.nodes[node].memory;
         let candidates = self.processes.iter().enumerate().flat_map(|(index, process)| {
             let shelf = memory.shelf(index);
-            let hinted = shelf.hinted.last().map(|(place, page)| (Standing::Hinted(*place), *page));
-            let unhinted = shelf.unhinted.first().map(|(used, page)| (Standing::Unhinted(*used), *page));
+            let hinted = shelf.hinted.last().map(|(place, page)| (PageRank::Hinted(*place), *page));
+            let unhinted = shelf.unhinted.first().map(|(used, page)| (PageRank::Unhinted(*used), *page));
             [hinted, unhinted]
                 .into_iter()
                 .flatten()

@@ -17,20 +17,20 @@ mod give_way;
 mod process;
 
 use super::memory::{Memory, Page};
-use super::{Outcome, Program, Setting};
+use super::{PrefetchResult, PrefetchSetup, Program};
 use crate::global_memory::contention::Balancing;
 use devices::Station;
 use epochs::Knowledge;
 use process::{Process, State};
-use shoal_cooperation::prefetch::{Request, Times};
+use shoal_cooperation::prefetch::{AccessTimes, PrefetchRequest};
 use shoal_trace::Random;
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
 /// A simulation under way.
 pub(super) struct Run<'a> {
-    setting: &'a Setting,
-    times: Times,
+    setting: &'a PrefetchSetup,
+    times: AccessTimes,
     nodes: Vec<Node>,
     processes: Vec<Process<'a>>,
     agenda: BinaryHeap<Reverse<(u64, u64, Event)>>,
@@ -50,7 +50,7 @@ pub(super) struct Run<'a> {
 struct Node {
     memory: Memory,
     station: Station,
-    requester: shoal_cooperation::prefetch::Requester,
+    requester: shoal_cooperation::prefetch::PrefetchRequester,
     /// Pages that come from global memory before they are asked for.
     incoming: usize,
 }
@@ -73,7 +73,7 @@ enum Event {
 }
 
 impl<'a> Run<'a> {
-    pub fn new(programs: &'a [Program], setting: &'a Setting, times: Times) -> Self {
+    pub fn new(programs: &'a [Program], setting: &'a PrefetchSetup, times: AccessTimes) -> Self {
         let process = |(index, program): (usize, &'a Program)| {
             Process::new(program, setting.homes[index], setting.seed.wrapping_add(index as u64))
         };
@@ -83,7 +83,7 @@ impl<'a> Run<'a> {
         let node = |(index, frames): (usize, &usize)| Node {
             memory: Memory::new(if joins(index) { 0 } else { *frames }, programs.len()),
             station: Station::new(setting.costs.disk, waiting),
-            requester: shoal_cooperation::prefetch::Requester::new(index, setting.outstanding),
+            requester: shoal_cooperation::prefetch::PrefetchRequester::new(index, setting.outstanding),
             incoming: 0,
         };
         let nodes: Vec<Node> = setting.frames.iter().enumerate().map(node).collect();
@@ -113,7 +113,7 @@ impl<'a> Run<'a> {
         run
     }
 
-    pub fn finish(mut self) -> Outcome {
+    pub fn finish(mut self) -> PrefetchResult {
         self.prefetch();
         while self.processes.iter().any(|process| process.state != State::Done)
             && let Some(Reverse((now, _, event))) = self.agenda.pop()
@@ -125,7 +125,7 @@ impl<'a> Run<'a> {
         }
         let seconds = self.seconds();
         let busy = |node: &Node| if seconds > 0.0 { node.station.disk_busy_seconds() / seconds } else { 0.0 };
-        Outcome {
+        PrefetchResult {
             programs: self.processes.iter().map(|process| process.finished).collect(),
             seconds,
             epochs: self.epochs,
@@ -151,7 +151,7 @@ impl<'a> Run<'a> {
             Event::Asked { node, page, until_us } => {
                 let from = self.processes[page.0 as usize].home;
                 let value = shoal_cooperation::prefetch::Value::of_microseconds(until_us);
-                self.asked(node, Request { page, from, value });
+                self.asked(node, PrefetchRequest { page, from, value });
             }
             Event::Joins { node } => {
                 self.nodes[node].memory.grow(self.setting.frames[node]);

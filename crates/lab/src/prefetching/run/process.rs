@@ -1,8 +1,8 @@
 //! A program under way: its hints, where its pages are, and what they are worth.
 
-use crate::prefetching::memory::{Page, Standing};
-use crate::prefetching::{Finished, Program};
-use shoal_cooperation::prefetch::{Forestall, Foretold, Hints, Stride, Value};
+use crate::prefetching::memory::{Page, PageRank};
+use crate::prefetching::{Program, ProgramResult};
+use shoal_cooperation::prefetch::{Forestall, HintMatch, Hints, Stride, Value};
 
 /// A program on its node.
 pub(super) struct Process<'a> {
@@ -18,7 +18,7 @@ pub(super) struct Process<'a> {
     /// No hinted page before this place is on disk alone.
     pub disk_from: u64,
     pub pages: Vec<PageState>,
-    pub finished: Finished,
+    pub finished: ProgramResult,
     /// Processor time since the epoch began, in seconds.
     pub on_processor_seconds: f64,
     /// Waiting and references since the epoch began.
@@ -46,7 +46,7 @@ pub(super) enum State {
 /// One of its pages.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PageState {
-    pub place: Place,
+    pub place: PageSite,
     /// The place of its next hint, [`NO_HINT`] without one.
     pub next: u64,
     /// In microseconds.
@@ -62,7 +62,7 @@ pub(super) struct PageState {
 
 /// Where a page is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum PageSite {
     /// On every disk, and nowhere else.
     Disk,
     /// The same, and this node was asked to read it.
@@ -80,7 +80,7 @@ pub(super) enum Place {
 impl<'a> Process<'a> {
     pub fn new(program: &'a Program, home: usize, seed: u64) -> Self {
         let page = PageState {
-            place: Place::Disk,
+            place: PageSite::Disk,
             next: NO_HINT,
             last_used: 0,
             was_read: false,
@@ -103,7 +103,7 @@ impl<'a> Process<'a> {
             missing_from: 0,
             disk_from: 0,
             pages: vec![page; pages],
-            finished: Finished::default(),
+            finished: ProgramResult::default(),
             on_processor_seconds: 0.0,
             waited_seconds: 0.0,
             references: 0,
@@ -116,7 +116,7 @@ impl<'a> Process<'a> {
     }
 
     /// It tells its next hints, if it has come so far. Gives the pages whose next hints changed, with what they were before.
-    pub fn tell(&mut self) -> Vec<(u32, Standing)> {
+    pub fn tell(&mut self) -> Vec<(u32, PageRank)> {
         if self.index < self.tells_at || self.untold.len() == 0 {
             return Vec::new();
         }
@@ -150,12 +150,12 @@ impl<'a> Process<'a> {
     }
 
     /// It asks for a page: hints move on. Gives the pages whose next hints changed, with what they were before.
-    pub fn go_on_in_hints(&mut self, page: u32) -> Vec<(u32, Standing)> {
+    pub fn go_on_in_hints(&mut self, page: u32) -> Vec<(u32, PageRank)> {
         if self.hints.is_empty() {
             return Vec::new();
         }
         let mut passed = std::mem::take(&mut self.passed);
-        if let Foretold::Yes { wrong: 1.. } = self.hints.referenced(u64::from(page), &mut passed) {
+        if let HintMatch::Yes { wrong: 1.. } = self.hints.referenced(u64::from(page), &mut passed) {
             // what follows is nearer by all that was passed over
             self.forestall.reset();
         }
@@ -177,10 +177,10 @@ impl<'a> Process<'a> {
     }
 
     /// What a page of this standing is worth.
-    pub fn value_of(&self, standing: Standing, now_seconds: f64) -> Value {
+    pub fn value_of(&self, standing: PageRank, now_seconds: f64) -> Value {
         match standing {
-            Standing::Hinted(place) => Value::hinted(place.saturating_sub(self.hints.at()), &self.stride),
-            Standing::Unhinted(last_used) => {
+            PageRank::Hinted(place) => Value::hinted(place.saturating_sub(self.hints.at()), &self.stride),
+            PageRank::Unhinted(last_used) => {
                 let age = (now_seconds - last_used as f64 / 1e6).max(0.0);
                 let horizon = self.hints.len() as f64 * self.stride.seconds();
                 Value::unforetold(age, horizon, self.hints.coverage())
@@ -189,9 +189,9 @@ impl<'a> Process<'a> {
     }
 
     /// Where a page stands among those of its program.
-    pub fn standing(&self, page: u32) -> Standing {
+    pub fn standing(&self, page: u32) -> PageRank {
         let state = &self.pages[page as usize];
-        if state.next == NO_HINT { Standing::Unhinted(state.last_used) } else { Standing::Hinted(state.next) }
+        if state.next == NO_HINT { PageRank::Unhinted(state.last_used) } else { PageRank::Hinted(state.next) }
     }
 
     /// A page is in local memory no more.
@@ -206,7 +206,7 @@ impl<'a> Process<'a> {
     /// A page is on disk alone.
     pub fn lost_to_disk(&mut self, page: u32, longer_seconds: f64) {
         let state = &mut self.pages[page as usize];
-        state.place = Place::Disk;
+        state.place = PageSite::Disk;
         let next = state.next;
         if next != NO_HINT {
             self.disk_from = self.disk_from.min(next);
@@ -228,7 +228,7 @@ impl<'a> Process<'a> {
     /// The hinted pages that are neither local nor under way to it, each with its place.
     pub fn missing(&self) -> impl Iterator<Item = (u64, u32)> + '_ {
         let is_missing =
-            |page: u32| !matches!(self.pages[page as usize].place, Place::Local | Place::Incoming);
+            |page: u32| !matches!(self.pages[page as usize].place, PageSite::Local | PageSite::Incoming);
         self.hinted_from(self.missing_from).filter(move |(_, page)| is_missing(*page))
     }
 

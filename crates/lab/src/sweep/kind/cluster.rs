@@ -3,7 +3,9 @@
 //! A client of the trace belongs to a node, by turns of its number; an object counts as one frame, whatever its size.
 
 use super::{COUNT, Inputs, Kind, NUMBER, needed};
-use crate::cluster::{Options, Outcome, Plan, SYSTEMS, Service, Size, named, serve, simulate};
+use crate::cluster::{
+    ClusterSize, RunPlan, SYSTEMS, SchemeOptions, ServiceTimes, ThroughputResult, named, serve, simulate,
+};
 use crate::sweep::parameter::{Default, Parameter, Take};
 use crate::sweep::source::Loaded;
 use crate::sweep::value::Value;
@@ -109,12 +111,12 @@ fn answer(inputs: &Inputs<'_>, loaded: Option<&Loaded>) -> Result<Vec<Value>, St
         return Err(format!("of {nodes} nodes {idle} are idle, so that none asks"));
     }
     let frames = inputs.count("node_frames").unwrap_or(1) as usize;
-    let size = Size {
+    let size = ClusterSize {
         nodes: vec![frames; nodes as usize],
         server: inputs.count("server_frames").unwrap_or(0) as usize,
         objects: trace.objects().len(),
     };
-    let options = Options {
+    let options = SchemeOptions {
         idle: idle as usize,
         coordinated: inputs.number("coordinated").unwrap_or(0.8),
         chances: inputs.count("chances").unwrap_or(2) as u8,
@@ -130,10 +132,13 @@ fn answer(inputs: &Inputs<'_>, loaded: Option<&Loaded>) -> Result<Vec<Value>, St
     let warm_up = loaded.share(inputs.number("warm_up").unwrap_or(0.0)) as u64;
     let outstanding = inputs.count("outstanding").unwrap_or(0) as usize;
     let outcome = if outstanding > 0 {
-        let service = Service { outstanding, ..Service::pai(size.nodes.len()) };
-        serve(system.as_mut(), &size, &service, requests, Plan { warm_up, failure: None })
+        let service = ServiceTimes { outstanding, ..ServiceTimes::pai(size.nodes.len()) };
+        serve(system.as_mut(), &size, &service, requests, RunPlan { warm_up, failure: None })
     } else {
-        Outcome { counts: simulate(system.as_mut(), &size, requests, warm_up), ..Outcome::default() }
+        ThroughputResult {
+            counts: simulate(system.as_mut(), &size, requests, warm_up),
+            ..ThroughputResult::default()
+        }
     };
     let counts = &outcome.counts;
     let queued = |number: f64| if outstanding > 0 { Value::Number(number) } else { Value::None };

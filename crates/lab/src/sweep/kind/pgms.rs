@@ -1,7 +1,7 @@
 //! `[[pgms]]`: a program that tells what it will read, and idle nodes that prefetch for it, simulated.
 
 use super::{COUNT, Inputs, Kind, NUMBER};
-use crate::prefetching::{Costs, DiskTimes, Hinting, Prefetching, Program, Setting, simulate};
+use crate::prefetching::{Costs, DiskTimes, Hinting, PrefetchSetup, Prefetching, Program, simulate};
 use crate::sweep::parameter::{Default, Parameter, Take};
 use crate::sweep::source::Loaded;
 use crate::sweep::value::Value;
@@ -105,9 +105,9 @@ fn program(inputs: &Inputs<'_>) -> Result<Program, String> {
     Ok(program.hinting(hinting.ok_or("hints are wrong in part only where all references are told")?))
 }
 
-fn setting(inputs: &Inputs<'_>) -> Setting {
+fn setting(inputs: &Inputs<'_>) -> PrefetchSetup {
     let count = |name: &str, otherwise: u64| inputs.count(name).unwrap_or(otherwise) as usize;
-    let mut setting = Setting::testbed(FRAMES / count("scale", 8).max(1), count("idle", 0));
+    let mut setting = PrefetchSetup::testbed(FRAMES / count("scale", 8).max(1), count("idle", 0));
     let kinds = inputs.text("prefetch").unwrap_or_default();
     setting.prefetching = Prefetching::named(kinds).unwrap_or(Prefetching::NONE);
     let random_seconds = inputs.number("disk_ms").unwrap_or(13.0) / 1e3;

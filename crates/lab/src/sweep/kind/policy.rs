@@ -6,7 +6,7 @@ use crate::sweep::parameter::{Default, Parameter, Take};
 use crate::sweep::source::Loaded;
 use crate::sweep::value::Value;
 use shoal_core::ByteCount;
-use shoal_policy::{Belady, BeladySize, NextUses, Policy, Replacement};
+use shoal_policy::{Belady, BeladySize, NextUses, Replacement, ReplacementPolicy};
 use shoal_trace::parquet::Field;
 
 pub(super) static KIND: Kind = Kind {
@@ -51,7 +51,7 @@ fn answer(inputs: &Inputs<'_>, loaded: Option<&Loaded>) -> Result<Vec<Value>, St
     let requests = loaded.trace.requests();
     let name = inputs.text("policy").unwrap_or_default();
     let future = || NextUses::of(requests.iter().map(|request| u64::from(request.object)));
-    let policy: Box<dyn Replacement<u64>> = match (name, Policy::<u64>::named(name)) {
+    let policy: Box<dyn Replacement<u64>> = match (name, ReplacementPolicy::<u64>::named(name)) {
         (_, Some(policy)) => (policy.construct)(),
         ("belady", None) => Box::new(Belady::new(future())),
         ("belady_size", None) => Box::new(BeladySize::new(future())),
@@ -85,5 +85,5 @@ pub(super) fn room(text: &str, unique_bytes: u64) -> Result<u64, String> {
 }
 
 fn names() -> Vec<&'static str> {
-    Policy::<u64>::ALL.iter().map(|policy| policy.name).chain(["belady", "belady_size"]).collect()
+    ReplacementPolicy::<u64>::ALL.iter().map(|policy| policy.name).chain(["belady", "belady_size"]).collect()
 }

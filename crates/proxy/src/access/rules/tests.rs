@@ -21,7 +21,7 @@ fn socket(text: &str) -> SocketAddr {
 fn connect_reaches_listed_ports() {
     let rules = rules(|_| ());
     assert_eq!(rules.connect_port(443), Ok(()));
-    assert_eq!(rules.connect_port(25), Err(Refusal::Port(25)));
+    assert_eq!(rules.connect_port(25), Err(AccessRefusal::Port(25)));
 }
 
 #[test]
@@ -31,7 +31,7 @@ fn other_requests_reach_listed_ports() {
         assert_eq!(usual.request_port(port), Ok(()));
     }
     for port in [1, 25, 79, 81, 1023] {
-        assert_eq!(usual.request_port(port), Err(Refusal::RequestPort(port)));
+        assert_eq!(usual.request_port(port), Err(AccessRefusal::RequestPort(port)));
     }
     let few = rules(|forward| forward.request_ports = vec![Ports::new(8000, 8001)]);
     assert_eq!(
@@ -47,14 +47,17 @@ fn denied_destinations_by_name_and_by_network() {
         forward.deny_destinations = ["ads.example", "*.ads.example", "8.8.8.0/24"].map(String::from).into();
     });
     for host in ["ads.example", "x.ads.example", "8.8.8.8"] {
-        assert_eq!(rules.destination(host), Err(Refusal::Denied(host.into())));
+        assert_eq!(rules.destination(host), Err(AccessRefusal::Denied(host.into())));
     }
     for host in ["ads.example.", "ads.example..", "x.ads.example..."] {
         assert!(rules.destination(host).is_err(), "{host}");
     }
     assert_eq!(rules.destination("example"), Ok(()));
     for address in ["8.8.8.8:80", "[::ffff:8.8.8.8]:80", "[64:ff9b::8.8.8.8]:80"] {
-        assert_eq!(rules.address("dns.example", socket(address)), Err(Refusal::Denied("8.8.8.8".into())));
+        assert_eq!(
+            rules.address("dns.example", socket(address)),
+            Err(AccessRefusal::Denied("8.8.8.8".into()))
+        );
     }
     assert_eq!(rules.address("dns.example", socket("8.8.4.4:80")), Ok(()));
 }
@@ -145,8 +148,8 @@ fn users_must_prove_themselves_when_there_is_a_file() {
         forward.users_file = Some(path.clone());
         forward.realm = "a \"b\"".into();
     });
-    assert_eq!(closed.authenticate(None), Err(Refusal::Credentials));
-    assert_eq!(Refusal::Credentials.status(), 407);
+    assert_eq!(closed.authenticate(None), Err(AccessRefusal::Credentials));
+    assert_eq!(AccessRefusal::Credentials.status(), 407);
     let good = HeaderValue::from_static("Basic YW5uOnNlY3JldA==");
     assert_eq!(closed.authenticate(Some(&good)), Ok(Some("ann".into())));
     assert_eq!(closed.challenge(), "Basic realm=\"a \\\"b\\\"\", charset=\"UTF-8\"");

@@ -35,7 +35,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// What was purged, and when in the order of all purges.
-pub struct Epochs {
+pub struct PurgeTable {
     tables: Arc<Tables>,
     /// The number at which is asked for now.
     latest: AtomicU64,
@@ -43,7 +43,7 @@ pub struct Epochs {
     own_start: AtomicU64,
     /// The latest purge by name.
     latest_purge: AtomicU64,
-    keeping: RwLock<Keeping>,
+    keeping: RwLock<TablePersistence>,
 }
 
 /// What the file holds.
@@ -56,7 +56,7 @@ struct Tables {
 }
 
 /// Where the tables outlive the process.
-enum Keeping {
+enum TablePersistence {
     /// Nowhere, since nothing else does.
     Nowhere,
     /// In its file.
@@ -67,11 +67,11 @@ enum Keeping {
 
 /// A name's place in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Slot(pub u16);
+pub struct PurgeSlot(pub u16);
 
 /// A name under which objects can be purged together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Name<'a> {
+pub enum PurgeScope<'a> {
     /// Every object.
     All,
     /// Every object of an origin's host.
@@ -88,7 +88,7 @@ pub enum Name<'a> {
     },
 }
 
-impl Epochs {
+impl PurgeTable {
     /// Size of the tables' file.
     pub const BYTES: u64 = layout::BYTES;
 
@@ -107,7 +107,7 @@ impl Epochs {
             latest: AtomicU64::new(own.start),
             own_start: AtomicU64::new(own.start),
             latest_purge: AtomicU64::new(0),
-            keeping: RwLock::new(Keeping::Nowhere),
+            keeping: RwLock::new(TablePersistence::Nowhere),
         }
     }
 
@@ -139,7 +139,7 @@ impl Epochs {
         }
         let file = TableFile::start(file, Arc::clone(&self.tables) as Arc<dyn Stored>)?;
         file.write(changed);
-        *keeping = Keeping::File(file);
+        *keeping = TablePersistence::File(file);
         Ok(())
     }
 
@@ -190,12 +190,12 @@ impl Epochs {
 
     /// Keeps the table in RAM only, until it is taken up again. What was purged before is still written where that is possible.
     pub fn let_go(&self, why: &str) {
-        *self.keeping.write() = Keeping::Lost(why.into());
+        *self.keeping.write() = TablePersistence::Lost(why.into());
     }
 
     /// Whether what is purged is kept in RAM only, though it should outlive the process.
     pub fn are_lost(&self) -> bool {
-        matches!(*self.keeping.read(), Keeping::Lost(_))
+        matches!(*self.keeping.read(), TablePersistence::Lost(_))
     }
 
     /// The number at which is asked for now, for [`purged`](Self::purged).
@@ -205,7 +205,7 @@ impl Epochs {
 
     /// Purges what bears `name` and was asked for before this call. That holds in this process at once; it is
     /// written down in the background.
-    pub fn purge(&self, name: Name<'_>) {
+    pub fn purge(&self, name: PurgeScope<'_>) {
         let slot = name.slot();
         let keeping = self.keeping.read();
         let number = self.next();
@@ -222,7 +222,7 @@ impl Epochs {
 
     /// Purges a cache group of one origin, as an operator wishes.
     pub fn purge_group(&self, origin: &str, group: &str, now: Timestamp) {
-        self.purge(Name::EarlierGroup { origin, group });
+        self.purge(PurgeScope::EarlierGroup { origin, group });
         self.mark_groups(origin, &[group.to_owned()], true, now);
     }
 
@@ -235,7 +235,7 @@ impl Epochs {
     }
 
     /// Has pieces written down where there is a file, and the era's ceiling when it has to be raised.
-    fn write(&self, keeping: &Keeping, pieces: impl IntoIterator<Item = u32>) {
+    fn write(&self, keeping: &TablePersistence, pieces: impl IntoIterator<Item = u32>) {
         let eras = self.tables.eras.load();
         let latest = self.latest.load(Ordering::SeqCst);
         let ceiling = eras.last().and_then(|era| era.ceiling_for(latest));
@@ -246,7 +246,7 @@ impl Epochs {
                 eras
             });
         }
-        if let Keeping::File(file) = keeping {
+        if let TablePersistence::File(file) = keeping {
             let eras = ceiling.map_or(0..0, |_| layout::pieces_of_eras());
             file.write(pieces.into_iter().chain(eras).chain([layout::HEADER]));
         }
@@ -278,17 +278,17 @@ impl Epochs {
     /// Why something is not: then it holds until the next restart, or until a later purge could be written.
     pub async fn written(&self) -> Result<(), Arc<str>> {
         let written = match &*self.keeping.read() {
-            Keeping::Nowhere => return Ok(()),
-            Keeping::Lost(why) => return Err(Arc::clone(why)),
-            Keeping::File(file) => file.written(),
+            TablePersistence::Nowhere => return Ok(()),
+            TablePersistence::Lost(why) => return Err(Arc::clone(why)),
+            TablePersistence::File(file) => file.written(),
         };
         written.await
     }
 
     /// Whether an object with these names, asked for at `requested`, has been purged since, or may have been.
-    pub fn purged(&self, slots: &[Slot], groups: &[Key], requested: Sequence) -> bool {
+    pub fn purged(&self, slots: &[PurgeSlot], groups: &[Key], requested: Sequence) -> bool {
         let is_since = |time: &AtomicU64| time.load(Ordering::Acquire) >= requested.number();
-        let slot_time = |slot: &Slot| &self.tables.slots[usize::from(slot.0)];
+        let slot_time = |slot: &PurgeSlot| &self.tables.slots[usize::from(slot.0)];
         !self.is_own(requested) && !self.knows(requested)
             || is_since(&self.latest_purge) && slots.iter().any(|slot| is_since(slot_time(slot)))
             || self.tables.groups.purged(groups, requested)
@@ -308,17 +308,17 @@ impl Epochs {
     }
 }
 
-impl Name<'_> {
-    /// The slot that this name hashes to. Slot 0 is kept for [`Name::All`].
-    pub fn slot(self) -> Slot {
+impl PurgeScope<'_> {
+    /// The slot that this name hashes to. Slot 0 is kept for [`PurgeScope::All`].
+    pub fn slot(self) -> PurgeSlot {
         let hash = match self {
-            Self::All => return Slot(0),
+            Self::All => return PurgeSlot(0),
             // Final dots make another key, not another host.
             Self::Host(host) => hash(&[b"host", host.trim_end_matches('.').as_bytes()]),
             Self::Tag(tag) => hash(&[b"tag", tag.as_bytes()]),
             Self::EarlierGroup { origin, group } => hash(&[b"group", origin.as_bytes(), group.as_bytes()]),
         };
-        Slot((1 + hash % (SLOTS as u64 - 1)) as u16)
+        PurgeSlot((1 + hash % (SLOTS as u64 - 1)) as u16)
     }
 }
 

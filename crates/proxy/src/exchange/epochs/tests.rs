@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 const NOW: Timestamp = Timestamp::from_seconds(1_700_000_000);
 
-fn tag(name: &str) -> [Slot; 1] {
-    [Name::Tag(name).slot()]
+fn tag(name: &str) -> [PurgeSlot; 1] {
+    [PurgeScope::Tag(name).slot()]
 }
 
 /// A table in a folder of its own.
@@ -21,8 +21,8 @@ impl World {
         self.0.path().join("purges")
     }
 
-    fn open(&self) -> Epochs {
-        Epochs::open(&self.path(), NOW).expect("opened")
+    fn open(&self) -> PurgeTable {
+        PurgeTable::open(&self.path(), NOW).expect("opened")
     }
 
     fn bytes(&self) -> Vec<u8> {
@@ -39,18 +39,18 @@ impl World {
 
 #[test]
 fn purge_reaches_what_was_asked_for_before_it() {
-    let epochs = Epochs::volatile(NOW);
-    let slots = [Name::Tag("news").slot(), Name::Host("example.org").slot()];
+    let epochs = PurgeTable::volatile(NOW);
+    let slots = [PurgeScope::Tag("news").slot(), PurgeScope::Host("example.org").slot()];
     let before = epochs.sequence();
     assert!(!epochs.purged(&slots, &[], before));
-    epochs.purge(Name::Tag("news"));
+    epochs.purge(PurgeScope::Tag("news"));
     assert!(epochs.purged(&slots, &[], before) && !epochs.purged(&tag("sport"), &[], before));
     assert!(!epochs.purged(&slots, &[], epochs.sequence()), "it can be kept again at once");
 }
 
 #[test]
 fn step_is_after_what_came_before_it_and_not_after_what_follows() {
-    let epochs = Epochs::volatile(NOW);
+    let epochs = PurgeTable::volatile(NOW);
     let before = epochs.sequence();
     let step = epochs.step();
     assert!(step > before && epochs.sequence() >= step);
@@ -61,7 +61,7 @@ async fn purges_survive_restarts_whatever_the_clock_says() {
     let world = World::new();
     let mut asked = Vec::new();
     for now in [NOW, Timestamp::from_millis(5), Timestamp::from_seconds(4_000_000_000), NOW] {
-        let epochs = Epochs::open(&world.path(), now).expect("opened");
+        let epochs = PurgeTable::open(&world.path(), now).expect("opened");
         for earlier in &asked {
             assert!(
                 epochs.purged(&tag("news"), &[], *earlier) && !epochs.purged(&tag("sport"), &[], *earlier)
@@ -69,21 +69,22 @@ async fn purges_survive_restarts_whatever_the_clock_says() {
         }
         asked.push(epochs.sequence());
         assert!(!epochs.purged(&tag("news"), &[], epochs.sequence()));
-        epochs.purge(Name::Tag("news"));
+        epochs.purge(PurgeScope::Tag("news"));
         epochs.written().await.expect("written");
     }
     let epochs = world.open();
-    epochs.purge(Name::All);
-    assert!(asked.iter().all(|asked| epochs.purged(&[Name::All.slot()], &[], *asked)));
+    epochs.purge(PurgeScope::All);
+    assert!(asked.iter().all(|asked| epochs.purged(&[PurgeScope::All.slot()], &[], *asked)));
 }
 
 #[tokio::test]
 async fn purge_reaches_what_was_asked_for_when_the_clock_was_ahead() {
     let world = World::new();
-    let asked = Epochs::open(&world.path(), Timestamp::from_seconds(4_000_000_000)).expect("made").sequence();
-    let epochs = Epochs::open(&world.path(), NOW).expect("opened");
+    let asked =
+        PurgeTable::open(&world.path(), Timestamp::from_seconds(4_000_000_000)).expect("made").sequence();
+    let epochs = PurgeTable::open(&world.path(), NOW).expect("opened");
     assert!(!epochs.purged(&tag("news"), &[], asked), "nothing was purged");
-    epochs.purge(Name::Tag("news"));
+    epochs.purge(PurgeScope::Tag("news"));
     assert!(epochs.purged(&tag("news"), &[], asked));
 }
 
@@ -92,13 +93,13 @@ async fn an_older_foreign_or_lost_table_vouches_for_nothing_that_it_does_not_kno
     let (world, other) = (World::new(), World::new());
     let first = world.open();
     let early = first.sequence();
-    first.purge(Name::Tag("sport"));
+    first.purge(PurgeScope::Tag("sport"));
     first.written().await.expect("written");
     drop(first);
     let older = world.bytes();
     let second = world.open();
     let late = second.sequence();
-    second.purge(Name::Tag("news"));
+    second.purge(PurgeScope::Tag("news"));
     second.written().await.expect("written");
     drop(second);
     let newest = world.bytes();
@@ -123,12 +124,12 @@ async fn no_flipped_bit_undoes_a_purge() {
     let world = World::new();
     let epochs = world.open();
     let asked = epochs.sequence();
-    epochs.purge(Name::Tag("news"));
+    epochs.purge(PurgeScope::Tag("news"));
     epochs.purge_groups("http://a", &["g".to_owned()], NOW);
     epochs.written().await.expect("written");
     drop(epochs);
     let whole = world.bytes();
-    assert_eq!(whole.len() as u64, Epochs::BYTES);
+    assert_eq!(whole.len() as u64, PurgeTable::BYTES);
     let groups = [group_key("http://a", "g")];
     let slot = layout::piece_of_slot(usize::from(tag("news")[0].0)) as usize * 512;
     let place = layout::BYTES as usize - groups::PLACES * groups::ENTRY_BYTES;
@@ -179,10 +180,10 @@ async fn table_of_earlier_versions_is_taken_up() {
                 epochs.purged(&tag("news"), &[], asked(5)) && !epochs.purged(&tag("news"), &[], asked(6))
             );
             assert!(!epochs.purged(&tag("sport"), &[], asked(5)));
-            epochs.purge(Name::Tag("weather"));
+            epochs.purge(PurgeScope::Tag("weather"));
             assert!(epochs.purged(&tag("weather"), &[], asked(1_000_000)));
             epochs.written().await.expect("written");
-            assert_eq!(world.bytes().len() as u64, Epochs::BYTES);
+            assert_eq!(world.bytes().len() as u64, PurgeTable::BYTES);
         }
     }
 }
@@ -194,14 +195,14 @@ async fn a_table_that_comes_later_is_heeded_and_told_what_it_missed() {
         let world = World::new();
         let earlier = world.open();
         let asked = earlier.sequence();
-        earlier.purge(Name::Tag("sport"));
+        earlier.purge(PurgeScope::Tag("sport"));
         earlier.written().await.expect("written");
-        let epochs = Epochs::volatile(now);
+        let epochs = PurgeTable::volatile(now);
         epochs.let_go("its disk is away");
-        epochs.purge(Name::Tag("news"));
+        epochs.purge(PurgeScope::Tag("news"));
         assert_eq!(&*epochs.written().await.expect_err("it has no file"), "its disk is away");
         epochs.take_up(&world.path()).expect("read");
-        let check = |epochs: &Epochs| {
+        let check = |epochs: &PurgeTable| {
             assert!(epochs.purged(&tag("sport"), &[], asked) && epochs.purged(&tag("news"), &[], asked));
             assert!(!epochs.purged(&tag("weather"), &[], asked));
         };
@@ -219,7 +220,7 @@ async fn a_table_that_was_away_for_a_while_goes_on_in_its_era() {
     let epochs = world.open();
     let before = epochs.sequence();
     epochs.let_go("its disk is away");
-    epochs.purge(Name::Tag("news"));
+    epochs.purge(PurgeScope::Tag("news"));
     let meanwhile = epochs.sequence();
     epochs.take_up(&world.path()).expect("it is back");
     for asked in [before, meanwhile] {
@@ -237,7 +238,7 @@ async fn many_purges_stay_known_after_a_kill() {
     for _ in 0..3_000_000 {
         epochs.next();
     }
-    epochs.purge(Name::Tag("sport"));
+    epochs.purge(PurgeScope::Tag("sport"));
     let asked = epochs.sequence();
     epochs.written().await.expect("written");
     std::mem::forget(epochs);
@@ -248,7 +249,7 @@ async fn many_purges_stay_known_after_a_kill() {
 async fn a_table_that_is_let_go_of_leaves_its_disk_free() {
     let world = World::new();
     let epochs = world.open();
-    epochs.purge(Name::All);
+    epochs.purge(PurgeScope::All);
     epochs.written().await.expect("written");
     epochs.let_go("its disk is away");
     let is_open = || {

@@ -3,20 +3,20 @@
 use super::*;
 use crate::holds::Holds;
 
-fn poll(reader: &Attached) -> Poll<Result<Next, BodyError>> {
+fn poll(reader: &BodyReader) -> Poll<Result<NextRead, BodyError>> {
     reader.poll_next(3, &mut Context::from_waker(Waker::noop()))
 }
 
-fn bytes(polled: Poll<Result<Next, BodyError>>) -> Vec<u8> {
+fn bytes(polled: Poll<Result<NextRead, BodyError>>) -> Vec<u8> {
     match polled {
-        Poll::Ready(Ok(Next::Bytes(bytes))) => bytes.to_vec(),
+        Poll::Ready(Ok(NextRead::Bytes(bytes))) => bytes.to_vec(),
         _ => panic!("bytes were expected"),
     }
 }
 
 #[test]
 fn readers_follow_at_their_own_pace() {
-    let body = Growing::new();
+    let body = SharedBody::new();
     let (fast, slow) = (body.attach(0).expect("at the start"), body.attach(0).expect("at the start"));
     assert!(poll(&fast).is_pending());
     body.append(Bytes::from_static(b"abcdef"));
@@ -24,15 +24,15 @@ fn readers_follow_at_their_own_pace() {
     fast.advance(3);
     assert_eq!(bytes(poll(&fast)), b"def");
     assert_eq!(bytes(poll(&slow)), b"abc");
-    body.finish(End::Complete(None));
+    body.finish(BodyEnd::Complete(None));
     fast.advance(3);
-    assert!(matches!(poll(&fast), Poll::Ready(Ok(Next::End(End::Complete(None))))));
+    assert!(matches!(poll(&fast), Poll::Ready(Ok(NextRead::End(BodyEnd::Complete(None))))));
     assert_eq!(body.gathered(Some(&Bytes::from_static(b"gh"))), &b"abcdefgh"[..]);
 }
 
 #[test]
 fn without_a_spill_nothing_is_dropped_that_a_reader_needs() {
-    let body = Growing::new();
+    let body = SharedBody::new();
     let slow = body.attach(0).expect("at the start");
     body.append(Bytes::from(vec![1; JOINED_MAX]));
     body.append(Bytes::from_static(b"def"));
@@ -46,7 +46,7 @@ fn without_a_spill_nothing_is_dropped_that_a_reader_needs() {
 
 #[test]
 fn a_body_that_comes_byte_by_byte_stands_in_few_chunks() {
-    let body = Growing::new();
+    let body = SharedBody::new();
     let reader = body.attach(0).expect("at the start");
     let whole: Vec<u8> = (0..100_000u32).map(|at| at as u8).collect();
     whole.iter().for_each(|byte| body.append(Bytes::copy_from_slice(&[*byte])));
@@ -63,7 +63,7 @@ fn a_reader_that_has_left_is_not_remembered() {
     impl std::task::Wake for Nobody {
         fn wake(self: Arc<Self>) {}
     }
-    let body = Growing::new();
+    let body = SharedBody::new();
     let tasks: Vec<_> = (0..100).map(|_| Arc::new(Nobody)).collect();
     for task in &tasks {
         let reader = body.attach(0).expect("at the start");
@@ -75,26 +75,26 @@ fn a_reader_that_has_left_is_not_remembered() {
 
 #[test]
 fn a_body_in_one_piece_takes_the_place_of_its_pieces() {
-    let body = Growing::new();
+    let body = SharedBody::new();
     let reader = body.attach(0).expect("at the start");
     let pieces = [Bytes::from(b"abc".to_vec()), Bytes::from(b"def".to_vec())];
     pieces.iter().for_each(|piece| body.append(piece.clone()));
     reader.advance(2);
     body.settle(Bytes::from_static(b"abcdefgh"));
-    body.finish(End::Complete(None));
+    body.finish(BodyEnd::Complete(None));
     assert!(pieces.iter().all(Bytes::is_unique), "nobody holds the pieces");
     assert_eq!(bytes(poll(&reader)), b"cde");
     reader.advance(6);
-    assert!(matches!(poll(&reader), Poll::Ready(Ok(Next::End(End::Complete(None))))));
+    assert!(matches!(poll(&reader), Poll::Ready(Ok(NextRead::End(BodyEnd::Complete(None))))));
 }
 
 #[test]
 fn the_window_of_a_body_whose_writer_has_gone_stays_charged_until_it_is_read() {
-    let ledger = shoal_store::memory::Ledger::new(100);
-    let body = Growing::new();
+    let ledger = shoal_store::memory::MemoryBudget::new(100);
+    let body = SharedBody::new();
     let slow = body.attach(0).expect("at the start");
     body.append(Bytes::from_static(b"abc"));
-    body.finish(End::Complete(None));
+    body.finish(BodyEnd::Complete(None));
     let hold = Holds::new(3).hold(3).expect("room");
     body.charge(ledger.try_reserve(3).expect("room"), hold);
     drop(body);
@@ -105,7 +105,7 @@ fn the_window_of_a_body_whose_writer_has_gone_stays_charged_until_it_is_read() {
 
 #[tokio::test]
 async fn the_writer_waits_for_the_slowest_reader() {
-    let body = Growing::new();
+    let body = SharedBody::new();
     let slow = body.attach(0).expect("at the start");
     body.append(Bytes::from_static(b"abcdef"));
     let waits = std::pin::pin!(body.drained_below(2));

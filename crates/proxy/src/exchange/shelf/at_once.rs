@@ -6,28 +6,28 @@
 //!
 //! Changes keep their order: as long as one is under way on the pool, others go there too and come after it.
 
-use super::super::invalidations::Validity;
-use super::super::record::Record;
+use super::super::invalidations::ValiditySnapshot;
+use super::super::record::ObjectMetadata;
 use super::jobs::{read, write_resident};
-use super::{Found, Resident, Shelf, unsettle};
-use crate::io_pool::Kind;
+use super::{CachedObject, HybridCache, MemoryEntry, unsettle};
+use crate::io_pool::JobKind;
 use bytes::Bytes;
 use shoal_core::ObjectKey;
 use shoal_store::memory::MemoryTier;
-use shoal_store::{AtOnce, Error, Store};
+use shoal_store::{Error, Store, TryInsert};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-impl Shelf {
+impl HybridCache {
     /// The object, when the disk is not needed for it.
     pub(super) fn find_at_once(
         &self,
         disk: &dyn Store,
         key: &ObjectKey,
-        validity: &Validity,
-    ) -> Option<Found> {
+        validity: &ValiditySnapshot,
+    ) -> Option<CachedObject> {
         let stored = disk.open_at_once(key)?;
-        let record = Record::decode(&stored.metadata).filter(Record::is_for_everybody)?;
+        let record = ObjectMetadata::decode(&stored.metadata).filter(ObjectMetadata::is_for_everybody)?;
         let opened = read(stored, record, self.limits.memory_object_max, &self.ledger).ok()?;
         Some(self.found(key, opened, validity))
     }
@@ -37,7 +37,7 @@ impl Shelf {
     pub(super) fn keep_at_once(
         &self,
         store: &Arc<dyn Store>,
-        (key, record, body): (&ObjectKey, &Record, &Bytes),
+        (key, record, body): (&ObjectKey, &ObjectMetadata, &Bytes),
         still: &dyn Fn() -> bool,
     ) -> Option<Result<(), Error>> {
         let lane = self.lane_of(key);
@@ -45,15 +45,15 @@ impl Shelf {
             return None;
         }
         match store.insert_at_once(key, &record.encode(), body, still) {
-            Ok(AtOnce::MustWait) => None,
-            Ok(AtOnce::Done) => Some(Ok(())),
-            Ok(AtOnce::DoneAndDue) => {
+            Ok(TryInsert::MustWait) => None,
+            Ok(TryInsert::Done) => Some(Ok(())),
+            Ok(TryInsert::DoneAndDue) => {
                 let (store, key) = (Arc::clone(store), key.hash());
                 // What fails has been counted, and without this the store writes within a second by itself.
                 let write = move || {
                     store.write_due(key).inspect_err(|error| tracing::debug!(%error, "could not write"))
                 };
-                let _ = lane.pool().submit(Kind::READ, write);
+                let _ = lane.pool().submit(JobKind::READ, write);
                 Some(Ok(()))
             }
             Err(error) => Some(Err(error)),
@@ -62,7 +62,7 @@ impl Shelf {
 
     /// Offers an object in RAM to the disk when it is asked for and the disk does not have it: it was on probation, or has
     /// been given up. Nobody waits for that, and what fails is tried again with the next hit.
-    pub(super) fn promote(&self, resident: &Arc<Resident>) {
+    pub(super) fn promote(&self, resident: &Arc<MemoryEntry>) {
         if resident.is_settled.load(Relaxed)
             || resident.is_settled.swap(true, Relaxed)
             || !resident.record.is_for_disk()
@@ -72,7 +72,7 @@ impl Shelf {
         let (Some(store), lane) = (self.disk.clone(), self.lane_of(&resident.key)) else { return };
         let (memory, resident) = (Arc::clone(&self.memory), Arc::clone(resident));
         let key = &resident.key;
-        let failed = |memory: &MemoryTier<Resident>, resident: &Resident| {
+        let failed = |memory: &MemoryTier<MemoryEntry>, resident: &MemoryEntry| {
             unsettle(memory, resident.key.hash(), |now| now.is_same(resident));
         };
         let is_there = || memory.peek(key.hash()).is_some_and(|now| now.is_same(&resident));
@@ -88,7 +88,7 @@ impl Shelf {
                 failed(&memory, &resident);
             }
         };
-        if lane.hangs() || lane.pool().submit(Kind::ChangeSoon, work).is_err() {
+        if lane.hangs() || lane.pool().submit(JobKind::ChangeSoon, work).is_err() {
             failed(&shared, &unsettled);
         }
     }
@@ -99,13 +99,13 @@ mod tests {
     use super::super::super::epochs::Sequence;
     use super::super::super::identity::Identity;
     use super::super::super::invalidations::Invalidations;
-    use super::super::super::record::{Head, Names, Provenance, VaryNote};
-    use super::super::{IoPool, Ledger, Limits, Metrics};
+    use super::super::super::record::{Provenance, ResponseMetadata, ResponseScope, VaryMarker};
+    use super::super::{IoPool, MemoryBudget, Metrics, ObjectSizeLimits};
     use super::*;
     use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
     use shoal_core::Timestamp;
-    use shoal_semantics::Rules;
-    use shoal_semantics::storage::{Exchanged, Storage, assess};
+    use shoal_semantics::CacheRules;
+    use shoal_semantics::storage::{ForwardedExchange, StorageDecision, assess};
     use shoal_store::arch::VolumeSettings;
     use shoal_store::{OpenOptions, open};
     use std::sync::mpsc;
@@ -113,7 +113,7 @@ mod tests {
 
     /// A shelf over a volume, whose pool has one thread.
     struct World {
-        shelf: Arc<Shelf>,
+        shelf: Arc<HybridCache>,
         store: Arc<dyn Store>,
         invalidations: Arc<Invalidations>,
         folder: tempfile::TempDir,
@@ -135,13 +135,18 @@ mod tests {
                 now: Timestamp::from_seconds(1_000_000),
             };
             let store = open(&options).expect("a new volume");
-            let ledger = Ledger::new(1 << 20);
+            let ledger = MemoryBudget::new(1 << 20);
             let memory = MemoryTier::new(Arc::clone(&ledger), 1);
             let pool = Arc::new(IoPool::new(1, 100).expect("a thread"));
-            let limits = Limits { memory_object_max: 1 << 16, disk_object_max: 1 << 20 };
+            let limits = ObjectSizeLimits { memory_object_max: 1 << 16, disk_object_max: 1 << 20 };
             let disk = Some(Arc::clone(&store));
-            let shelf =
-                Shelf::new((memory, ledger, None), disk, vec![pool], Arc::new(Metrics::default()), limits);
+            let shelf = HybridCache::new(
+                (memory, ledger, None),
+                disk,
+                vec![pool],
+                Arc::new(Metrics::default()),
+                limits,
+            );
             Self { shelf: Arc::new(shelf), store, invalidations: Invalidations::new(), folder }
         }
 
@@ -151,12 +156,12 @@ mod tests {
 
         async fn keep(&self, number: u64) {
             let (key, validity) = (key(number), self.invalidations.begin(&key(number)));
-            self.shelf.keep_on_disk(Kind::ChangeSoon, &key, &note(number), Bytes::new(), &validity).await;
+            self.shelf.keep_on_disk(JobKind::ChangeSoon, &key, &note(number), Bytes::new(), &validity).await;
         }
 
         async fn find(&self, number: u64) -> Option<u64> {
             let found = self.shelf.find(&key(number), || self.invalidations.begin(&key(number))).await?;
-            let Record::Vary(note) = found.record else { panic!("a note was kept") };
+            let ObjectMetadata::Vary(note) = found.record else { panic!("a note was kept") };
             Some(note.generation)
         }
 
@@ -171,8 +176,8 @@ mod tests {
         ObjectKey::new(format!("http://a/{number}").into_bytes())
     }
 
-    fn note(generation: u64) -> Record {
-        Record::Vary(Arc::new(VaryNote { generation, lists: Vec::new() }))
+    fn note(generation: u64) -> ObjectMetadata {
+        ObjectMetadata::Vary(Arc::new(VaryMarker { generation, lists: Vec::new() }))
     }
 
     #[tokio::test]
@@ -195,7 +200,7 @@ mod tests {
                 (HeaderName::from_static("cache-control"), HeaderValue::from_static("max-age=60")),
                 (HeaderName::from_static(name), HeaderValue::from_static("sid=1")),
             ]);
-            let exchanged = Exchanged {
+            let exchanged = ForwardedExchange {
                 method: &Method::GET,
                 query: None,
                 request: &HeaderMap::new(),
@@ -204,10 +209,18 @@ mod tests {
                 request_time: Timestamp::from_seconds(10),
                 response_time: Timestamp::from_seconds(10),
             };
-            let Storage::Store(policy) = assess(&exchanged, &Rules::default()) else { panic!("storable") };
-            let names = Names { slots: Box::new([]), groups: Box::new([]), via_site: true };
+            let StorageDecision::Store(policy) = assess(&exchanged, &CacheRules::default()) else {
+                panic!("storable")
+            };
+            let names = ResponseScope { slots: Box::new([]), groups: Box::new([]), via_site: true };
             let origin = Provenance { requested: Sequence::new(10), names, identity: Identity::unique() };
-            Record::Response(Arc::new(Head::new(StatusCode::OK, fields.clone(), policy, origin))).encode()
+            ObjectMetadata::Response(Arc::new(ResponseMetadata::new(
+                StatusCode::OK,
+                fields.clone(),
+                policy,
+                origin,
+            )))
+            .encode()
         };
         for (name, begins, is_found) in
             [("xet-cookie", b'x', true), ("xet-cookie", b's', false), ("xet-cookie2", b's', false)]
@@ -238,10 +251,10 @@ mod tests {
             let insert = store.insert(&key(1), &note(7).encode(), Some(0)).expect("it is taken");
             insert.commit(None).expect("it is kept");
         };
-        let older = world.shelf.lane(0).pool().submit(Kind::Change, older).expect("room");
+        let older = world.shelf.lane(0).pool().submit(JobKind::Change, older).expect("room");
         let (shelf, validity) = (Arc::clone(&world.shelf), world.invalidations.begin(&key(1)));
         let newer = tokio::spawn(async move {
-            shelf.keep_on_disk(Kind::Change, &key(1), &note(8), Bytes::new(), &validity).await;
+            shelf.keep_on_disk(JobKind::Change, &key(1), &note(8), Bytes::new(), &validity).await;
         });
         tokio::task::yield_now().await;
         assert!(!world.store.may_contain(&key(1)), "it waits for its turn");
@@ -257,7 +270,7 @@ mod tests {
         let world = World::new();
         let validity = world.invalidations.begin(&key(1));
         world.invalidations.mark(&key(1));
-        world.shelf.keep_on_disk(Kind::ChangeSoon, &key(1), &note(1), Bytes::new(), &validity).await;
+        world.shelf.keep_on_disk(JobKind::ChangeSoon, &key(1), &note(1), Bytes::new(), &validity).await;
         assert_eq!(world.find(1).await, None);
         world.close();
     }
@@ -268,7 +281,7 @@ mod tests {
         for number in 0..50_u64 {
             let validity = world.invalidations.begin(&key(number));
             let body = Bytes::from(vec![number as u8; 60_000]);
-            world.shelf.keep_on_disk(Kind::ChangeSoon, &key(number), &note(number), body, &validity).await;
+            world.shelf.keep_on_disk(JobKind::ChangeSoon, &key(number), &note(number), body, &validity).await;
         }
         let begun = Instant::now();
         let is_written = |number| world.store.open_at_once(&key(number)).is_none();

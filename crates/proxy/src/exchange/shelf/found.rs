@@ -1,31 +1,31 @@
 //! What a lookup finds, and where its body is.
 
-use super::super::body::Segment;
-use super::super::record::Record;
+use super::super::body::BodySegment;
+use super::super::record::ObjectMetadata;
 use bytes::Bytes;
 use shoal_store::StoredBody;
 use std::sync::Arc;
 
 /// An object that was found.
-pub struct Found {
+pub struct CachedObject {
     /// What its metadata says.
-    pub record: Record,
+    pub record: ObjectMetadata,
     /// Its body.
-    pub body: Held,
+    pub body: CachedBody,
     /// Whether it was in RAM already.
     pub in_memory: bool,
 }
 
 /// Where a found body is.
 #[derive(Clone)]
-pub enum Held {
+pub enum CachedBody {
     /// In RAM.
     Memory(Bytes),
     /// On disk.
     Disk(Arc<dyn StoredBody>),
 }
 
-impl Held {
+impl CachedBody {
     /// Its length in bytes.
     pub fn length(&self) -> u64 {
         match self {
@@ -35,12 +35,12 @@ impl Held {
     }
 
     /// Bytes `start..end` of it as a stretch of a reply.
-    pub fn segment(&self, start: u64, end: u64) -> Segment {
+    pub fn segment(&self, start: u64, end: u64) -> BodySegment {
         debug_assert!(start <= end && end <= self.length(), "a range within the body");
         match self {
-            Self::Memory(bytes) => Segment::Memory(bytes.slice(start as usize..end as usize)),
+            Self::Memory(bytes) => BodySegment::Memory(bytes.slice(start as usize..end as usize)),
             Self::Disk(body) => {
-                Segment::Stored { body: Arc::clone(body), offset: start, length: end - start }
+                BodySegment::Stored { body: Arc::clone(body), offset: start, length: end - start }
             }
         }
     }

@@ -1,12 +1,12 @@
 //! A body in RAM as replies hold it: within the share of the tier that they have, or piece by piece.
 //!
 //! An object that several replies hold counts once. Where the share is used up a reply gets a [`Window`]: a copy of each piece, at the
-//! expense of the blocks that slow clients have (see [`Blocks`]), from RAM as long as the object is there, and then
+//! expense of the blocks that slow clients have (see [`DiskBlockBudget`]), from RAM as long as the object is there, and then
 //! from the disk. So a client that takes nothing keeps nothing in the tier.
 
-use super::super::blocks::{Blocks, PIECE};
-use super::super::record::Record;
-use super::{Held, Resident, Shelf};
+use super::super::blocks::{DiskBlockBudget, PIECE};
+use super::super::record::ObjectMetadata;
+use super::{CachedBody, HybridCache, MemoryEntry};
 use crate::holds::Holds;
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -17,21 +17,23 @@ use shoal_store::{Error, Store, StoredBody};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-impl Shelf {
+impl HybridCache {
     /// The body of an object in RAM for a reply, which may hold it for long.
-    pub fn hold(&self, resident: &Arc<Resident>) -> Held {
-        match Held::share(&self.holds, resident) {
-            Some(bytes) => Held::Memory(bytes),
+    pub fn hold(&self, resident: &Arc<MemoryEntry>) -> CachedBody {
+        match CachedBody::share(&self.holds, resident) {
+            Some(bytes) => CachedBody::Memory(bytes),
             // No more than a piece of a window.
             None if resident.body.len() as u64 <= PIECE => {
-                Held::Memory(Bytes::copy_from_slice(&resident.body))
+                CachedBody::Memory(Bytes::copy_from_slice(&resident.body))
             }
-            None => Held::Disk(self.window(&resident.key, &resident.record, resident.body.len() as u64)),
+            None => {
+                CachedBody::Disk(self.window(&resident.key, &resident.record, resident.body.len() as u64))
+            }
         }
     }
 
     /// A body of so many bytes that is read piece by piece from where its object is by then, and is cut where that is nowhere.
-    pub fn window(&self, key: &ObjectKey, record: &Record, length: u64) -> Arc<dyn StoredBody> {
+    pub fn window(&self, key: &ObjectKey, record: &ObjectMetadata, length: u64) -> Arc<dyn StoredBody> {
         Arc::new(Window {
             memory: Arc::clone(&self.memory),
             blocks: Arc::clone(&self.blocks),
@@ -54,8 +56,8 @@ impl Shelf {
     }
 }
 
-impl Held {
-    fn share(holds: &Arc<Holds>, resident: &Arc<Resident>) -> Option<Bytes> {
+impl CachedBody {
+    fn share(holds: &Arc<Holds>, resident: &Arc<MemoryEntry>) -> Option<Bytes> {
         if resident.body.is_empty() {
             return Some(Bytes::new());
         }
@@ -66,7 +68,7 @@ impl Held {
     }
 }
 
-impl Resident {
+impl MemoryEntry {
     /// Counts one more reply that holds the body; the first is charged for it. False where there is no room for that.
     fn begin_to_hold(&self, holds: &Holds) -> bool {
         let mut replies = self.replies.load(Relaxed);
@@ -96,7 +98,7 @@ impl Resident {
 /// One of those that hold an object's body.
 struct Share {
     holds: Arc<Holds>,
-    resident: Arc<Resident>,
+    resident: Arc<MemoryEntry>,
 }
 
 impl AsRef<[u8]> for Share {
@@ -113,11 +115,11 @@ impl Drop for Share {
 
 /// A body that was in RAM. Nothing of it is held between two reads.
 struct Window {
-    memory: Arc<MemoryTier<Resident>>,
-    blocks: Arc<Blocks>,
+    memory: Arc<MemoryTier<MemoryEntry>>,
+    blocks: Arc<DiskBlockBudget>,
     disk: Option<Arc<dyn Store>>,
     key: ObjectKey,
-    record: Record,
+    record: ObjectMetadata,
     length: u64,
     /// Where the disk has it, once it was read from there.
     on_disk: Mutex<Option<Arc<dyn StoredBody>>>,
@@ -125,9 +127,9 @@ struct Window {
 
 impl Window {
     /// Whether an object of this key has the very same body.
-    fn is_body_of(&self, record: &Record, length: u64) -> bool {
+    fn is_body_of(&self, record: &ObjectMetadata, length: u64) -> bool {
         let is_same = match (&self.record, record) {
-            (Record::Response(own), Record::Response(other)) => {
+            (ObjectMetadata::Response(own), ObjectMetadata::Response(other)) => {
                 // A validation gives it another head.
                 own.names.via_site == other.names.via_site
                     && (own.is_of_same_response(other)
@@ -149,7 +151,7 @@ impl Window {
             None => None,
         };
         let is_body = |metadata: &[u8], length| {
-            Record::decode(metadata).is_some_and(|record| self.is_body_of(&record, length))
+            ObjectMetadata::decode(metadata).is_some_and(|record| self.is_body_of(&record, length))
         };
         let stored = stored.filter(|stored| is_body(&stored.metadata, stored.body.length()));
         let body = stored.ok_or(Error::Gone)?.body;
@@ -187,28 +189,29 @@ impl StoredBody for Window {
 #[cfg(test)]
 mod tests {
     use super::super::super::invalidations::Invalidations;
-    use super::super::super::record::VaryNote;
-    use super::super::{Limits, Metrics};
+    use super::super::super::record::VaryMarker;
+    use super::super::{Metrics, ObjectSizeLimits};
     use super::*;
     use crate::io_pool::IoPool;
-    use shoal_store::memory::Ledger;
+    use shoal_store::memory::MemoryBudget;
 
     /// RAM of which replies may hold 256 KiB, and no disk.
-    fn shelf() -> Shelf {
-        let ledger = Ledger::new(1 << 20);
+    fn shelf() -> HybridCache {
+        let ledger = MemoryBudget::new(1 << 20);
         let memory = MemoryTier::new(Arc::clone(&ledger), 1);
         let pools = vec![Arc::new(IoPool::new(1, 100).expect("a thread"))];
-        let limits = Limits { memory_object_max: 1 << 20, disk_object_max: 0 };
-        Shelf::new((memory, ledger, None), None, pools, Arc::new(Metrics::default()), limits)
+        let limits = ObjectSizeLimits { memory_object_max: 1 << 20, disk_object_max: 0 };
+        HybridCache::new((memory, ledger, None), None, pools, Arc::new(Metrics::default()), limits)
     }
 
     fn key(number: usize) -> ObjectKey {
         ObjectKey::new(format!("http://a/{number}").into_bytes())
     }
 
-    fn keep(shelf: &Shelf, number: usize, length: usize) -> Arc<Resident> {
+    fn keep(shelf: &HybridCache, number: usize, length: usize) -> Arc<MemoryEntry> {
         let key = key(number);
-        let record = Record::Vary(Arc::new(VaryNote { generation: number as u64, lists: Vec::new() }));
+        let record =
+            ObjectMetadata::Vary(Arc::new(VaryMarker { generation: number as u64, lists: Vec::new() }));
         let body = Bytes::from(vec![number as u8; length]);
         let validity = Invalidations::new().begin(&key);
         drop(shelf.keep_in_memory(&key, &record, body.into(), &validity).expect("room"));
@@ -220,8 +223,8 @@ mod tests {
         let shelf = shelf();
         let resident = keep(&shelf, 1, 100_000);
         let charged = resident.body.room_bytes();
-        let held: Vec<Held> = (0..50).map(|_| shelf.hold(&resident)).collect();
-        assert!(held.iter().all(|held| matches!(held, Held::Memory(bytes) if bytes.len() == 100_000)));
+        let held: Vec<CachedBody> = (0..50).map(|_| shelf.hold(&resident)).collect();
+        assert!(held.iter().all(|held| matches!(held, CachedBody::Memory(bytes) if bytes.len() == 100_000)));
         assert_eq!(shelf.holds().held(), charged);
         drop(held);
         assert_eq!((shelf.holds().held(), shelf.holds().refused()), (0, 0));
@@ -233,8 +236,8 @@ mod tests {
         let (one, other, small) =
             (keep(&shelf, 1, 260_000), keep(&shelf, 2, 100_000), keep(&shelf, 3, 5_000));
         let first = shelf.hold(&one);
-        let Held::Disk(window) = shelf.hold(&other) else { panic!("both are more than a quarter") };
-        let Held::Memory(copy) = shelf.hold(&small) else { panic!("a small body is copied") };
+        let CachedBody::Disk(window) = shelf.hold(&other) else { panic!("both are more than a quarter") };
+        let CachedBody::Memory(copy) = shelf.hold(&small) else { panic!("a small body is copied") };
         drop((other, small));
         let piece = window.read_at_once(90_000, 1 << 20).expect("it is in RAM");
         assert!(!piece.is_empty() && piece.iter().all(|byte| *byte == 2) && copy[..] == [3; 5_000]);

@@ -1,20 +1,20 @@
 //! What is done with the disk store on a pool's thread.
 
-use super::super::invalidations::Validity;
-use super::super::record::Record;
-use super::Resident;
+use super::super::invalidations::ValiditySnapshot;
+use super::super::record::ObjectMetadata;
+use super::MemoryEntry;
 use bytes::Bytes;
 use shoal_core::ObjectKey;
-use shoal_store::memory::{Ledger, MemoryTier, Reservation, Whole};
-use shoal_store::{Error, Insert, Store, Stored, StoredBody};
+use shoal_store::memory::{BodyBuilder, MemoryBudget, MemoryTier, Reservation};
+use shoal_store::{Error, Insert, OpenObject, Store, StoredBody};
 use std::sync::Arc;
 
 /// Writes an object that is in RAM to the disk, and takes it back when RAM does not have it any more by then: it may have been
 /// purged.
 pub(super) fn write_resident(
     store: &dyn Store,
-    memory: &MemoryTier<Resident>,
-    resident: &Arc<Resident>,
+    memory: &MemoryTier<MemoryEntry>,
+    resident: &Arc<MemoryEntry>,
 ) -> Result<(), Error> {
     let key = &resident.key;
     let mut insert = store.insert(key, &resident.record.encode(), Some(resident.body.len() as u64))?;
@@ -27,8 +27,8 @@ pub(super) fn write_resident(
 }
 
 /// An object on disk.
-pub(super) struct Opened {
-    pub record: Record,
+pub(super) struct LoadedObject {
+    pub record: ObjectMetadata,
     pub body: Arc<dyn StoredBody>,
     /// All of the body, and what it is charged, when it is small and the ledger has room for it.
     pub whole: Option<(Bytes, Reservation)>,
@@ -39,10 +39,10 @@ pub(super) fn open(
     store: &dyn Store,
     key: &ObjectKey,
     small: u64,
-    ledger: &Arc<Ledger>,
-) -> Result<Option<Opened>, Error> {
+    ledger: &Arc<MemoryBudget>,
+) -> Result<Option<LoadedObject>, Error> {
     let Some(stored) = store.open(key)? else { return Ok(None) };
-    let Some(record) = Record::decode(&stored.metadata) else {
+    let Some(record) = ObjectMetadata::decode(&stored.metadata) else {
         store.remove(key)?;
         return Err(Error::Corrupt { part: "metadata" });
     };
@@ -52,24 +52,24 @@ pub(super) fn open(
     }
     // Who waits for it may take it late, and should not keep all that was read around it until then.
     let body = stored.body.alone().unwrap_or(stored.body);
-    read(Stored { body, metadata: stored.metadata }, record, small, ledger).map(Some)
+    read(OpenObject { body, metadata: stored.metadata }, record, small, ledger).map(Some)
 }
 
 /// Reads an object whole when it is small. The bytes are reserved before they are read: many clients may ask for the same
 /// object at once, and then read it piece by piece.
 pub(super) fn read(
-    stored: Stored,
-    record: Record,
+    stored: OpenObject,
+    record: ObjectMetadata,
     small: u64,
-    ledger: &Arc<Ledger>,
-) -> Result<Opened, Error> {
+    ledger: &Arc<MemoryBudget>,
+) -> Result<LoadedObject, Error> {
     let length = stored.body.length();
     let reserved = if length <= small { ledger.try_reserve(length) } else { None };
     let whole = match reserved {
         Some(reservation) => Some((read_whole(&*stored.body, length as usize)?, reservation)),
         None => None,
     };
-    Ok(Opened { record, body: stored.body, whole })
+    Ok(LoadedObject { record, body: stored.body, whole })
 }
 
 fn read_whole(body: &dyn StoredBody, length: usize) -> Result<Bytes, Error> {
@@ -77,7 +77,7 @@ fn read_whole(body: &dyn StoredBody, length: usize) -> Result<Bytes, Error> {
     if first.len() == length {
         return Ok(first);
     }
-    let mut whole = Whole::with_capacity(length);
+    let mut whole = BodyBuilder::with_capacity(length);
     whole.push(&first);
     while whole.length() < length {
         let next = body.read(whole.length() as u64, length - whole.length())?;
@@ -94,7 +94,7 @@ pub fn commit_valid(
     store: &dyn Store,
     insert: Box<dyn Insert>,
     key: &ObjectKey,
-    validity: &Validity,
+    validity: &ValiditySnapshot,
 ) -> Result<(), Error> {
     if !validity.holds() {
         return Ok(());

@@ -15,7 +15,7 @@
 //! origin at once would make more work for the same node, with thousands of clients more than the origin takes. A read keeps its place until who
 //! waits for it has taken what was read: so however busy the workers are, what lies between disk and clients is bounded.
 
-use crate::io_pool::{Busy, IoPool, Kind};
+use crate::io_pool::{IoPool, JobKind, QueueFull};
 use crate::metrics::Metrics;
 use parking_lot::Mutex;
 use std::pin::pin;
@@ -27,7 +27,7 @@ use tokio::time::{Instant, timeout};
 use tracing::{error, info};
 
 /// A disk's pool, and whether the disk answers.
-pub struct Lane {
+pub struct DiskQueue {
     number: usize,
     pool: Arc<IoPool>,
     /// Places in the pool's queue for reads.
@@ -57,9 +57,9 @@ struct Progress {
 }
 
 /// Goes with a job, and ends with it.
-struct Unfinished(Arc<Mutex<Progress>>);
+struct UnfinishedJob(Arc<Mutex<Progress>>);
 
-impl Drop for Unfinished {
+impl Drop for UnfinishedJob {
     fn drop(&mut self) {
         self.0.lock().unfinished -= 1;
     }
@@ -67,20 +67,20 @@ impl Drop for Unfinished {
 
 /// A job that has not been done, or not in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NoAnswer {
+pub enum DiskJobError {
     /// The queue was full, or the disk is known to hang.
     Refused,
     /// It took too long. It may still be done later.
     Slow,
 }
 
-impl From<Busy> for NoAnswer {
-    fn from(_: Busy) -> Self {
+impl From<QueueFull> for DiskJobError {
+    fn from(_: QueueFull) -> Self {
         Self::Refused
     }
 }
 
-impl Lane {
+impl DiskQueue {
     pub(super) fn new(number: usize, pool: Arc<IoPool>, metrics: &Arc<Metrics>) -> Self {
         let progress = Progress { unfinished: 0, finished: 0, since: Instant::now() };
         let progress = Arc::new(Mutex::new(progress));
@@ -113,11 +113,11 @@ impl Lane {
     /// Does a job, unless the disk hangs.
     pub(super) async fn run<T: Send + 'static>(
         &self,
-        kind: Kind,
+        kind: JobKind,
         job: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, NoAnswer> {
+    ) -> Result<T, DiskJobError> {
         if self.hangs() {
-            return Err(NoAnswer::Refused);
+            return Err(DiskJobError::Refused);
         }
         let mut doing = pin!(self.submit(kind, job));
         let mut waited = Duration::ZERO;
@@ -128,15 +128,15 @@ impl Lane {
             waited += GLANCE;
             if let Some(finished) = self.stuck_at() {
                 self.note_hanging(finished);
-                return Err(NoAnswer::Slow);
+                return Err(DiskJobError::Slow);
             }
             let is_over = match kind {
-                Kind::Read { .. } => waited >= QUEUE_PATIENCE || waited >= PATIENCE && self.may_leave(),
-                Kind::Change => waited >= PATIENCE,
-                Kind::Completion | Kind::ChangeSoon => false,
+                JobKind::Read { .. } => waited >= QUEUE_PATIENCE || waited >= PATIENCE && self.may_leave(),
+                JobKind::Change => waited >= PATIENCE,
+                JobKind::Completion | JobKind::ChangeSoon => false,
             };
             if is_over {
-                return Err(NoAnswer::Slow);
+                return Err(DiskJobError::Slow);
             }
         }
     }
@@ -144,12 +144,12 @@ impl Lane {
     /// Has the job done, once there is a place for it.
     async fn submit<T: Send + 'static>(
         &self,
-        kind: Kind,
+        kind: JobKind,
         job: impl FnOnce() -> T + Send + 'static,
-    ) -> Result<T, NoAnswer> {
+    ) -> Result<T, DiskJobError> {
         let unfinished = self.begin();
         let place = match kind {
-            Kind::Read { .. } => Arc::clone(&self.places).acquire_owned().await.ok(),
+            JobKind::Read { .. } => Arc::clone(&self.places).acquire_owned().await.ok(),
             _ => None,
         };
         // What was read keeps its place until it is taken: a disk may be quicker than who sends what it reads.
@@ -157,18 +157,18 @@ impl Lane {
             let _unfinished = unfinished;
             (job(), place)
         };
-        let (outcome, place) = self.pool.submit(kind, job)?.await.map_err(|_| NoAnswer::Refused)?;
+        let (outcome, place) = self.pool.submit(kind, job)?.await.map_err(|_| DiskJobError::Refused)?;
         drop(place);
         Ok(outcome)
     }
 
-    fn begin(&self) -> Unfinished {
+    fn begin(&self) -> UnfinishedJob {
         let mut progress = self.progress.lock();
         if progress.unfinished == 0 {
             (progress.finished, progress.since) = (self.pool.finished(), Instant::now());
         }
         progress.unfinished += 1;
-        Unfinished(Arc::clone(&self.progress))
+        UnfinishedJob(Arc::clone(&self.progress))
     }
 
     /// How many jobs have been finished, if that has not changed for as long as a client waits.
@@ -222,9 +222,9 @@ mod tests {
     use super::*;
     use std::sync::mpsc;
 
-    fn lane(threads: usize, limit: usize) -> Arc<Lane> {
+    fn lane(threads: usize, limit: usize) -> Arc<DiskQueue> {
         let pool = Arc::new(IoPool::new(threads, limit).expect("threads start"));
-        Arc::new(Lane::new(0, pool, &Arc::default()))
+        Arc::new(DiskQueue::new(0, pool, &Arc::default()))
     }
 
     /// A disk that does a job in a tenth of a second, and has more of them than a client waits for.
@@ -238,7 +238,7 @@ mod tests {
             let read = |_| {
                 let lane = Arc::clone(&lane);
                 let job = || std::thread::sleep(PATIENCE / 10);
-                tokio::spawn(async move { lane.run(Kind::READ, job).await })
+                tokio::spawn(async move { lane.run(JobKind::READ, job).await })
             };
             let mut left = 0;
             for read in (0..15).map(read).collect::<Vec<_>>() {
@@ -259,7 +259,7 @@ mod tests {
                 std::thread::sleep(Duration::from_millis(1));
                 number
             };
-            tokio::spawn(async move { lane.run(Kind::READ, job).await })
+            tokio::spawn(async move { lane.run(JobKind::READ, job).await })
         };
         let reads: Vec<_> = (0..100).map(read).collect();
         for (number, read) in reads.into_iter().enumerate() {
@@ -282,7 +282,7 @@ mod tests {
         let read = |number| {
             let gate = Arc::clone(&gate);
             let job = move || gate.lock().recv().map_or(number, |()| number);
-            Box::pin(lane.run(Kind::READ, job))
+            Box::pin(lane.run(JobKind::READ, job))
         };
         let mut reads: Vec<_> = (0..10).map(read).collect();
         for read in &mut reads {
@@ -312,7 +312,7 @@ mod tests {
         let begun = Instant::now();
         let read = |_| {
             let (lane, gate) = (Arc::clone(&lane), Arc::clone(&gate));
-            tokio::spawn(async move { lane.run(Kind::READ, move || gate.lock().recv().is_ok()).await })
+            tokio::spawn(async move { lane.run(JobKind::READ, move || gate.lock().recv().is_ok()).await })
         };
         for read in (0..20).map(read).collect::<Vec<_>>() {
             assert!(read.await.expect("no panic").is_err());
@@ -323,7 +323,7 @@ mod tests {
         while lane.hangs() || lane.places.available_permits() < 3 {
             tokio::time::sleep(GLANCE).await;
         }
-        assert_eq!(lane.run(Kind::READ, || 2).await, Ok(2));
+        assert_eq!(lane.run(JobKind::READ, || 2).await, Ok(2));
         lane.pool.close();
     }
 
@@ -337,20 +337,20 @@ mod tests {
             move || gate.lock().recv().is_ok()
         };
         let (other, job) = (Arc::clone(&lane), stuck(&gate));
-        let read = tokio::spawn(async move { other.run(Kind::READ, job).await });
+        let read = tokio::spawn(async move { other.run(JobKind::READ, job).await });
         tokio::time::sleep(PATIENCE / 2).await;
-        assert_eq!(lane.run(Kind::READ, || 1).await, Ok(1), "others are answered until now");
-        assert_eq!(read.await.expect("no panic"), Err(NoAnswer::Slow));
+        assert_eq!(lane.run(JobKind::READ, || 1).await, Ok(1), "others are answered until now");
+        assert_eq!(read.await.expect("no panic"), Err(DiskJobError::Slow));
         assert!(!lane.hangs(), "something was finished meanwhile");
         let begun = Instant::now();
-        assert_eq!(lane.run(Kind::Change, stuck(&gate)).await, Err(NoAnswer::Slow));
+        assert_eq!(lane.run(JobKind::Change, stuck(&gate)).await, Err(DiskJobError::Slow));
         assert!(begun.elapsed() < PATIENCE * 3 / 4, "{:?} more", begun.elapsed());
         assert!(lane.hangs());
         drop(answer);
         while lane.hangs() {
             tokio::time::sleep(GLANCE).await;
         }
-        assert_eq!(lane.run(Kind::READ, || 2).await, Ok(2));
+        assert_eq!(lane.run(JobKind::READ, || 2).await, Ok(2));
         lane.pool.close();
     }
 }

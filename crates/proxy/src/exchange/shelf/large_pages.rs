@@ -2,34 +2,34 @@
 //!
 //! That is done by a thread of an I/O pool: it copies the body, and the system may put memory in order first.
 
-use super::{Resident, Shelf, unsettle};
-use crate::io_pool::Kind;
+use super::{HybridCache, MemoryEntry, unsettle};
+use crate::io_pool::JobKind;
 use shoal_store::memory::MemoryTier;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-impl Shelf {
+impl HybridCache {
     /// Has a copy of the object put into large pages before long, if a pool has time for that.
-    pub(super) fn put_into_large_pages(&self, resident: &Arc<Resident>) {
+    pub(super) fn put_into_large_pages(&self, resident: &Arc<MemoryEntry>) {
         let (lane, memory, object) =
             (self.lane_of(&resident.key), Arc::clone(&self.memory), Arc::clone(resident));
         let is_busy = lane.hangs() || lane.pool().waiting() > lane.pool().limit() / 2;
-        if is_busy || lane.pool().submit(Kind::READ, move || exchange(&memory, &object)).is_err() {
+        if is_busy || lane.pool().submit(JobKind::READ, move || exchange(&memory, &object)).is_err() {
             resident.body.count_hits_anew();
         }
     }
 }
 
 /// Puts a copy of an object in RAM in its place, whose body is in large pages. What is still read of the other stays charged meanwhile.
-fn exchange(memory: &MemoryTier<Resident>, resident: &Resident) {
+fn exchange(memory: &MemoryTier<MemoryEntry>, resident: &MemoryEntry) {
     let is_settled = AtomicBool::new(true);
-    let is_it = |now: &Resident| {
+    let is_it = |now: &MemoryEntry| {
         is_settled.store(now.is_settled.load(Relaxed), Relaxed);
         now.is_same(resident) && now.body.as_ptr() == resident.body.as_ptr()
     };
     let copy = || {
         let body = resident.body.in_large_pages()?;
-        Some(Arc::new(Resident::new(&resident.key, resident.record.clone(), body)))
+        Some(Arc::new(MemoryEntry::new(&resident.key, resident.record.clone(), body)))
     };
     if !memory.exchange_if(resident.key.hash(), resident.weight(), is_it, copy) {
         resident.body.count_hits_anew();
@@ -41,23 +41,23 @@ fn exchange(memory: &MemoryTier<Resident>, resident: &Resident) {
 #[cfg(test)]
 mod tests {
     use super::super::super::invalidations::Invalidations;
-    use super::super::super::record::{Record, VaryNote};
-    use super::super::{Ledger, Limits};
+    use super::super::super::record::{ObjectMetadata, VaryMarker};
+    use super::super::{MemoryBudget, ObjectSizeLimits};
     use super::*;
     use crate::io_pool::IoPool;
     use crate::metrics::Metrics;
     use shoal_core::ObjectKey;
-    use shoal_store::memory::{LENT_MIN, Whole, gives_large_pages};
+    use shoal_store::memory::{BodyBuilder, LENT_MIN, gives_large_pages};
     use std::time::{Duration, Instant};
 
     const LENGTH: usize = 2 * LENT_MIN;
 
-    fn shelf(ram: u64) -> (Shelf, Arc<Ledger>) {
-        let ledger = Ledger::new(ram);
+    fn shelf(ram: u64) -> (HybridCache, Arc<MemoryBudget>) {
+        let ledger = MemoryBudget::new(ram);
         let memory = MemoryTier::new(Arc::clone(&ledger), 1);
         let pools = vec![Arc::new(IoPool::new(1, 100).expect("a thread"))];
-        let limits = Limits { memory_object_max: 1 << 20, disk_object_max: 0 };
-        let shelf = Shelf::new(
+        let limits = ObjectSizeLimits { memory_object_max: 1 << 20, disk_object_max: 0 };
+        let shelf = HybridCache::new(
             (memory, Arc::clone(&ledger), None),
             None,
             pools,
@@ -67,20 +67,20 @@ mod tests {
         (shelf, ledger)
     }
 
-    fn keep(shelf: &Shelf, key: &ObjectKey) {
-        let mut whole = Whole::with_capacity(LENGTH);
+    fn keep(shelf: &HybridCache, key: &ObjectKey) {
+        let mut whole = BodyBuilder::with_capacity(LENGTH);
         (0..LENGTH / 1024).for_each(|number| whole.push(&[number as u8; 1024]));
-        let record = Record::Vary(Arc::new(VaryNote { generation: 7, lists: Vec::new() }));
+        let record = ObjectMetadata::Vary(Arc::new(VaryMarker { generation: 7, lists: Vec::new() }));
         let validity = Invalidations::new().begin(key);
         assert!(shelf.keep_in_memory(key, &record, whole.into_bytes().into(), &validity).is_some());
     }
 
-    fn place(shelf: &Shelf, key: &ObjectKey) -> usize {
+    fn place(shelf: &HybridCache, key: &ObjectKey) -> usize {
         shelf.memory.peek(key.hash()).expect("it is there").body.as_ptr().addr()
     }
 
     /// Asks for the object so many times, and waits until the pool has done what that led to.
-    fn ask(shelf: &Shelf, key: &ObjectKey, times: usize, jobs: u64) {
+    fn ask(shelf: &HybridCache, key: &ObjectKey, times: usize, jobs: u64) {
         (0..times).for_each(|_| assert!(shelf.resident(key).is_some()));
         let begun = Instant::now();
         while shelf.lane(0).pool().finished() < jobs {

@@ -5,9 +5,9 @@
 //! as it does with those of its last second anyhow. There is room for so many keys; a disk that still hangs when they are more is out of
 //! service, until an operator brings it back without what should be gone.
 
-use super::Shelf;
-use super::lanes::{NoAnswer, PATIENCE};
-use crate::io_pool::Kind;
+use super::HybridCache;
+use super::lanes::{DiskJobError, PATIENCE};
+use crate::io_pool::JobKind;
 use parking_lot::Mutex;
 use shoal_core::ObjectKey;
 use std::collections::HashMap;
@@ -19,7 +19,7 @@ use tokio::time::timeout;
 
 /// Keys that are hidden.
 #[derive(Default)]
-pub(super) struct Removals {
+pub(super) struct PendingRemovals {
     state: Mutex<State>,
     /// As many as there are, so that lookups take no lock while there are none.
     count: AtomicUsize,
@@ -53,7 +53,7 @@ impl Removed {
 
 /// What hiding a key has come to.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Hidden {
+pub(super) enum HideOutcome {
     /// It is hidden, as the first: somebody has to see to the removals from now on.
     First,
     /// It is hidden, and somebody sees to it.
@@ -62,19 +62,19 @@ pub(super) enum Hidden {
     Refused,
 }
 
-impl Removals {
+impl PendingRemovals {
     /// Hides a key.
-    pub(super) fn hide(&self, key: &ObjectKey) -> Hidden {
+    pub(super) fn hide(&self, key: &ObjectKey) -> HideOutcome {
         let mut state = self.state.lock();
         if state.keys.len() >= HIDDEN_MAX {
-            return Hidden::Refused;
+            return HideOutcome::Refused;
         }
         let was_seen_to = std::mem::replace(&mut state.are_seen_to, true);
         state.wishes += 1;
         let wish = state.wishes;
         state.keys.insert(key.clone(), wish);
         self.count.store(state.keys.len(), SeqCst);
-        if was_seen_to { Hidden::Another } else { Hidden::First }
+        if was_seen_to { HideOutcome::Another } else { HideOutcome::First }
     }
 
     /// Whoever was the first cannot see to the removals: whoever hides another key has to.
@@ -104,7 +104,7 @@ impl Removals {
     }
 }
 
-impl Shelf {
+impl HybridCache {
     /// Removes an object everywhere.
     pub async fn remove(self: &Arc<Self>, key: &ObjectKey) -> Removed {
         let was_there = self.memory.remove(key.hash());
@@ -127,12 +127,12 @@ impl Shelf {
         }
         let hidden = Removed { was_there: self.on_disk(key), lasts: false };
         match self.removals.hide(key) {
-            Hidden::Refused => self.remove_without_hiding(key, removal).await.unwrap_or(hidden),
-            Hidden::First => {
+            HideOutcome::Refused => self.remove_without_hiding(key, removal).await.unwrap_or(hidden),
+            HideOutcome::First => {
                 self.see_to_removals();
                 hidden
             }
-            Hidden::Another => hidden,
+            HideOutcome::Another => hidden,
         }
     }
 
@@ -164,9 +164,9 @@ impl Shelf {
         let Some(store) = self.disk.clone() else { return failed };
         loop {
             let (theirs, wanted) = (Arc::clone(&store), key.clone());
-            match self.lane_of(&key).pool().submit(Kind::Change, move || theirs.remove(&wanted)) {
+            match self.lane_of(&key).pool().submit(JobKind::Change, move || theirs.remove(&wanted)) {
                 Ok(answer) => {
-                    let outcome = self.settle(answer.await.map_err(|_| NoAnswer::Refused));
+                    let outcome = self.settle(answer.await.map_err(|_| DiskJobError::Refused));
                     let lasts = store.removals_last();
                     return outcome.map_or(failed, |was_there| Removed { was_there, lasts });
                 }
@@ -206,22 +206,22 @@ mod tests {
 
     #[test]
     fn what_is_hidden_is_told_until_it_is_removed() {
-        let removals = Removals::default();
+        let removals = PendingRemovals::default();
         let (one, other) = (ObjectKey::new(*b"one"), ObjectKey::new(*b"other"));
-        assert_eq!((removals.hide(&one), removals.hide(&other)), (Hidden::First, Hidden::Another));
+        assert_eq!((removals.hide(&one), removals.hide(&other)), (HideOutcome::First, HideOutcome::Another));
         assert!(removals.hides(&one) && removals.hides(&other));
         let (next, wish) = removals.next().expect("two are hidden");
         assert!(removals.show(&next, wish) && !removals.hides(&next));
         let (next, wish) = removals.next().expect("one is left");
         assert!(!removals.show(&next, wish) && removals.next().is_none());
-        assert_eq!(removals.hide(&one), Hidden::First, "somebody has to begin anew");
+        assert_eq!(removals.hide(&one), HideOutcome::First, "somebody has to begin anew");
         removals.leave();
-        assert_eq!(removals.hide(&other), Hidden::First, "who cannot is not counted on");
+        assert_eq!(removals.hide(&other), HideOutcome::First, "who cannot is not counted on");
     }
 
     #[test]
     fn what_was_wished_for_again_meanwhile_stays_hidden() {
-        let removals = Removals::default();
+        let removals = PendingRemovals::default();
         let key = ObjectKey::new(*b"key");
         removals.hide(&key);
         let (next, wish) = removals.next().expect("it is hidden");
@@ -231,10 +231,10 @@ mod tests {
 
     #[test]
     fn there_is_a_limit() {
-        let removals = Removals::default();
+        let removals = PendingRemovals::default();
         for number in 0..HIDDEN_MAX {
             removals.hide(&ObjectKey::new(number.to_le_bytes()));
         }
-        assert_eq!(removals.hide(&ObjectKey::new(*b"one more")), Hidden::Refused);
+        assert_eq!(removals.hide(&ObjectKey::new(*b"one more")), HideOutcome::Refused);
     }
 }

@@ -1,7 +1,7 @@
 //! A disk that hangs, beside one that does not.
 
 use super::super::invalidations::Invalidations;
-use super::super::{Epochs, Exchange, Live, Parts};
+use super::super::{CacheEngine, CacheEngineParts, ExchangeSettings, PurgeTable};
 use super::lanes::PATIENCE;
 use super::*;
 use crate::access_log::AccessLog;
@@ -9,7 +9,7 @@ use crate::upstream::Upstreams;
 use parking_lot::{Condvar, Mutex};
 use shoal_core::Timestamp;
 use shoal_settings::Settings;
-use shoal_store::{GaveUp, Stored, StoredBody, Usage};
+use shoal_store::{EvictionCallback, OpenObject, StoredBody, Usage};
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
@@ -59,7 +59,7 @@ impl Store for Hanging {
         self.keys.lock().contains(&key.hash())
     }
 
-    fn open(&self, key: &ObjectKey) -> Result<Option<Stored>, Error> {
+    fn open(&self, key: &ObjectKey) -> Result<Option<OpenObject>, Error> {
         self.wait(key.hash());
         Err(Error::Corrupt { part: "body" })
     }
@@ -84,7 +84,7 @@ impl Store for Hanging {
         Ok(self.keys.lock().remove(&key.hash()))
     }
 
-    fn tell(&self, _: GaveUp) {}
+    fn tell(&self, _: EvictionCallback) {}
 
     fn usage(&self) -> Usage {
         Usage::default()
@@ -124,7 +124,7 @@ const UNWRITABLE: u32 = 7777;
 
 /// A shelf over these disks, and what is told of it.
 struct World {
-    shelf: Arc<Shelf>,
+    shelf: Arc<HybridCache>,
     metrics: Arc<Metrics>,
     is_free: Arc<(Mutex<bool>, Condvar)>,
     keys: Arc<Mutex<HashSet<Key>>>,
@@ -133,7 +133,7 @@ struct World {
 impl World {
     /// The disks hold so many objects each. With two threads, and two places in the queue, for each.
     fn new(objects: u32) -> Self {
-        let ledger = Ledger::new(1 << 20);
+        let ledger = MemoryBudget::new(1 << 20);
         let memory = MemoryTier::new(Arc::clone(&ledger), 1);
         let is_free = Arc::new((Mutex::new(false), Condvar::new()));
         let keys = (0..2).flat_map(|lane| (0..objects).map(move |number| key(lane, number).hash())).collect();
@@ -142,8 +142,8 @@ impl World {
         let disk = Arc::new(Hanging { is_free: Arc::clone(&is_free), keys: Arc::clone(&keys), is_given_up });
         let pools: Vec<_> = (0..2).map(|_| Arc::new(IoPool::new(2, 8).expect("threads"))).collect();
         let metrics = Arc::new(Metrics::default());
-        let limits = Limits { memory_object_max: 1 << 10, disk_object_max: 1 << 20 };
-        let shelf = Shelf::new((memory, ledger, None), Some(disk), pools, Arc::clone(&metrics), limits);
+        let limits = ObjectSizeLimits { memory_object_max: 1 << 10, disk_object_max: 1 << 20 };
+        let shelf = HybridCache::new((memory, ledger, None), Some(disk), pools, Arc::clone(&metrics), limits);
         Self { shelf: Arc::new(shelf), metrics, is_free, keys }
     }
 
@@ -178,7 +178,7 @@ fn key(lane: usize, number: u32) -> ObjectKey {
 }
 
 /// Whether the object is missed.
-async fn find(shelf: &Shelf, key: &ObjectKey) -> bool {
+async fn find(shelf: &HybridCache, key: &ObjectKey) -> bool {
     let invalidations = Invalidations::new();
     shelf.find(key, || invalidations.begin(key)).await.is_none()
 }
@@ -266,7 +266,8 @@ async fn more_removals_than_can_be_hidden_are_not_waited_for_and_give_the_disk_u
     let world = World::new(3);
     world.hang().await;
     for number in 0_u64.. {
-        if world.shelf.removals.hide(&ObjectKey::new(number.to_le_bytes())) == removals::Hidden::Refused {
+        if world.shelf.removals.hide(&ObjectKey::new(number.to_le_bytes())) == removals::HideOutcome::Refused
+        {
             break;
         }
     }
@@ -319,23 +320,23 @@ async fn no_two_notes_bear_the_same_number() {
     world.close();
 }
 
-fn exchange(world: &World) -> Arc<Exchange> {
+fn exchange(world: &World) -> Arc<CacheEngine> {
     let (settings, metrics) = (Settings::default(), &world.metrics);
-    Exchange::new(Parts {
-        live: Live::new(&settings, &[], 1).expect("the defaults"),
+    CacheEngine::new(CacheEngineParts {
+        live: ExchangeSettings::new(&settings, &[], 1).expect("the defaults"),
         shelf: Arc::clone(&world.shelf),
-        epochs: Arc::new(Epochs::volatile(Timestamp::from_seconds(10))),
+        epochs: Arc::new(PurgeTable::volatile(Timestamp::from_seconds(10))),
         upstreams: Arc::new(Upstreams::new(&settings, Arc::clone(metrics)).expect("the defaults")),
         metrics: Arc::clone(metrics),
         log: AccessLog::open(&settings.log, Arc::clone(metrics)).expect("no log"),
     })
 }
 
-fn note() -> Record {
-    let head = super::super::record::VaryNote { generation: 1, lists: Vec::new() };
-    Record::Vary(Arc::new(head))
+fn note() -> ObjectMetadata {
+    let head = super::super::record::VaryMarker { generation: 1, lists: Vec::new() };
+    ObjectMetadata::Vary(Arc::new(head))
 }
 
-fn valid(key: &ObjectKey) -> Validity {
+fn valid(key: &ObjectKey) -> ValiditySnapshot {
     Invalidations::new().begin(key)
 }

@@ -2,16 +2,16 @@
 
 use super::TURNS_MAX;
 use crate::message::{
-    BodyError, Client, Form, Glance, Handler, Hit, HitFields, Record, Reply, ReplyBody, ReplyHead, Request,
-    RequestBody, Sent, StoredHead, StreamBody,
+    AccessRecord, BodyError, Client, FastPathOutcome, Handler, HitFields, RamHit, Reply, ReplyBody,
+    ReplyForm, ReplyHead, Request, RequestBody, SendProgress, StoredHead, StreamBody,
 };
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use http_body::Frame;
 use http_body_util::BodyExt;
 use shoal_core::Fields;
-use shoal_store::memory::Body;
-use shoal_wire::PlainRequest;
+use shoal_store::memory::MemoryBody;
+use shoal_wire::FastPathRequest;
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -45,27 +45,27 @@ impl Handler for Answers {
     /// Answers `/hit/N`.
     fn glance(
         &self,
-        plain: &PlainRequest<'_>,
+        plain: &FastPathRequest<'_>,
         _: &Client,
         _: Instant,
-        reply: impl FnOnce(&Hit<'_>) -> Sent,
-    ) -> Glance {
-        let Some(body) = plain.path.strip_prefix("/hit/").map(body) else { return Glance::Ordinary };
+        reply: impl FnOnce(&RamHit<'_>) -> SendProgress,
+    ) -> FastPathOutcome {
+        let Some(body) = plain.path.strip_prefix("/hit/").map(body) else { return FastPathOutcome::Ordinary };
         self.begun.fetch_add(1, Relaxed);
         let own = HitFields::new(b"shoal; hit; ttl=", &HeaderValue::from_static("shoal"));
         let stored = StoredHead::new(StatusCode::OK, &HeaderMap::new());
-        let body = Body::from(body);
-        let hit = Hit::new((&stored, &body), Form::Whole, (17, 43), (&own, &body));
+        let body = MemoryBody::from(body);
+        let hit = RamHit::new((&stored, &body), ReplyForm::Whole, (17, 43), (&own, &body));
         match reply(&hit) {
-            Sent::Whole { .. } => {
+            SendProgress::Whole { .. } => {
                 self.sent.fetch_add(1, Relaxed);
-                Glance::Sent
+                FastPathOutcome::Sent
             }
-            Sent::Partly => Glance::Sending(Some(Box::default())),
+            SendProgress::Partly => FastPathOutcome::Sending(Some(Box::default())),
         }
     }
 
-    fn sent(&self, _: Box<Record>) {
+    fn sent(&self, _: Box<AccessRecord>) {
         self.sent.fetch_add(1, Relaxed);
     }
 
@@ -186,7 +186,7 @@ fn reply(status: StatusCode, body: ReplyBody) -> Reply {
 fn stored(body: Bytes) -> Reply {
     let head = ReplyHead::Stored {
         stored: Arc::new(StoredHead::new(StatusCode::OK, &HeaderMap::new())),
-        form: Form::Whole,
+        form: ReplyForm::Whole,
         age_seconds: 17,
         cache_status: Bytes::from_static(b"shoal; hit"),
         proxy_status: HeaderValue::from_static("shoal"),

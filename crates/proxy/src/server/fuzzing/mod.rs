@@ -19,7 +19,7 @@ mod peer;
 mod ways;
 
 use super::Shared;
-use super::detached::Detached;
+use super::detached::StreamServer;
 use crate::message::Client;
 use answers::Answers;
 use parking_lot::Mutex;
@@ -49,7 +49,7 @@ pub fn http2_connection(data: &[u8]) {
 }
 
 /// Has `serve` serve a connection to `player`.
-fn run<P: Player>(player: P, serve: impl AsyncFnOnce(&Detached<Answers>, Peer<P>, Client)) {
+fn run<P: Player>(player: P, serve: impl AsyncFnOnce(&StreamServer<Answers>, Peer<P>, Client)) {
     note_panics();
     let before = PANICS.get();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
@@ -61,9 +61,9 @@ fn run<P: Player>(player: P, serve: impl AsyncFnOnce(&Detached<Answers>, Peer<P>
     assert_eq!(PANICS.get(), before, "a task panicked");
 }
 
-async fn play<P: Player>(player: P, serve: impl AsyncFnOnce(&Detached<Answers>, Peer<P>, Client)) {
+async fn play<P: Player>(player: P, serve: impl AsyncFnOnce(&StreamServer<Answers>, Peer<P>, Client)) {
     let answers = Arc::<Answers>::default();
-    let server = Detached::new(Arc::clone(&answers), Arc::default(), &limits());
+    let server = StreamServer::new(Arc::clone(&answers), Arc::default(), &limits());
     let Shared { drain, .. } = &*server.0;
     let side = Arc::new(Mutex::new(Side::new(player, Arc::clone(&answers), drain.clone())));
     let address = ([127, 0, 0, 1], 1).into();

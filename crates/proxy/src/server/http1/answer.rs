@@ -1,20 +1,20 @@
 //! Waiting for the handler's reply while the request's body arrives.
 
-use super::incoming::Failure;
-use super::{Connection, Incoming};
+use super::incoming::RequestBodyFailure;
+use super::{Connection, RequestBodyReader};
 use crate::message::Reply;
 use crate::server::client_io::ClientIo;
 use http::{HeaderMap, StatusCode};
-use shoal_wire::{Refusal, response};
+use shoal_wire::{RequestRefusal, response};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 /// What a request led to.
-pub(super) enum Answer {
+pub(super) enum HandlerOutcome {
     /// The handler's reply.
     Reply(Reply),
     /// Its body made no sense or stalled before there was a reply.
-    Refused(Refusal),
+    Refused(RequestRefusal),
     /// The client left. The handler was dropped.
     Gone,
 }
@@ -25,23 +25,25 @@ impl<T: ClientIo> Connection<T> {
         &mut self,
         context: &mut Context<'_>,
         answering: Pin<&mut impl Future<Output = Reply>>,
-        incoming: &mut Option<Incoming>,
-    ) -> Poll<Answer> {
+        incoming: &mut Option<RequestBodyReader>,
+    ) -> Poll<HandlerOutcome> {
         if let Poll::Ready(reply) = answering.poll(context) {
-            return Poll::Ready(Answer::Reply(reply));
+            return Poll::Ready(HandlerOutcome::Reply(reply));
         }
         while let Poll::Ready((status, fields)) = self.interim.poll(context) {
             self.write_interim(status, &fields, incoming);
         }
         match self.poll_client(context, incoming) {
-            Poll::Ready(Failure::Gone) => return Poll::Ready(Answer::Gone),
-            Poll::Ready(Failure::Refused(refusal)) => return Poll::Ready(Answer::Refused(refusal)),
+            Poll::Ready(RequestBodyFailure::Gone) => return Poll::Ready(HandlerOutcome::Gone),
+            Poll::Ready(RequestBodyFailure::Refused(refusal)) => {
+                return Poll::Ready(HandlerOutcome::Refused(refusal));
+            }
             Poll::Pending => {}
         }
         if !self.socket.output.is_empty()
             && let Poll::Ready(Err(_)) = self.socket.poll_send(context, &self.live.patience)
         {
-            return Poll::Ready(Answer::Gone);
+            return Poll::Ready(HandlerOutcome::Gone);
         }
         Poll::Pending
     }
@@ -50,15 +52,15 @@ impl<T: ClientIo> Connection<T> {
     pub(super) fn poll_client(
         &mut self,
         context: &mut Context<'_>,
-        incoming: &mut Option<Incoming>,
-    ) -> Poll<Failure> {
+        incoming: &mut Option<RequestBodyReader>,
+    ) -> Poll<RequestBodyFailure> {
         if let Some(body) = incoming {
             let failure = body.poll(&mut self.socket, context, &self.live.patience);
             if failure.is_ready() || body.is_active() {
                 return failure;
             }
         }
-        self.socket.poll_gone(context).map(Failure::from)
+        self.socket.poll_gone(context).map(RequestBodyFailure::from)
     }
 
     /// Appends an interim response to the output.
@@ -66,7 +68,7 @@ impl<T: ClientIo> Connection<T> {
         &mut self,
         status: StatusCode,
         fields: &HeaderMap,
-        incoming: &mut Option<Incoming>,
+        incoming: &mut Option<RequestBodyReader>,
     ) {
         // 101 is final for us and comes as a reply; anything but 1xx would end the exchange.
         if !status.is_informational() || status == StatusCode::SWITCHING_PROTOCOLS {

@@ -4,17 +4,17 @@
 //! request, and what of a reply the kernel does not take, is copied into the connection; so a connection that is served hits
 //! holds no buffer of its own for them.
 
-use super::{Connection, Next, NoHead, head};
-use crate::message::{Client, Glance, Handler, Hit, Record, ReplyBody, Sent};
+use super::{AfterReply, Connection, NoRequest, head};
+use crate::message::{AccessRecord, Client, FastPathOutcome, Handler, RamHit, ReplyBody, SendProgress};
 use crate::server::Shared;
-use crate::server::account::Account;
+use crate::server::account::ReplyGuard;
 use crate::server::client_io::ClientIo;
-use crate::server::socket::{Gone, INPUT_BYTES, SENT_AT_ONCE, Socket};
-use crate::transport::{Output, Rest};
+use crate::server::socket::{BufferedConnection, ClientGone, INPUT_BYTES, SENT_AT_ONCE};
+use crate::transport::{MessageOutput, Rest};
 use bytes::{Buf, Bytes};
 use http_body::Body;
 use shoal_store::memory::LENT_MIN;
-use shoal_wire::PlainRequest;
+use shoal_wire::FastPathRequest;
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io::{self, IoSlice};
@@ -23,7 +23,7 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 /// A hit whose reply is on its way.
-pub(in crate::server) enum Glanced {
+pub(in crate::server) enum FastReply {
     /// It is sent and settled.
     Sent,
     /// The same of one that takes a while to send: more such may follow, and are for a task.
@@ -31,7 +31,7 @@ pub(in crate::server) enum Glanced {
     /// The rest is in the output.
     Sending {
         /// What is still to be given back.
-        record: Option<Box<Record>>,
+        record: Option<Box<AccessRecord>>,
         /// Bytes of the reply's head.
         head_bytes: usize,
     },
@@ -39,7 +39,7 @@ pub(in crate::server) enum Glanced {
     Settled,
 }
 
-impl Glanced {
+impl FastReply {
     /// Whether the reply is sent whole, and was short.
     pub fn is_sent(&self) -> bool {
         matches!(self, Self::Sent)
@@ -53,11 +53,11 @@ impl<T: ClientIo> Connection<T> {
         &mut self,
         shared: &Shared<H>,
         context: &mut Context<'_>,
-    ) -> Poll<Result<(Option<Glanced>, Instant), NoHead>> {
+    ) -> Poll<Result<(Option<FastReply>, Instant), NoRequest>> {
         ARRIVED.with_borrow_mut(|arrived| {
             let count = match self.socket.io.poll_receive(context, arrived) {
                 Poll::Ready(Ok(count)) if count > 0 => count,
-                Poll::Ready(_) => return Poll::Ready(Err(NoHead::Over)),
+                Poll::Ready(_) => return Poll::Ready(Err(NoRequest::Over)),
                 Poll::Pending => {
                     self.socket.spare();
                     return self.poll_idle(context).map(Err);
@@ -77,7 +77,7 @@ impl<T: ClientIo> Connection<T> {
         shared: &Shared<H>,
         received: Instant,
         context: &mut Context<'_>,
-    ) -> Option<Glanced> {
+    ) -> Option<FastReply> {
         let input = std::mem::take(&mut self.socket.input);
         let glanced = self.answer_at_once(shared, &input, received, context);
         self.socket.input = input;
@@ -93,11 +93,11 @@ impl<T: ClientIo> Connection<T> {
         bytes: &[u8],
         received: Instant,
         context: &mut Context<'_>,
-    ) -> Option<(Glanced, usize)> {
+    ) -> Option<(FastReply, usize)> {
         if self.drain.is_draining() || self.live.keep_alive.is_zero() || self.socket.io.is_worn() {
             return None;
         }
-        let Socket { io, output, pace, .. } = &mut self.socket;
+        let BufferedConnection { io, output, pace, .. } = &mut self.socket;
         let plain = self.parser.plain(bytes, &self.live.limits)?;
         let mut is_long = false;
         let write = |slices: &[IoSlice<'_>]| {
@@ -113,7 +113,10 @@ impl<T: ClientIo> Connection<T> {
                 _ => 0,
             };
             pace.took_at_once(bytes);
-            Written { bytes, is_flushed: matches!(Pin::new(io).poll_flush(context), Poll::Ready(Ok(()))) }
+            WriteOutcome {
+                bytes,
+                is_flushed: matches!(Pin::new(io).poll_flush(context), Poll::Ready(Ok(()))),
+            }
         };
         let glanced = REPLY.with_borrow_mut(|reply| {
             reply.clear();
@@ -122,7 +125,7 @@ impl<T: ClientIo> Connection<T> {
         let taken = plain.head_bytes;
         self.parser.forget();
         self.socket.deadline.lift();
-        let glanced = if is_long && glanced.is_sent() { Glanced::SentLong } else { glanced };
+        let glanced = if is_long && glanced.is_sent() { FastReply::SentLong } else { glanced };
         Some((glanced, taken))
     }
 
@@ -130,32 +133,32 @@ impl<T: ClientIo> Connection<T> {
     pub(super) async fn finish_glanced<H: Handler>(
         &mut self,
         shared: &Shared<H>,
-        glanced: Glanced,
+        glanced: FastReply,
         received: Instant,
-    ) -> Next {
+    ) -> AfterReply {
         let mut due = received;
         match glanced {
-            Glanced::Sent | Glanced::SentLong => {}
-            Glanced::Sending { record, head_bytes } => {
-                let mut account = Account::open(shared, record, received);
+            FastReply::Sent | FastReply::SentLong => {}
+            FastReply::Sending { record, head_bytes } => {
+                let mut account = ReplyGuard::open(shared, record, received);
                 account.head_bytes = head_bytes as u64;
                 let rest = self.socket.output.rest.take();
                 if self.send_counted(&mut account.body_bytes).await.is_err() {
-                    return Next::Drop;
+                    return AfterReply::Drop;
                 }
                 if let Some(rest) = rest
                     && Box::pin(self.send_rest(*rest, &mut account.body_bytes)).await.is_err()
                 {
-                    return Next::Drop;
+                    return AfterReply::Drop;
                 }
                 due = Instant::now();
                 account.complete(due);
             }
-            Glanced::Settled => {
+            FastReply::Settled => {
                 // Only whether it was cut is still to be counted.
-                let account = Account::open(shared, None, received);
+                let account = ReplyGuard::open(shared, None, received);
                 if self.socket.send(&self.live.patience).await.is_err() {
-                    return Next::Drop;
+                    return AfterReply::Drop;
                 }
                 due = Instant::now();
                 account.complete(due);
@@ -163,20 +166,20 @@ impl<T: ClientIo> Connection<T> {
         }
         self.socket.deadline.set(due + self.live.keep_alive);
         self.socket.shrink();
-        Next::Keep
+        AfterReply::Keep
     }
 
     /// Sends what is in the output, and adds what of its data was written to `sent_bytes`.
-    async fn send_counted(&mut self, sent_bytes: &mut u64) -> Result<(), Gone> {
+    async fn send_counted(&mut self, sent_bytes: &mut u64) -> Result<(), ClientGone> {
         let length = self.socket.output.data.len();
         let sent = self.socket.send(&self.live.patience).await;
-        let written = sent.as_ref().map_or_else(|Gone| self.socket.output.data_written(), |()| length);
+        let written = sent.as_ref().map_or_else(|ClientGone| self.socket.output.data_written(), |()| length);
         *sent_bytes += written as u64;
         sent
     }
 
     /// Sends the rest of a body, piece by piece.
-    async fn send_rest(&mut self, rest: Rest, sent_bytes: &mut u64) -> Result<(), Gone> {
+    async fn send_rest(&mut self, rest: Rest, sent_bytes: &mut u64) -> Result<(), ClientGone> {
         let Rest { mut frames, sent } = rest;
         *sent_bytes += sent;
         loop {
@@ -192,7 +195,7 @@ impl<T: ClientIo> Connection<T> {
                 }
                 Some(Err(error)) => {
                     tracing::debug!(client = %self.client.address, %error, "reply cut");
-                    return Err(Gone);
+                    return Err(ClientGone);
                 }
                 None => return Ok(()),
             }
@@ -205,25 +208,25 @@ impl<T: ClientIo> Connection<T> {
 #[inline]
 pub(in crate::server) fn answer<H: Handler>(
     shared: &Shared<H>,
-    plain: &PlainRequest<'_>,
+    plain: &FastPathRequest<'_>,
     client: &Client,
     received: Instant,
-    (reply, output): (&mut Vec<u8>, &mut Output),
-    write: impl FnOnce(&[IoSlice<'_>]) -> Written,
-) -> Option<Glanced> {
+    (reply, output): (&mut Vec<u8>, &mut MessageOutput),
+    write: impl FnOnce(&[IoSlice<'_>]) -> WriteOutcome,
+) -> Option<FastReply> {
     let glance =
         shared.handler.glance(plain, client, received, |hit| send(output, hit, received, reply, write));
     let glanced = match glance {
-        Glance::Ordinary => return None,
-        Glance::Sent => Glanced::Sent,
-        Glance::Sending(record) => Glanced::Sending { record, head_bytes: output.head.len() },
+        FastPathOutcome::Ordinary => return None,
+        FastPathOutcome::Sent => FastReply::Sent,
+        FastPathOutcome::Sending(record) => FastReply::Sending { record, head_bytes: output.head.len() },
     };
     shared.metrics.requests.count();
     Some(glanced)
 }
 
 /// What became of bytes that were to be written.
-pub(in crate::server) struct Written {
+pub(in crate::server) struct WriteOutcome {
     /// So many were taken.
     pub bytes: usize,
     /// None of them waits within the connection.
@@ -233,12 +236,12 @@ pub(in crate::server) struct Written {
 /// Writes the reply to a hit, which is put together at the end of `reply`; what the connection does not take goes into `output`.
 #[inline]
 fn send(
-    output: &mut Output,
-    hit: &Hit<'_>,
+    output: &mut MessageOutput,
+    hit: &RamHit<'_>,
     received: Instant,
     reply: &mut Vec<u8>,
-    write: impl FnOnce(&[IoSlice<'_>]) -> Written,
-) -> Sent {
+    write: impl FnOnce(&[IoSlice<'_>]) -> WriteOutcome,
+) -> SendProgress {
     let (start, content) = (reply.len(), hit.content);
     head::hit(reply, hit, received);
     let head_bytes = reply.len() - start;
@@ -251,15 +254,15 @@ fn send(
         false => write(&[IoSlice::new(&reply[start..]), IoSlice::new(content)]),
     };
     if written.bytes == whole && written.is_flushed {
-        return Sent::Whole { head_bytes: head_bytes as u64 };
+        return SendProgress::Whole { head_bytes: head_bytes as u64 };
     }
     keep(output, hit, &reply[start..start + head_bytes], written.bytes);
-    Sent::Partly
+    SendProgress::Partly
 }
 
 /// Keeps what is left of the reply to a hit of which `written` bytes were sent.
 #[cold]
-fn keep(output: &mut Output, hit: &Hit<'_>, head: &[u8], written: usize) {
+fn keep(output: &mut MessageOutput, hit: &RamHit<'_>, head: &[u8], written: usize) {
     let sent = written.saturating_sub(head.len());
     match hit.keep(sent) {
         ReplyBody::Memory(bytes) => output.resume(head, bytes, written),

@@ -1,7 +1,7 @@
 //! Reply heads as HTTP/1 bytes.
 
-use super::Asked;
-use crate::message::{Form, Hit, ReplyBody, ReplyHead};
+use super::RequestSummary;
+use crate::message::{RamHit, ReplyBody, ReplyForm, ReplyHead};
 use crate::server::dates::with_date;
 use http::{Method, StatusCode, Version, header};
 use shoal_wire::push_decimal;
@@ -10,7 +10,7 @@ use std::io::Write;
 use std::time::Instant;
 
 /// How the reply's body will be delimited.
-pub(super) fn framing(asked: &Asked, status: StatusCode, body: &ReplyBody) -> ResponseFraming {
+pub(super) fn framing(asked: &RequestSummary, status: StatusCode, body: &ReplyBody) -> ResponseFraming {
     let length = match body {
         ReplyBody::Empty => Some(0),
         ReplyBody::Memory(bytes) => Some(bytes.len() as u64),
@@ -64,7 +64,7 @@ pub(super) fn write(
 }
 
 /// Appends the whole head of a hit in RAM, as [`write`] does for the same reply.
-pub(super) fn hit(out: &mut Vec<u8>, hit: &Hit<'_>, now: Instant) {
+pub(super) fn hit(out: &mut Vec<u8>, hit: &RamHit<'_>, now: Instant) {
     let lines = hit.lines();
     out.reserve(lines.len() + HIT_FIELDS_BYTES);
     response::status_line(out, hit.status());
@@ -87,7 +87,7 @@ pub(super) fn hit(out: &mut Vec<u8>, hit: &Hit<'_>, now: Instant) {
 }
 
 /// Appends what a part says of itself.
-fn content_range(out: &mut Vec<u8>, form: Form) {
+fn content_range(out: &mut Vec<u8>, form: ReplyForm) {
     if let Some(content_range) = form.content_range() {
         // Writing to a vector does not fail.
         let _ = write!(out, "content-range: {content_range}\r\n");
@@ -96,7 +96,7 @@ fn content_range(out: &mut Vec<u8>, form: Form) {
 
 /// The Content-Length to declare for a reply without a body: what HEAD would have got as GET, or what a 304 says
 /// of the stored response. RFC 9110 section 8.6 forbids it with 1xx, 204, and 2xx to CONNECT.
-pub(super) fn declared(asked: &Asked, head: &ReplyHead, body: &ReplyBody) -> Option<u64> {
+pub(super) fn declared(asked: &RequestSummary, head: &ReplyHead, body: &ReplyBody) -> Option<u64> {
     let status = head.status();
     let may_declare = status == StatusCode::NOT_MODIFIED
         || (asked.method == Method::HEAD && !response::is_bodiless(status));
@@ -112,7 +112,7 @@ pub(super) fn declared(asked: &Asked, head: &ReplyHead, body: &ReplyBody) -> Opt
 }
 
 /// What the head says of the connection when it is kept.
-pub(super) fn persistence(asked: &Asked, keep: bool, status: StatusCode) -> Persistence {
+pub(super) fn persistence(asked: &RequestSummary, keep: bool, status: StatusCode) -> Persistence {
     match (keep, asked.version) {
         _ if status == StatusCode::SWITCHING_PROTOCOLS => Persistence::Upgrade,
         (false, _) => Persistence::Close,

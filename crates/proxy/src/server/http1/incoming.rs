@@ -1,20 +1,20 @@
 //! A request's body on its way from the socket to its consumer.
 
 use crate::message::{BodyError, RequestBody, StreamBody};
-use crate::server::body_pipe::{BodySink, Wanted, pipe};
+use crate::server::body_pipe::{BodyDemand, BodySink, pipe};
 use crate::server::client_io::ClientIo;
-use crate::server::patience::{Pace, Patience, TooSlow};
-use crate::server::socket::{Gone, Socket};
+use crate::server::patience::{ClientProgress, SlowClientPolicy, TooSlow};
+use crate::server::socket::{BufferedConnection, ClientGone};
 use crate::transport::Deadline;
 use bytes::Bytes;
 use http::HeaderMap;
-use shoal_wire::{BodyDecoder, BodyFraming, Decoded, Refusal, RequestHead};
+use shoal_wire::{BodyDecoder, BodyFraming, Decoded, RequestHead, RequestRefusal};
 use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 /// Where the body of the request being answered stands.
-pub(super) struct Incoming {
+pub(super) struct RequestBodyReader {
     decoder: BodyDecoder,
     /// The consumer, until the body has ended, failed or is no longer wanted.
     sink: Option<BodySink>,
@@ -27,19 +27,19 @@ pub(super) struct Incoming {
     /// When to give up a client that pauses; made at its first pause.
     stall: Option<Deadline>,
     /// How fast it sends.
-    pace: Pace,
+    pace: ClientProgress,
 }
 
 /// Why a body failed.
 #[derive(Debug)]
-pub(super) enum Failure {
+pub(super) enum RequestBodyFailure {
     /// The client has gone.
     Gone,
     /// It sent what makes no sense, or stalled.
-    Refused(Refusal),
+    Refused(RequestRefusal),
 }
 
-impl Incoming {
+impl RequestBodyReader {
     /// The body of a request with this head, for both ends. `None` when it has none.
     pub fn of(head: &RequestHead) -> Option<(Self, RequestBody)> {
         let length = match head.body {
@@ -55,7 +55,7 @@ impl Incoming {
             replying: false,
             failed: false,
             stall: None,
-            pace: Pace::default(),
+            pace: ClientProgress::default(),
         };
         Some((incoming, Some(StreamBody::new(body))))
     }
@@ -80,14 +80,14 @@ impl Incoming {
 
     /// The reply is about to be written. A body that is wanted by now is asked for before; a client that is not asked then
     /// has its final status instead of a word, and sends the body or leaves it.
-    pub fn reply_begins<T>(&mut self, socket: &mut Socket<T>) {
+    pub fn reply_begins<T>(&mut self, socket: &mut BufferedConnection<T>) {
         if self.sink.as_ref().is_some_and(BodySink::is_wanted) {
             self.ask(socket);
         }
         self.replying = true;
     }
 
-    fn ask<T>(&mut self, socket: &mut Socket<T>) {
+    fn ask<T>(&mut self, socket: &mut BufferedConnection<T>) {
         if self.continue_owed && !self.replying {
             self.continue_owed = false;
             // Content that has begun to arrive needs no word (RFC 9110 section 10.1.1).
@@ -101,18 +101,18 @@ impl Incoming {
     /// no event.
     pub fn poll<T: ClientIo>(
         &mut self,
-        socket: &mut Socket<T>,
+        socket: &mut BufferedConnection<T>,
         context: &mut Context<'_>,
-        patience: &Patience,
-    ) -> Poll<Failure> {
+        patience: &SlowClientPolicy,
+    ) -> Poll<RequestBodyFailure> {
         while let Some(sink) = &mut self.sink {
             match sink.poll_wanted(context) {
                 Poll::Pending => return Poll::Pending,
-                Poll::Ready(Wanted::Nothing) => {
+                Poll::Ready(BodyDemand::Nothing) => {
                     self.sink = None;
                     return Poll::Pending;
                 }
-                Poll::Ready(Wanted::Frame) => {}
+                Poll::Ready(BodyDemand::Frame) => {}
             }
             self.ask(socket);
             match self.decoder.decode(&mut socket.input) {
@@ -153,33 +153,37 @@ impl Incoming {
         }
     }
 
-    fn poll_stalled(&mut self, context: &mut Context<'_>, patience: &Patience) -> Poll<Failure> {
+    fn poll_stalled(
+        &mut self,
+        context: &mut Context<'_>,
+        patience: &SlowClientPolicy,
+    ) -> Poll<RequestBodyFailure> {
         let stall = self.stall.get_or_insert_with(|| Deadline::after(patience.pause));
         ready!(self.pace.poll_stalled(stall, context, patience));
         Poll::Ready(self.fail(BodyError::Timeout))
     }
 
-    fn fail_gone(&mut self) -> Failure {
+    fn fail_gone(&mut self) -> RequestBodyFailure {
         self.failed = true;
         self.sink = None;
-        Failure::Gone
+        RequestBodyFailure::Gone
     }
 
-    fn fail(&mut self, error: BodyError) -> Failure {
+    fn fail(&mut self, error: BodyError) -> RequestBodyFailure {
         self.failed = true;
         let refusal = match error {
-            BodyError::Malformed(reason) => Refusal::bad_request(reason),
+            BodyError::Malformed(reason) => RequestRefusal::bad_request(reason),
             _ => super::REQUEST_TIMEOUT,
         };
         if let Some(sink) = self.sink.take() {
             sink.fail(error);
         }
-        Failure::Refused(refusal)
+        RequestBodyFailure::Refused(refusal)
     }
 
     /// Reads and drops what is left of the body after the reply, so that the connection can be used further.
     /// False when that is not worth it.
-    pub async fn discard<T: ClientIo>(mut self, socket: &mut Socket<T>) -> bool {
+    pub async fn discard<T: ClientIo>(mut self, socket: &mut BufferedConnection<T>) -> bool {
         self.sink = None;
         let mut dropped = 0;
         let discarding = async {
@@ -210,8 +214,8 @@ impl Incoming {
     }
 }
 
-impl From<Gone> for Failure {
-    fn from(_: Gone) -> Self {
+impl From<ClientGone> for RequestBodyFailure {
+    fn from(_: ClientGone) -> Self {
         Self::Gone
     }
 }

@@ -16,21 +16,21 @@ mod incoming;
 mod interim;
 mod send;
 
-use super::account::Account;
+use super::account::ReplyGuard;
 use super::client_io::ClientIo;
 use super::drain::DrainWatch;
-use super::live::Live;
-use super::socket::Socket;
+use super::live::ConnectionLimits;
+use super::socket::BufferedConnection;
 use super::waiting::HITS_TO_RETURN;
 use super::{Shared, tunnel};
 use crate::boxed::in_place;
 use crate::message::{Client, Handler, Reply, Request};
-use answer::Answer;
-use glance::Glanced;
+use answer::HandlerOutcome;
+use glance::FastReply;
 use http::{Method, StatusCode, Version};
-use incoming::Incoming;
+use incoming::RequestBodyReader;
 use interim::Interim;
-use shoal_wire::{HeadParser, Refusal};
+use shoal_wire::{HeadParser, RequestRefusal};
 use std::future::poll_fn;
 use std::pin::pin;
 use std::sync::Arc;
@@ -38,21 +38,21 @@ use std::task::{Context, Poll};
 use std::time::Instant;
 
 /// Where a connection stands that is to be served.
-pub(super) enum Start {
+pub(super) enum StartState {
     /// Nothing in its input was looked at.
     New,
     /// Its input begins with what cannot be answered at once.
     Asking,
     /// A reply is on its way, to what was received then.
-    Answering(Glanced, Instant),
+    Answering(FastReply, Instant),
 }
 
 /// Serves one connection to its end, or until it may as well wait without a task: then it is given back.
 pub(super) async fn serve<T: ClientIo, H: Handler>(
-    socket: Socket<T>,
-    start: Start,
+    socket: BufferedConnection<T>,
+    start: StartState,
     shared: Arc<Shared<H>>,
-    live: Arc<Live>,
+    live: Arc<ConnectionLimits>,
     client: Arc<Client>,
 ) -> Option<T> {
     let drain = shared.drain.watch();
@@ -62,8 +62,8 @@ pub(super) async fn serve<T: ClientIo, H: Handler>(
 }
 
 struct Connection<T> {
-    socket: Socket<T>,
-    live: Arc<Live>,
+    socket: BufferedConnection<T>,
+    live: Arc<ConnectionLimits>,
     client: Arc<Client>,
     drain: DrainWatch,
     parser: HeadParser,
@@ -71,7 +71,7 @@ struct Connection<T> {
 }
 
 /// What of a request still matters once the handler has it.
-struct Asked {
+struct RequestSummary {
     method: Method,
     version: Version,
     keep_alive: bool,
@@ -81,7 +81,7 @@ struct Asked {
 }
 
 /// What becomes of the connection.
-enum Next {
+enum AfterReply {
     /// It waits for the next request.
     Keep,
     /// It is closed; the client is done.
@@ -89,7 +89,7 @@ enum Next {
     /// It is closed, though the client may still be sending.
     Linger,
     /// The same, after a refusal of what came.
-    Refuse(Refusal),
+    Refuse(RequestRefusal),
     /// It is dropped: the client has gone, or must notice that its response was cut.
     Drop,
     /// It has become a tunnel.
@@ -97,88 +97,92 @@ enum Next {
 }
 
 /// A request that came.
-enum Came {
+enum NextRequest {
     /// Its head is whole, in the read buffer; and when the first byte of it was there.
     Head(Instant),
     /// It is answered already, or the rest of the reply is in the output; and when its first byte was there.
-    Glanced(Glanced, Instant),
+    Glanced(FastReply, Instant),
 }
 
 /// Why no further request came.
-enum NoHead {
+enum NoRequest {
     /// The client left, was idle for too long, or we are stopping.
     Over,
     /// What came will not be taken.
-    Refused(Refusal),
+    Refused(RequestRefusal),
 }
 
 impl<T: ClientIo> Connection<T> {
     /// What only some requests need is boxed: an idle connection then takes the memory of the wait for the next head.
-    async fn serve<H: Handler>(mut self, shared: &Shared<H>, mut start: Start) -> Option<T> {
+    async fn serve<H: Handler>(mut self, shared: &Shared<H>, mut start: StartState) -> Option<T> {
         let mut hits = 0;
         loop {
-            let came = match std::mem::replace(&mut start, Start::New) {
-                Start::Answering(glanced, received) => Ok(Came::Glanced(glanced, received)),
-                start => self.next_head(shared, matches!(start, Start::Asking)).await,
+            let came = match std::mem::replace(&mut start, StartState::New) {
+                StartState::Answering(glanced, received) => Ok(NextRequest::Glanced(glanced, received)),
+                start => self.next_head(shared, matches!(start, StartState::Asking)).await,
             };
             let received = match came {
-                Ok(Came::Head(received)) => received,
-                Ok(Came::Glanced(glanced, received)) => {
+                Ok(NextRequest::Head(received)) => received,
+                Ok(NextRequest::Glanced(glanced, received)) => {
                     hits = if glanced.is_sent() { hits + 1 } else { 0 };
                     match self.finish_glanced(shared, glanced, received).await {
-                        Next::Keep
+                        AfterReply::Keep
                             if T::CAN_WAIT && hits >= HITS_TO_RETURN && self.socket.input.is_empty() =>
                         {
                             return Some(self.socket.io);
                         }
-                        Next::Keep => continue,
+                        AfterReply::Keep => continue,
                         _ => return None,
                     }
                 }
-                Err(NoHead::Over) => {
+                Err(NoRequest::Over) => {
                     Box::pin(self.socket.close()).await;
                     return None;
                 }
-                Err(NoHead::Refused(refusal)) => {
+                Err(NoRequest::Refused(refusal)) => {
                     Box::pin(self.refuse(shared, refusal)).await;
                     return None;
                 }
             };
             hits = 0;
             match in_place(|| self.exchange(shared, received)).await {
-                Next::Keep => continue,
-                Next::Close => Box::pin(self.socket.close()).await,
-                Next::Linger => Box::pin(self.socket.linger()).await,
-                Next::Refuse(refusal) => Box::pin(self.refuse(shared, refusal)).await,
-                Next::Drop | Next::Tunnel(_) => {}
+                AfterReply::Keep => continue,
+                AfterReply::Close => Box::pin(self.socket.close()).await,
+                AfterReply::Linger => Box::pin(self.socket.linger()).await,
+                AfterReply::Refuse(refusal) => Box::pin(self.refuse(shared, refusal)).await,
+                AfterReply::Drop | AfterReply::Tunnel(_) => {}
             }
             return None;
         }
     }
 
     /// Waits for a whole request head, and says when its first byte was there; or has what is in RAM answered at once.
-    async fn next_head<H: Handler>(&mut self, shared: &Shared<H>, is_ordinary: bool) -> Result<Came, NoHead> {
+    async fn next_head<H: Handler>(
+        &mut self,
+        shared: &Shared<H>,
+        is_ordinary: bool,
+    ) -> Result<NextRequest, NoRequest> {
         let mut begun = self.socket.begun.take();
         if !self.socket.input.is_empty() && !is_ordinary {
             let received = *begun.get_or_insert_with(Instant::now);
             let glanced = poll_fn(|context| Poll::Ready(self.glance(shared, received, context))).await;
             if let Some(glanced) = glanced {
-                return Ok(Came::Glanced(glanced, received));
+                return Ok(NextRequest::Glanced(glanced, received));
             }
         }
         loop {
             if self.socket.input.is_empty() {
                 let (glanced, received) = poll_fn(|context| self.poll_first(shared, context)).await?;
                 if let Some(glanced) = glanced {
-                    return Ok(Came::Glanced(glanced, received));
+                    return Ok(NextRequest::Glanced(glanced, received));
                 }
                 begun.get_or_insert(received);
             }
             let received = *begun.get_or_insert_with(Instant::now);
             match self.parser.look(&mut self.socket.input, &self.live.limits) {
-                Ok(true) => return Ok(Came::Head(received)),
+                Ok(true) => return Ok(NextRequest::Head(received)),
                 Ok(false) => self.socket.deadline.set(received + self.live.head_timeout),
-                Err(refusal) => return Err(NoHead::Refused(refusal)),
+                Err(refusal) => return Err(NoRequest::Refused(refusal)),
             }
             if !self.socket.input.is_empty() {
                 poll_fn(|context| self.poll_more(context)).await?;
@@ -187,27 +191,27 @@ impl<T: ClientIo> Connection<T> {
     }
 
     /// Reads more of a head that has begun to arrive.
-    fn poll_more(&mut self, context: &mut Context<'_>) -> Poll<Result<(), NoHead>> {
+    fn poll_more(&mut self, context: &mut Context<'_>) -> Poll<Result<(), NoRequest>> {
         match self.socket.poll_fill(context, super::socket::INPUT_BYTES) {
             Poll::Ready(Ok(count)) if count > 0 => return Poll::Ready(Ok(())),
-            Poll::Ready(_) => return Poll::Ready(Err(NoHead::Over)),
+            Poll::Ready(_) => return Poll::Ready(Err(NoRequest::Over)),
             Poll::Pending => {}
         }
-        self.socket.deadline.poll_passed(context).map(|()| Err(NoHead::Refused(REQUEST_TIMEOUT)))
+        self.socket.deadline.poll_passed(context).map(|()| Err(NoRequest::Refused(REQUEST_TIMEOUT)))
     }
 
     /// Waits for the first byte of a head in vain: until the client has been idle for too long, or we are stopping.
-    fn poll_idle(&mut self, context: &mut Context<'_>) -> Poll<NoHead> {
+    fn poll_idle(&mut self, context: &mut Context<'_>) -> Poll<NoRequest> {
         let is_over = self.socket.deadline.poll_passed(context).is_ready()
             || self.drain.poll_draining(context).is_ready();
-        if is_over { Poll::Ready(NoHead::Over) } else { Poll::Pending }
+        if is_over { Poll::Ready(NoRequest::Over) } else { Poll::Pending }
     }
 
     /// Answers one request. The handler's future ends with this one, so that a client that leaves takes it along.
-    async fn exchange<H: Handler>(&mut self, shared: &Shared<H>, received: Instant) -> Next {
+    async fn exchange<H: Handler>(&mut self, shared: &Shared<H>, received: Instant) -> AfterReply {
         let (asked, mut incoming, answering) = match self.take_request(received) {
             Ok((asked, incoming, request)) => (asked, incoming, shared.handler.handle(request)),
-            Err(refusal) => return Next::Refuse(refusal),
+            Err(refusal) => return AfterReply::Refuse(refusal),
         };
         self.socket.deadline.lift();
         shared.metrics.requests.count();
@@ -216,20 +220,23 @@ impl<T: ClientIo> Connection<T> {
             poll_fn(|context| self.poll_answer(context, answering.as_mut(), &mut incoming)).await
         };
         match answer {
-            Answer::Reply(reply) => self.finish(shared, &asked, reply, incoming).await,
-            Answer::Refused(refusal) => Next::Refuse(refusal),
-            Answer::Gone => Next::Drop,
+            HandlerOutcome::Reply(reply) => self.finish(shared, &asked, reply, incoming).await,
+            HandlerOutcome::Refused(refusal) => AfterReply::Refuse(refusal),
+            HandlerOutcome::Gone => AfterReply::Drop,
         }
     }
 
     /// Takes the head of a request off the read buffer.
-    fn take_request(&mut self, received: Instant) -> Result<(Asked, Option<Incoming>, Request), Refusal> {
+    fn take_request(
+        &mut self,
+        received: Instant,
+    ) -> Result<(RequestSummary, Option<RequestBodyReader>, Request), RequestRefusal> {
         let head = self.parser.take(&mut self.socket.input)?;
-        let (incoming, body) = match Incoming::of(&head) {
+        let (incoming, body) = match RequestBodyReader::of(&head) {
             Some((incoming, body)) => (Some(incoming), body),
             None => (None, None),
         };
-        let asked = Asked {
+        let asked = RequestSummary {
             method: head.parts.method.clone(),
             version: head.parts.version,
             keep_alive: head.keep_alive,
@@ -246,28 +253,28 @@ impl<T: ClientIo> Connection<T> {
     async fn finish<H: Handler>(
         &mut self,
         shared: &Shared<H>,
-        asked: &Asked,
+        asked: &RequestSummary,
         reply: Reply,
-        mut incoming: Option<Incoming>,
-    ) -> Next {
+        mut incoming: Option<RequestBodyReader>,
+    ) -> AfterReply {
         if let Some(body) = &mut incoming {
             body.reply_begins(&mut self.socket);
         }
-        let account = Account::open(shared, Some(reply.record), asked.received);
+        let account = ReplyGuard::open(shared, Some(reply.record), asked.received);
         let keep = asked.keep_alive
             && !self.drain.is_draining()
             && !self.live.keep_alive.is_zero()
             && !self.socket.io.is_worn()
-            && incoming.as_ref().is_none_or(Incoming::may_keep);
-        let mut sending = send::Sending { asked, keep, account, incoming };
+            && incoming.as_ref().is_none_or(RequestBodyReader::may_keep);
+        let mut sending = send::ReplySender { asked, keep, account, incoming };
         let next = self.send(&mut sending, reply.head, reply.body).await;
-        let send::Sending { mut account, incoming, .. } = sending;
+        let send::ReplySender { mut account, incoming, .. } = sending;
         match next {
-            Next::Drop => return Next::Drop,
-            Next::Tunnel(far) => {
+            AfterReply::Drop => return AfterReply::Drop,
+            AfterReply::Tunnel(far) => {
                 Box::pin(self.tunnel(far, &mut account)).await;
                 account.complete(Instant::now());
-                return Next::Drop;
+                return AfterReply::Drop;
             }
             _ => {}
         }
@@ -275,25 +282,25 @@ impl<T: ClientIo> Connection<T> {
         account.complete(now);
         let rest_read = match incoming {
             Some(incoming) if !incoming.is_ended() => {
-                matches!(next, Next::Keep) && incoming.discard(&mut self.socket).await
+                matches!(next, AfterReply::Keep) && incoming.discard(&mut self.socket).await
             }
             _ => true,
         };
         match next {
-            _ if !rest_read => Next::Linger,
-            Next::Keep => {
+            _ if !rest_read => AfterReply::Linger,
+            AfterReply::Keep => {
                 self.socket.deadline.set(now + self.live.keep_alive);
                 self.socket.shrink();
-                Next::Keep
+                AfterReply::Keep
             }
             next => next,
         }
     }
 
     /// Answers what is no request with a refusal, and closes.
-    async fn refuse<H: Handler>(mut self, shared: &Shared<H>, refusal: Refusal) {
+    async fn refuse<H: Handler>(mut self, shared: &Shared<H>, refusal: RequestRefusal) {
         let reply = shared.refuse(refusal, &self.client);
-        let asked = Asked {
+        let asked = RequestSummary {
             method: Method::GET,
             version: Version::HTTP_11,
             keep_alive: false,
@@ -311,7 +318,7 @@ impl<T: ClientIo> Connection<T> {
     async fn tunnel<H: Handler>(
         &mut self,
         far: Box<dyn crate::message::TunnelIo>,
-        account: &mut Account<'_, H>,
+        account: &mut ReplyGuard<'_, H>,
     ) {
         let open = account.open_tunnel();
         let read_early = self.socket.input.split().freeze();
@@ -322,8 +329,8 @@ impl<T: ClientIo> Connection<T> {
 }
 
 /// RFC 9110 section 15.5.9: the client did not send a whole request within the time that we wait.
-const REQUEST_TIMEOUT: Refusal =
-    Refusal { status: StatusCode::REQUEST_TIMEOUT, reason: "request not received in time" };
+const REQUEST_TIMEOUT: RequestRefusal =
+    RequestRefusal { status: StatusCode::REQUEST_TIMEOUT, reason: "request not received in time" };
 
 #[cfg(test)]
 mod tests;

@@ -1,11 +1,11 @@
 //! Sending a reply: the head, then the body from wherever it is.
 
-use super::incoming::Failure;
-use super::{Asked, Connection, Incoming, Next, head};
+use super::incoming::RequestBodyFailure;
+use super::{AfterReply, Connection, RequestBodyReader, RequestSummary, head};
 use crate::message::{Handler, ReplyBody, ReplyHead, StreamBody};
-use crate::server::account::Account;
+use crate::server::account::ReplyGuard;
 use crate::server::client_io::ClientIo;
-use crate::server::socket::Gone;
+use crate::server::socket::ClientGone;
 use bytes::Bytes;
 use http::{Method, StatusCode};
 use http_body::{Body, Frame};
@@ -16,19 +16,19 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
 /// A reply being sent.
-pub(super) struct Sending<'a, H: Handler> {
+pub(super) struct ReplySender<'a, H: Handler> {
     /// What it answers.
-    pub asked: &'a Asked,
+    pub asked: &'a RequestSummary,
     /// Whether the connection is kept afterwards.
     pub keep: bool,
     /// Its record.
-    pub account: Account<'a, H>,
+    pub account: ReplyGuard<'a, H>,
     /// The request's body, which may still be arriving.
-    pub incoming: Option<Incoming>,
+    pub incoming: Option<RequestBodyReader>,
 }
 
 /// A body whose frames are being sent.
-struct Streaming {
+struct StreamedBody {
     frames: StreamBody,
     framing: ResponseFraming,
     /// Bytes still due when the length was announced.
@@ -46,16 +46,16 @@ enum StreamState {
 }
 
 /// A stream could not be sent to its end: the client has gone, or the body failed or was not as long as announced.
-struct Cut;
+struct SendAborted;
 
 impl<T: ClientIo> Connection<T> {
     /// Sends a reply to its end or to where it fails.
     pub(super) async fn send<H: Handler>(
         &mut self,
-        sending: &mut Sending<'_, H>,
+        sending: &mut ReplySender<'_, H>,
         reply_head: ReplyHead,
         body: ReplyBody,
-    ) -> Next {
+    ) -> AfterReply {
         while let Some((status, fields)) = self.interim.next_waiting() {
             self.write_interim(status, &fields, &mut sending.incoming);
         }
@@ -67,13 +67,13 @@ impl<T: ClientIo> Connection<T> {
         sending.keep &= sending.asked.method != Method::CONNECT;
         if matches!(body, ReplyBody::Tunnel(_)) && !sending.may_tunnel(status) {
             tracing::error!(%status, "a tunnel was offered for a request that asked for none");
-            return Next::Drop;
+            return AfterReply::Drop;
         }
         self.write_head(sending, &reply_head, framing, &body);
         match body {
             ReplyBody::Tunnel(far) => match self.send_memory(sending, Bytes::new()).await {
-                Ok(()) => Next::Tunnel(far),
-                Err(Gone) => Next::Drop,
+                Ok(()) => AfterReply::Tunnel(far),
+                Err(ClientGone) => AfterReply::Drop,
             },
             ReplyBody::Stream { frames, length } if framing != ResponseFraming::Bodiless => {
                 self.send_stream(sending, frames, framing, length).await
@@ -85,7 +85,7 @@ impl<T: ClientIo> Connection<T> {
                 };
                 match self.send_memory(sending, bytes).await {
                     Ok(()) => sending.next(),
-                    Err(Gone) => Next::Drop,
+                    Err(ClientGone) => AfterReply::Drop,
                 }
             }
         }
@@ -93,7 +93,7 @@ impl<T: ClientIo> Connection<T> {
 
     fn write_head<H: Handler>(
         &mut self,
-        sending: &mut Sending<'_, H>,
+        sending: &mut ReplySender<'_, H>,
         reply_head: &ReplyHead,
         framing: ResponseFraming,
         body: &ReplyBody,
@@ -114,15 +114,15 @@ impl<T: ClientIo> Connection<T> {
     /// Sends what is in the output, and `bytes` after it.
     async fn send_memory<H: Handler>(
         &mut self,
-        sending: &mut Sending<'_, H>,
+        sending: &mut ReplySender<'_, H>,
         bytes: Bytes,
-    ) -> Result<(), Gone> {
+    ) -> Result<(), ClientGone> {
         let length = bytes.len();
         self.socket.output.set_data(bytes, false);
         let sent = self.socket.send(&self.live.patience).await;
         sending.account.body_bytes = match sent {
             Ok(()) => length,
-            Err(Gone) => self.socket.output.data_written(),
+            Err(ClientGone) => self.socket.output.data_written(),
         } as u64;
         sent
     }
@@ -131,11 +131,11 @@ impl<T: ClientIo> Connection<T> {
     /// connection ends before the last chunk or the announced length.
     async fn send_stream<H: Handler>(
         &mut self,
-        sending: &mut Sending<'_, H>,
+        sending: &mut ReplySender<'_, H>,
         frames: StreamBody,
         framing: ResponseFraming,
         length: Option<u64>,
-    ) -> Next {
+    ) -> AfterReply {
         let trailers = framing == ResponseFraming::Chunked && sending.asked.accepts_trailers;
         // Without a length or chunks, an orderly close would pass for the end of the body, whyever it comes: a body that fails, a
         // client given up, a task that ends with its worker.
@@ -143,7 +143,7 @@ impl<T: ClientIo> Connection<T> {
         if until_close {
             self.socket.io.reset_on_close(true);
         }
-        let mut stream = Streaming { frames, framing, due: length, trailers, state: StreamState::Open };
+        let mut stream = StreamedBody { frames, framing, due: length, trailers, state: StreamState::Open };
         match poll_fn(|context| self.poll_stream(context, &mut stream, sending)).await {
             Ok(()) => {
                 if until_close {
@@ -151,16 +151,16 @@ impl<T: ClientIo> Connection<T> {
                 }
                 sending.next()
             }
-            Err(Cut) => Next::Drop,
+            Err(SendAborted) => AfterReply::Drop,
         }
     }
 
     fn poll_stream<H: Handler>(
         &mut self,
         context: &mut Context<'_>,
-        stream: &mut Streaming,
-        sending: &mut Sending<'_, H>,
-    ) -> Poll<Result<(), Cut>> {
+        stream: &mut StreamedBody,
+        sending: &mut ReplySender<'_, H>,
+    ) -> Poll<Result<(), SendAborted>> {
         loop {
             // The first frame, when it is there already, leaves together with the head.
             let fresh = self.socket.output.data.is_empty() && stream.state == StreamState::Open;
@@ -181,17 +181,17 @@ impl<T: ClientIo> Connection<T> {
     fn poll_output<H: Handler>(
         &mut self,
         context: &mut Context<'_>,
-        sending: &mut Sending<'_, H>,
-    ) -> Poll<Result<(), Cut>> {
+        sending: &mut ReplySender<'_, H>,
+    ) -> Poll<Result<(), SendAborted>> {
         let data_bytes = self.socket.output.data.len();
         match self.socket.poll_send(context, &self.live.patience) {
             Poll::Ready(Ok(())) => {
                 sending.account.body_bytes += data_bytes as u64;
                 Poll::Ready(Ok(()))
             }
-            Poll::Ready(Err(Gone)) => {
+            Poll::Ready(Err(ClientGone)) => {
                 sending.account.body_bytes += self.socket.output.data_written() as u64;
-                Poll::Ready(Err(Cut))
+                Poll::Ready(Err(SendAborted))
             }
             // While the client is slow to take the reply, it may go on sending its request.
             Poll::Pending => match &mut sending.incoming {
@@ -202,23 +202,35 @@ impl<T: ClientIo> Connection<T> {
     }
 
     /// Waits for the next frame: takes in the request's body, and notices a client that leaves.
-    fn poll_waiting(&mut self, context: &mut Context<'_>, incoming: &mut Option<Incoming>) -> Poll<Cut> {
+    fn poll_waiting(
+        &mut self,
+        context: &mut Context<'_>,
+        incoming: &mut Option<RequestBodyReader>,
+    ) -> Poll<SendAborted> {
         match self.poll_client(context, incoming) {
-            Poll::Ready(Failure::Gone) => Poll::Ready(Cut),
+            Poll::Ready(RequestBodyFailure::Gone) => Poll::Ready(SendAborted),
             // The reply goes on without the rest of the request; the connection ends after it.
-            Poll::Ready(Failure::Refused(_)) | Poll::Pending => Poll::Pending,
+            Poll::Ready(RequestBodyFailure::Refused(_)) | Poll::Pending => Poll::Pending,
         }
     }
 
-    fn poll_request_body(&mut self, context: &mut Context<'_>, body: &mut Incoming) -> Poll<Cut> {
+    fn poll_request_body(
+        &mut self,
+        context: &mut Context<'_>,
+        body: &mut RequestBodyReader,
+    ) -> Poll<SendAborted> {
         match body.poll(&mut self.socket, context, &self.live.patience) {
-            Poll::Ready(Failure::Gone) => Poll::Ready(Cut),
-            Poll::Ready(Failure::Refused(_)) | Poll::Pending => Poll::Pending,
+            Poll::Ready(RequestBodyFailure::Gone) => Poll::Ready(SendAborted),
+            Poll::Ready(RequestBodyFailure::Refused(_)) | Poll::Pending => Poll::Pending,
         }
     }
 
     /// Puts the next frame into the output, with the end when it is known to follow. False when none is there yet.
-    fn fill_from(&mut self, context: &mut Context<'_>, stream: &mut Streaming) -> Result<bool, Cut> {
+    fn fill_from(
+        &mut self,
+        context: &mut Context<'_>,
+        stream: &mut StreamedBody,
+    ) -> Result<bool, SendAborted> {
         let chunked = stream.framing == ResponseFraming::Chunked;
         loop {
             let frame = match Pin::new(&mut stream.frames).poll_frame(context) {
@@ -230,7 +242,7 @@ impl<T: ClientIo> Connection<T> {
                 }
                 Poll::Ready(Some(Err(error))) => {
                     tracing::debug!(client = %self.client.address, %error, "reply cut");
-                    return Err(Cut);
+                    return Err(SendAborted);
                 }
             };
             match frame.into_data() {
@@ -252,13 +264,13 @@ impl<T: ClientIo> Connection<T> {
     }
 }
 
-impl<H: Handler> Sending<'_, H> {
+impl<H: Handler> ReplySender<'_, H> {
     /// A client that did not expect the end may have sent more already.
-    fn next(&self) -> Next {
+    fn next(&self) -> AfterReply {
         match (self.keep, self.asked.keep_alive) {
-            (true, _) => Next::Keep,
-            (false, true) => Next::Linger,
-            (false, false) => Next::Close,
+            (true, _) => AfterReply::Keep,
+            (false, true) => AfterReply::Linger,
+            (false, false) => AfterReply::Close,
         }
     }
 
@@ -267,23 +279,23 @@ impl<H: Handler> Sending<'_, H> {
         let asked = self.asked;
         let connected = asked.method == Method::CONNECT && status.is_success();
         let upgraded = asked.upgrade && status == StatusCode::SWITCHING_PROTOCOLS;
-        (connected || upgraded) && self.incoming.as_ref().is_none_or(Incoming::is_ended)
+        (connected || upgraded) && self.incoming.as_ref().is_none_or(RequestBodyReader::is_ended)
     }
 }
 
-impl Streaming {
+impl StreamedBody {
     /// Takes note of data; more of it than announced would be read as the next response.
-    fn count(&mut self, bytes: usize) -> Result<(), Cut> {
+    fn count(&mut self, bytes: usize) -> Result<(), SendAborted> {
         if let Some(due) = &mut self.due {
-            *due = due.checked_sub(bytes as u64).ok_or(Cut)?;
+            *due = due.checked_sub(bytes as u64).ok_or(SendAborted)?;
         }
         Ok(())
     }
 
     /// Appends what ends the body.
-    fn end(&mut self, tail: &mut Vec<u8>, last: Option<Frame<Bytes>>) -> Result<(), Cut> {
+    fn end(&mut self, tail: &mut Vec<u8>, last: Option<Frame<Bytes>>) -> Result<(), SendAborted> {
         if self.due.is_some_and(|due| due > 0) {
-            return Err(Cut);
+            return Err(SendAborted);
         }
         if self.framing == ResponseFraming::Chunked {
             let trailers = last.and_then(|frame| frame.into_trailers().ok()).filter(|_| self.trailers);

@@ -2,20 +2,20 @@
 
 use super::*;
 use crate::metrics::Metrics;
-use crate::server::Detached;
+use crate::server::StreamServer;
 use crate::server::tests::handler::Scripted;
 use shoal_settings::ClientLimits;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-async fn connection(server: &Detached<Scripted>) -> (Connection<TcpStream>, TcpStream) {
+async fn connection(server: &StreamServer<Scripted>) -> (Connection<TcpStream>, TcpStream) {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("loopback is there");
     let address = listener.local_addr().expect("bound");
     let (far, near) = tokio::join!(TcpStream::connect(address), listener.accept());
     let client = Client { address, local: address, listener: 0, tls: false, server_name: None };
     let connection = Connection {
-        socket: Socket::new(near.expect("accepted").0, Duration::from_secs(10)),
+        socket: BufferedConnection::new(near.expect("accepted").0, Duration::from_secs(10)),
         live: server.0.live.load_full(),
         client: Arc::new(client),
         drain: server.0.drain.watch(),
@@ -26,17 +26,19 @@ async fn connection(server: &Detached<Scripted>) -> (Connection<TcpStream>, TcpS
 }
 
 /// Answers one request.
-async fn answer(connection: &mut Connection<TcpStream>, server: &Detached<Scripted>) {
+async fn answer(connection: &mut Connection<TcpStream>, server: &StreamServer<Scripted>) {
     let next = match connection.next_head(&server.0, false).await {
-        Ok(Came::Head(received)) => connection.exchange(&server.0, received).await,
-        Ok(Came::Glanced(glanced, received)) => connection.finish_glanced(&server.0, glanced, received).await,
+        Ok(NextRequest::Head(received)) => connection.exchange(&server.0, received).await,
+        Ok(NextRequest::Glanced(glanced, received)) => {
+            connection.finish_glanced(&server.0, glanced, received).await
+        }
         Err(_) => panic!("a request was sent"),
     };
-    assert!(matches!(next, Next::Keep), "the connection goes on");
+    assert!(matches!(next, AfterReply::Keep), "the connection goes on");
 }
 
 /// Bytes of the read buffer after a look for the next request, which is in vain.
-async fn held(connection: &mut Connection<TcpStream>, server: &Detached<Scripted>) -> usize {
+async fn held(connection: &mut Connection<TcpStream>, server: &StreamServer<Scripted>) -> usize {
     let mut waiting = Box::pin(connection.next_head(&server.0, false));
     assert!(poll_fn(|context| Poll::Ready(waiting.as_mut().poll(context).is_pending())).await);
     drop(waiting);
@@ -46,7 +48,7 @@ async fn held(connection: &mut Connection<TcpStream>, server: &Detached<Scripted
 #[tokio::test]
 async fn a_connection_that_waits_holds_no_read_buffer() {
     let server =
-        Detached::new(Arc::<Scripted>::default(), Arc::<Metrics>::default(), &ClientLimits::default());
+        StreamServer::new(Arc::<Scripted>::default(), Arc::<Metrics>::default(), &ClientLimits::default());
     let with = |line: &str, more: &str| format!("{line} HTTP/1.1\r\nHost: a\r\n{more}\r\n");
     let large = |line: &str| with(line, &format!("X: {}\r\n", "x".repeat(12_000)));
     let body =

@@ -2,21 +2,21 @@
 
 use http::request::Parts;
 use http::{HeaderValue, Method, header};
-use shoal_wire::{Authority, BODY_BYTES_MAX, Limits, Refusal};
+use shoal_wire::{Authority, BODY_BYTES_MAX, HeadLimits, RequestRefusal};
 
 /// Checks a request head and brings its cookies into the form that HTTP/1 and the exchange know.
-pub(super) fn head(parts: &mut Parts, limits: &Limits) -> Result<(), Refusal> {
+pub(super) fn head(parts: &mut Parts, limits: &HeadLimits) -> Result<(), RequestRefusal> {
     if target_bytes(parts) > limits.target_bytes_max {
-        return Err(Refusal::target_too_long());
+        return Err(RequestRefusal::target_too_long());
     }
     // A URI is ASCII (RFC 3986 section 2); HTTP/1 would have it refused one hop further.
     if !parts.uri.path_and_query().is_none_or(|path| path.as_str().is_ascii()) {
-        return Err(Refusal::bad_request("invalid request target"));
+        return Err(RequestRefusal::bad_request("invalid request target"));
     }
     // Crumbs are one field, however many the client has made of it.
     join_cookies(parts);
     if parts.headers.len() > limits.fields_max {
-        return Err(Refusal::fields_too_large("too many fields"));
+        return Err(RequestRefusal::fields_too_large("too many fields"));
     }
     content_length(parts)?;
     authority(parts)?;
@@ -31,12 +31,12 @@ fn target_bytes(parts: &Parts) -> usize {
 /// RFC 9113 section 8.3.1: "A server SHOULD treat a request as malformed if it contains a Host header field that
 /// identifies an entity that differs from the entity in the ":authority" pseudo-header field"; the rest is as in
 /// HTTP/1.1: one authority, without user information, with a port for CONNECT.
-fn authority(parts: &Parts) -> Result<(), Refusal> {
+fn authority(parts: &Parts) -> Result<(), RequestRefusal> {
     let mut hosts = parts.headers.get_all(header::HOST).iter();
     let host =
         hosts.next().map(|value| Authority::parse(value.as_bytes()).ok_or(INVALID_HOST)).transpose()?;
     if hosts.next().is_some() {
-        return Err(Refusal::bad_request("more than one Host"));
+        return Err(RequestRefusal::bad_request("more than one Host"));
     }
     let authority = parts.uri.authority().map(|text| text.as_str().as_bytes());
     let target = authority.map(|text| Authority::parse(text).ok_or(INVALID_AUTHORITY)).transpose()?;
@@ -51,16 +51,16 @@ fn authority(parts: &Parts) -> Result<(), Refusal> {
         }
         (None, _) if parts.method == Method::CONNECT => Err(INVALID_AUTHORITY),
         (Some(target), Some(host)) if !target.matches(&host, default_port) => {
-            Err(Refusal::bad_request("Host differs from the request target"))
+            Err(RequestRefusal::bad_request("Host differs from the request target"))
         }
-        (None, None) => Err(Refusal::bad_request("neither authority nor Host")),
+        (None, None) => Err(RequestRefusal::bad_request("neither authority nor Host")),
         _ => Ok(()),
     }
 }
 
 /// As in HTTP/1.1: one number in digits, and one that can be. The stream compares it with the body, and would pass over one that is
 /// no number; whoever gets the request next may not.
-fn content_length(parts: &Parts) -> Result<(), Refusal> {
+fn content_length(parts: &Parts) -> Result<(), RequestRefusal> {
     let mut lengths = parts.headers.get_all(header::CONTENT_LENGTH).iter();
     let (length, second) = (lengths.next(), lengths.next());
     let sound = |length: &HeaderValue| {
@@ -71,16 +71,16 @@ fn content_length(parts: &Parts) -> Result<(), Refusal> {
                 .is_ok_and(|text| text.parse().is_ok_and(|length: u64| length <= BODY_BYTES_MAX))
     };
     match (length, second) {
-        (_, Some(_)) => Err(Refusal::bad_request("more than one Content-Length")),
-        (Some(length), None) if !sound(length) => Err(Refusal::bad_request("invalid Content-Length")),
+        (_, Some(_)) => Err(RequestRefusal::bad_request("more than one Content-Length")),
+        (Some(length), None) if !sound(length) => Err(RequestRefusal::bad_request("invalid Content-Length")),
         _ => Ok(()),
     }
 }
 
-fn expectation(parts: &Parts) -> Result<(), Refusal> {
+fn expectation(parts: &Parts) -> Result<(), RequestRefusal> {
     match parts.headers.get(header::EXPECT) {
         Some(value) if !value.as_bytes().eq_ignore_ascii_case(b"100-continue") => {
-            Err(Refusal::expectation_failed())
+            Err(RequestRefusal::expectation_failed())
         }
         _ => Ok(()),
     }
@@ -99,8 +99,8 @@ fn join_cookies(parts: &mut Parts) {
     }
 }
 
-const INVALID_HOST: Refusal = Refusal::bad_request("invalid Host field");
-const INVALID_AUTHORITY: Refusal = Refusal::bad_request("invalid authority");
+const INVALID_HOST: RequestRefusal = RequestRefusal::bad_request("invalid Host field");
+const INVALID_AUTHORITY: RequestRefusal = RequestRefusal::bad_request("invalid authority");
 
 #[cfg(test)]
 mod tests {
@@ -109,7 +109,7 @@ mod tests {
     type Fields = &'static [(&'static str, &'static str)];
 
     fn check(method: &str, uri: &str, fields: Fields) -> Result<Parts, u16> {
-        let limits = Limits { head_bytes_max: 4096, fields_max: 4, target_bytes_max: 40 };
+        let limits = HeadLimits { head_bytes_max: 4096, fields_max: 4, target_bytes_max: 40 };
         let mut request = http::Request::builder().method(method).uri(uri);
         for (name, value) in fields {
             request = request.header(*name, *value);

@@ -1,16 +1,16 @@
 //! The connection's task: reads, has frames taken, writes, and looks after time.
 
-use super::Streams;
-use super::incoming::{Incoming, Taken};
-use super::output::Output;
-use super::watch::{Doing, Due, LEAVE_TIME, Watch};
+use super::StreamContext;
+use super::incoming::{FrameProgress, FrameReader};
+use super::output::FrameOutput;
+use super::watch::{ConnectionActivity, ConnectionMonitor, LEAVE_TIME, MonitorAction};
 use crate::message::Handler;
 use crate::server::client_io::ClientIo;
 use crate::server::socket::LINGER_BYTES_MAX;
 use crate::transport::Deadline;
-use crate::transport::spare::{self, Side};
+use crate::transport::spare::{self, BufferClass};
 use bytes::BytesMut;
-use shoal_wire::http2::{self, Code, FRAME_BYTES_MAX, FRAME_HEAD_BYTES, Setting, WINDOW_INITIAL};
+use shoal_wire::http2::{self, ErrorCode, FRAME_BYTES_MAX, FRAME_HEAD_BYTES, Setting, WINDOW_INITIAL};
 use std::io;
 use std::pin::{Pin, pin};
 use std::sync::Arc;
@@ -21,10 +21,10 @@ use tokio::io::AsyncReadExt;
 pub(super) struct Connection<T, H: Handler> {
     io: T,
     input: BytesMut,
-    output: Output,
-    incoming: Incoming,
-    streams: Arc<Streams<H>>,
-    watch: Watch,
+    output: FrameOutput,
+    incoming: FrameReader,
+    streams: Arc<StreamContext<H>>,
+    watch: ConnectionMonitor,
     /// Something was written that was not flushed.
     unflushed: bool,
     /// The last write or flush had to wait.
@@ -45,11 +45,11 @@ pub(super) struct Connection<T, H: Handler> {
 
 impl<T: ClientIo, H: Handler> Connection<T, H> {
     /// A connection of which `input` was read.
-    pub fn new(io: T, input: BytesMut, streams: Arc<Streams<H>>) -> Self {
+    pub fn new(io: T, input: BytesMut, streams: Arc<StreamContext<H>>) -> Self {
         let live = &streams.live;
-        let watch = Watch::new(live, streams.shared.drain.watch());
+        let watch = ConnectionMonitor::new(live, streams.shared.drain.watch());
         let field_bytes_max = u32::try_from(live.limits.head_bytes_max).unwrap_or(u32::MAX);
-        let mut output = Output::default();
+        let mut output = FrameOutput::default();
         output.frames(|out| {
             let settings = [
                 (Setting::StreamsMax, live.h2_streams),
@@ -64,7 +64,7 @@ impl<T: ClientIo, H: Handler> Connection<T, H> {
             io,
             input,
             output,
-            incoming: Incoming::default(),
+            incoming: FrameReader::default(),
             streams,
             watch,
             unflushed: false,
@@ -92,20 +92,20 @@ impl<T: ClientIo, H: Handler> Connection<T, H> {
             }
             if self.closing.is_none() {
                 match self.watch.poll(context, &self.doing()) {
-                    Poll::Ready(Due::Dead) => return Poll::Ready(()),
-                    Poll::Ready(Due::Late) => self.give_up(Code::ENHANCE_YOUR_CALM),
-                    Poll::Ready(Due::Over) => {
+                    Poll::Ready(MonitorAction::Dead) => return Poll::Ready(()),
+                    Poll::Ready(MonitorAction::Late) => self.give_up(ErrorCode::ENHANCE_YOUR_CALM),
+                    Poll::Ready(MonitorAction::Over) => {
                         self.take_no_more();
                         self.closing = Some(Deadline::after(LEAVE_TIME));
                     }
-                    Poll::Ready(Due::GoAway) => {
+                    Poll::Ready(MonitorAction::GoAway) => {
                         self.leaves = true;
                         self.output.frames(|out| {
-                            http2::write_goaway(out, STREAM_MAX, Code::NO_ERROR);
+                            http2::write_goaway(out, STREAM_MAX, ErrorCode::NO_ERROR);
                             http2::write_ping(out, LAST_PING, false);
                         });
                     }
-                    Poll::Ready(Due::Look { ping }) => {
+                    Poll::Ready(MonitorAction::Look { ping }) => {
                         self.streams.link.lock().end_held(&self.streams.live.patience);
                         if ping {
                             self.output.frames(|out| http2::write_ping(out, ALIVE_PING, false));
@@ -138,10 +138,10 @@ impl<T: ClientIo, H: Handler> Connection<T, H> {
             }
             match taken {
                 // Its frames wait for room in the output, or for tasks that end.
-                Taken::Blocked if !self.output.is_clogged() && !self.is_crowded() => {}
-                Taken::Blocked => return Ok(()),
-                Taken::All { .. } if self.output.is_clogged() => return Ok(()),
-                Taken::All { wanted } => match self.poll_fill(context, wanted)? {
+                FrameProgress::Blocked if !self.output.is_clogged() && !self.is_crowded() => {}
+                FrameProgress::Blocked => return Ok(()),
+                FrameProgress::All { .. } if self.output.is_clogged() => return Ok(()),
+                FrameProgress::All { wanted } => match self.poll_fill(context, wanted)? {
                     // A client that ends its sending has gone, unlike one of HTTP/1: it can neither acknowledge anything nor open a
                     // window. RFC 9113 section 9.1: "it is expected that clients will not close connections until it is
                     // determined that no further communication with a server is necessary".
@@ -154,7 +154,7 @@ impl<T: ClientIo, H: Handler> Connection<T, H> {
     }
 
     /// Says why nothing more is taken or answered.
-    fn give_up(&mut self, code: Code) {
+    fn give_up(&mut self, code: ErrorCode) {
         self.streams.shared.metrics.h2_given_up.count();
         tracing::debug!(client = %self.streams.client.address, ?code, "HTTP/2 connection given up");
         let last = self.incoming.last_stream();
@@ -180,7 +180,7 @@ impl<T: ClientIo, H: Handler> Connection<T, H> {
         if !std::mem::replace(&mut self.is_final, true) {
             self.incoming.take_no_more();
             let last = self.incoming.last_stream();
-            self.output.frames(|out| http2::write_goaway(out, last, Code::NO_ERROR));
+            self.output.frames(|out| http2::write_goaway(out, last, ErrorCode::NO_ERROR));
         }
     }
 
@@ -213,7 +213,7 @@ impl<T: ClientIo, H: Handler> Connection<T, H> {
 
     fn poll_fill(&mut self, context: &mut Context<'_>, wanted: usize) -> io::Result<Poll<usize>> {
         if self.input.capacity() == 0 {
-            self.input = spare::take(Side::Client);
+            self.input = spare::take(BufferClass::Client);
         }
         let room = wanted.max(ROOM_MIN);
         if self.input.capacity() - self.input.len() < room {
@@ -230,16 +230,16 @@ impl<T: ClientIo, H: Handler> Connection<T, H> {
     /// Gives back what is not needed while nothing happens.
     fn rest(&mut self) {
         if self.input.is_empty() && self.input.capacity() > 0 {
-            spare::give(Side::Client, std::mem::take(&mut self.input));
+            spare::give(BufferClass::Client, std::mem::take(&mut self.input));
         }
         if self.output.is_empty() {
             self.streams.link.lock().shrink();
         }
     }
 
-    fn doing(&self) -> Doing {
+    fn doing(&self) -> ConnectionActivity {
         let state = self.streams.link.lock();
-        Doing {
+        ConnectionActivity {
             streams: state.tasks(),
             quiet_since: state.quiet_since(),
             is_pressed: self.waits || !self.output.is_empty() || state.has_ready(),
@@ -308,8 +308,8 @@ mod tests {
     use super::*;
     use crate::message::Client;
     use crate::metrics::Metrics;
-    use crate::server::Detached;
-    use crate::server::http2::state::Link;
+    use crate::server::StreamServer;
+    use crate::server::http2::state::SharedState;
     use crate::server::tests::handler::Scripted;
     use crate::server::tests::http2_frames::{frame, get, post};
     use shoal_settings::ClientLimits;
@@ -320,8 +320,11 @@ mod tests {
 
     #[tokio::test]
     async fn a_connection_that_waits_holds_no_buffer() {
-        let server =
-            Detached::new(Arc::<Scripted>::default(), Arc::<Metrics>::default(), &ClientLimits::default());
+        let server = StreamServer::new(
+            Arc::<Scripted>::default(),
+            Arc::<Metrics>::default(),
+            &ClientLimits::default(),
+        );
         let body = frame(FrameKind::Data, END_STREAM, 1, &[0; 16_384]);
         for (what, said) in [
             ("nothing", Vec::new()),
@@ -335,8 +338,8 @@ mod tests {
             let (mut far, near) = (far.expect("connected"), near.expect("accepted").0);
             let client = Client { address, local: address, listener: 0, tls: false, server_name: None };
             let (shared, live) = (Arc::clone(&server.0), server.0.live.load_full());
-            let (link, heads) = (Link::new(), Default::default());
-            let streams = Streams { shared, live, client: Arc::new(client), link, heads };
+            let (link, heads) = (SharedState::new(), Default::default());
+            let streams = StreamContext { shared, live, client: Arc::new(client), link, heads };
             let mut connection = Connection::new(near, BytesMut::new(), Arc::new(streams));
             let settings = frame(FrameKind::Settings, 0, 0, &[]);
             far.write_all(&[PREFACE, &settings, &said].concat()).await.expect("it is open");

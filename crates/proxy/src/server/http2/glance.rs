@@ -4,23 +4,23 @@
 //! head and body go into the connection's output at once, when the client's windows take the whole body. Where they do not, a
 //! stream is opened, and a task sends the body at the pace of the client.
 
-use super::Streams;
-use super::output::{COPIED_MAX, Output};
+use super::StreamContext;
+use super::output::{COPIED_MAX, FrameOutput};
 use super::send::{self, BodySender};
-use super::sending::Sending;
-use crate::message::{Glance, Handler, Hit, Hold, Record, ReplyBody, Sent};
-use crate::server::account::Account;
-use shoal_wire::PlainRequest;
+use super::sending::StreamSender;
+use crate::message::{AccessRecord, FastPathOutcome, Handler, Hold, RamHit, ReplyBody, SendProgress};
+use crate::server::account::ReplyGuard;
+use shoal_wire::FastPathRequest;
 use std::sync::Arc;
 use std::time::Instant;
 
 /// Answers a plain request that is fresh in RAM. `None` leaves everything as it was; nothing has been sent then.
 pub(super) fn answer<H: Handler>(
-    streams: &Arc<Streams<H>>,
+    streams: &Arc<StreamContext<H>>,
     id: u32,
-    plain: &PlainRequest<'_>,
+    plain: &FastPathRequest<'_>,
     received: Instant,
-    output: &mut Output,
+    output: &mut FrameOutput,
 ) -> Option<()> {
     let mut rest = None;
     let handler = &streams.shared.handler;
@@ -39,13 +39,13 @@ pub(super) fn answer<H: Handler>(
         let (sending, _) = streams.link.open(id, true, None);
         let mut block = Vec::new();
         let head_bytes = send::hit(&mut block, hit, received);
-        rest = Some(Rest { sending, block, body: hit.keep(0), head_bytes });
-        Sent::Partly
+        rest = Some(RemainingReply { sending, block, body: hit.keep(0), head_bytes });
+        SendProgress::Partly
     });
     match glance {
-        Glance::Ordinary => return None,
-        Glance::Sent => streams.link.lock().note_end(received),
-        Glance::Sending(record) => {
+        FastPathOutcome::Ordinary => return None,
+        FastPathOutcome::Sent => streams.link.lock().note_end(received),
+        FastPathOutcome::Sending(record) => {
             tokio::spawn(finish(Arc::clone(streams), rest, record, received));
         }
     }
@@ -55,23 +55,23 @@ pub(super) fn answer<H: Handler>(
 
 /// Puts the whole reply to a hit into the output.
 fn frame(
-    output: &mut Output,
+    output: &mut FrameOutput,
     (id, frame_bytes_max): (u32, usize),
-    (hit, hold): (&Hit<'_>, Option<Hold>),
+    (hit, hold): (&RamHit<'_>, Option<Hold>),
     received: Instant,
-) -> Sent {
+) -> SendProgress {
     let mut head_bytes = 0;
     let is_empty = hit.content.is_empty();
     output.fields(id, is_empty, frame_bytes_max, |block| head_bytes = send::hit(block, hit, received));
     if !is_empty {
         output.body(id, (hit.body, hit.content_place(), hold), frame_bytes_max);
     }
-    Sent::Whole { head_bytes }
+    SendProgress::Whole { head_bytes }
 }
 
 /// A reply that is still to be sent.
-struct Rest {
-    sending: Sending,
+struct RemainingReply {
+    sending: StreamSender,
     block: Vec<u8>,
     body: ReplyBody,
     head_bytes: u64,
@@ -79,13 +79,13 @@ struct Rest {
 
 /// Sends a reply and settles its record.
 async fn finish<H: Handler>(
-    streams: Arc<Streams<H>>,
-    rest: Option<Rest>,
-    record: Option<Box<Record>>,
+    streams: Arc<StreamContext<H>>,
+    rest: Option<RemainingReply>,
+    record: Option<Box<AccessRecord>>,
     received: Instant,
 ) {
-    let mut account = Account::open(&streams.shared, record, received);
-    let Some(Rest { mut sending, block, body, head_bytes }) = rest else { return };
+    let mut account = ReplyGuard::open(&streams.shared, record, received);
+    let Some(RemainingReply { mut sending, block, body, head_bytes }) = rest else { return };
     if sending.head(block, false).is_err() {
         return;
     }

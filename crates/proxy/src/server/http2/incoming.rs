@@ -1,25 +1,25 @@
 //! What a client sends: frames, field blocks, and the streams that they open.
 
 use super::held_heads::HeldHead;
-use super::output::Output;
-use super::stream::{self, Asked};
-use super::{Streams, glance};
+use super::output::FrameOutput;
+use super::stream::{self, StreamRequest};
+use super::{StreamContext, glance};
 use crate::message::Handler;
 use bytes::{Buf, BytesMut};
 use http::header;
 use shoal_wire::hpack::{Decoder, FieldList};
 use shoal_wire::http2::{
-    self, ACK, Code, FRAME_BYTES_MAX, FRAME_HEAD_BYTES, Fault, Frame, FrameHead, FrameKind, Http2Head,
-    PREFACE, PeerSettings,
+    self, ACK, ErrorCode, FRAME_BYTES_MAX, FRAME_HEAD_BYTES, Frame, FrameError, FrameHead, FrameKind,
+    Http2Head, PREFACE, PeerSettings,
 };
-use shoal_wire::{PlainRequest, Refusal};
+use shoal_wire::{FastPathRequest, RequestRefusal};
 use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Instant;
 
 /// The reading side of a connection.
 #[derive(Default)]
-pub(super) struct Incoming {
+pub(super) struct FrameReader {
     /// The preface was read.
     begun: bool,
     /// And its settings.
@@ -51,7 +51,7 @@ struct Block {
 
 /// How far it came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Taken {
+pub(super) enum FrameProgress {
     /// All that was whole; the next frame wants at least so many bytes more.
     All {
         /// 0 where that is not known.
@@ -61,42 +61,44 @@ pub(super) enum Taken {
     Blocked,
 }
 
-impl Incoming {
+impl FrameReader {
     /// Takes the frames that are there whole. An error ends the connection.
     pub fn take<H: Handler>(
         &mut self,
         input: &mut BytesMut,
-        output: &mut Output,
-        streams: &Arc<Streams<H>>,
-    ) -> Result<Taken, Code> {
+        output: &mut FrameOutput,
+        streams: &Arc<StreamContext<H>>,
+    ) -> Result<FrameProgress, ErrorCode> {
         if !self.begun && !self.take_preface(input)? {
-            return Ok(Taken::All { wanted: 0 });
+            return Ok(FrameProgress::All { wanted: 0 });
         }
         let mut at = 0;
         let taken = loop {
             let rest = &input[at..];
-            let Some(head) = FrameHead::read(rest) else { break Taken::All { wanted: 0 } };
+            let Some(head) = FrameHead::read(rest) else { break FrameProgress::All { wanted: 0 } };
             if head.length > FRAME_BYTES_MAX {
-                return Err(Code::FRAME_SIZE_ERROR);
+                return Err(ErrorCode::FRAME_SIZE_ERROR);
             }
             let whole = FRAME_HEAD_BYTES + head.length;
             let Some(payload) = rest.get(FRAME_HEAD_BYTES..whole) else {
                 if head.kind == FrameKind::Data as u8 {
                     streams.link.lock().arrives(head.stream, rest.len());
                 }
-                break Taken::All { wanted: whole - rest.len() };
+                break FrameProgress::All { wanted: whole - rest.len() };
             };
             if output.is_clogged() || self.is_crowded(streams) {
-                break Taken::Blocked;
+                break FrameProgress::Blocked;
             }
             self.frames += 1;
             let frame = self.in_place(head).and_then(|()| Frame::read(head, payload));
             match frame.and_then(|frame| self.frame(frame, payload.len(), output, streams)) {
                 Ok(()) => {}
-                Err(Fault { stream: None, code }) => return Err(code),
+                Err(FrameError { stream: None, code }) => return Err(code),
                 // A stream that is idle has nothing to reset.
-                Err(Fault { stream: Some(stream), code }) if self.is_unopened(stream) => return Err(code),
-                Err(Fault { stream: Some(stream), code }) => Self::reset(stream, code, streams)?,
+                Err(FrameError { stream: Some(stream), code }) if self.is_unopened(stream) => {
+                    return Err(code);
+                }
+                Err(FrameError { stream: Some(stream), code }) => Self::reset(stream, code, streams)?,
             }
             at += whole;
         };
@@ -105,7 +107,7 @@ impl Incoming {
             self.received = None;
         }
         if self.bytes / USELESS_SHARE > self.useful + output.response_bytes() + USELESS_BYTES {
-            return Err(Code::ENHANCE_YOUR_CALM);
+            return Err(ErrorCode::ENHANCE_YOUR_CALM);
         }
         Ok(taken)
     }
@@ -142,15 +144,15 @@ impl Incoming {
     }
 
     /// Whether so many tasks are at work that no more are started. Those of streams that were reset end as soon as they run.
-    pub fn is_crowded<H>(&self, streams: &Streams<H>) -> bool {
+    pub fn is_crowded<H>(&self, streams: &StreamContext<H>) -> bool {
         streams.link.lock().tasks() >= 2 * streams.live.h2_streams.max(1) as usize
     }
 
     /// Whether the preface is there and was taken.
-    fn take_preface(&mut self, input: &mut BytesMut) -> Result<bool, Code> {
+    fn take_preface(&mut self, input: &mut BytesMut) -> Result<bool, ErrorCode> {
         let there = input.len().min(PREFACE.len());
         if input[..there] != PREFACE[..there] {
-            return Err(Code::PROTOCOL_ERROR);
+            return Err(ErrorCode::PROTOCOL_ERROR);
         }
         if there < PREFACE.len() {
             return Ok(false);
@@ -163,14 +165,14 @@ impl Incoming {
     /// Whether a frame may come now. "The sequence MUST be followed by a SETTINGS frame" (section 3.4); and of a field block, "any
     /// number of CONTINUATION frames can be sent, as long as the preceding frame is on the same stream" (section 6.10), and nothing
     /// else.
-    fn in_place(&mut self, head: FrameHead) -> Result<(), Fault> {
+    fn in_place(&mut self, head: FrameHead) -> Result<(), FrameError> {
         let is_settings = head.kind == FrameKind::Settings as u8 && head.flags & ACK == 0;
         let was_settled = std::mem::replace(&mut self.settled, true);
         let goes_on =
             |block: &Block| head.kind == FrameKind::Continuation as u8 && head.stream == block.stream;
         match (was_settled || is_settings) && self.block.as_ref().is_none_or(goes_on) {
             true => Ok(()),
-            false => Err(Fault::connection(Code::PROTOCOL_ERROR)),
+            false => Err(FrameError::connection(ErrorCode::PROTOCOL_ERROR)),
         }
     }
 
@@ -178,9 +180,9 @@ impl Incoming {
         &mut self,
         frame: Frame<'_>,
         payload: usize,
-        output: &mut Output,
-        streams: &Arc<Streams<H>>,
-    ) -> Result<(), Fault> {
+        output: &mut FrameOutput,
+        streams: &Arc<StreamContext<H>>,
+    ) -> Result<(), FrameError> {
         let link = &streams.link;
         match frame {
             Frame::Headers { stream, block, end_stream, end_headers: true } => {
@@ -196,18 +198,18 @@ impl Incoming {
             Frame::Data { stream, data, end } => {
                 self.useful += data.len() as u64;
                 if self.is_unopened(stream) {
-                    return Err(Fault::connection(Code::PROTOCOL_ERROR));
+                    return Err(FrameError::connection(ErrorCode::PROTOCOL_ERROR));
                 }
                 link.lock().received(stream, data, payload, end)
             }
             Frame::Reset { stream } | Frame::WindowUpdate { stream, .. } if self.is_unopened(stream) => {
-                Err(Fault::connection(Code::PROTOCOL_ERROR))
+                Err(FrameError::connection(ErrorCode::PROTOCOL_ERROR))
             }
             Frame::Reset { stream } => {
                 let resets = link.lock().reset_by_client(stream);
                 match resets <= resets_max(streams.live.h2_streams) {
                     true => Ok(()),
-                    false => Err(Fault::connection(Code::ENHANCE_YOUR_CALM)),
+                    false => Err(FrameError::connection(ErrorCode::ENHANCE_YOUR_CALM)),
                 }
             }
             Frame::WindowUpdate { stream, increment } => link.lock().widen(stream, increment),
@@ -237,13 +239,13 @@ impl Incoming {
         &mut self,
         more: &[u8],
         end_headers: bool,
-        output: &mut Output,
-        streams: &Arc<Streams<H>>,
-    ) -> Result<(), Fault> {
-        let mut block = self.block.take().ok_or(Fault::connection(Code::PROTOCOL_ERROR))?;
+        output: &mut FrameOutput,
+        streams: &Arc<StreamContext<H>>,
+    ) -> Result<(), FrameError> {
+        let mut block = self.block.take().ok_or(FrameError::connection(ErrorCode::PROTOCOL_ERROR))?;
         // What is compressed may be as large as what it stands for; frames without an end, or without contents, may not.
         if more.is_empty() && !end_headers || block.bytes.len() > 2 * streams.live.limits.head_bytes_max {
-            return Err(Fault::connection(Code::ENHANCE_YOUR_CALM));
+            return Err(FrameError::connection(ErrorCode::ENHANCE_YOUR_CALM));
         }
         block.bytes.extend_from_slice(more);
         if end_headers {
@@ -259,17 +261,17 @@ impl Incoming {
         stream: u32,
         block: &[u8],
         end_stream: bool,
-        output: &mut Output,
-        streams: &Arc<Streams<H>>,
-    ) -> Result<(), Fault> {
+        output: &mut FrameOutput,
+        streams: &Arc<StreamContext<H>>,
+    ) -> Result<(), FrameError> {
         FIELDS.with_borrow_mut(|fields| {
             self.useful += block.len() as u64;
             let limit = streams.live.limits.head_bytes_max;
             let decoded = self.decoder.decode(block, fields, limit);
-            decoded.map_err(|_| Fault::connection(Code::COMPRESSION_ERROR))?;
+            decoded.map_err(|_| FrameError::connection(ErrorCode::COMPRESSION_ERROR))?;
             // "Streams initiated by a client MUST use odd-numbered stream identifiers" (section 5.1.1).
             let outcome = if is_ours(stream) {
-                Err(Fault::connection(Code::PROTOCOL_ERROR))
+                Err(FrameError::connection(ErrorCode::PROTOCOL_ERROR))
             } else if stream > self.last_stream {
                 self.request(stream, fields, end_stream, output, streams)
             } else {
@@ -287,26 +289,26 @@ impl Incoming {
         stream: u32,
         fields: &FieldList,
         end_stream: bool,
-        output: &mut Output,
-        streams: &Arc<Streams<H>>,
-    ) -> Result<(), Fault> {
+        output: &mut FrameOutput,
+        streams: &Arc<StreamContext<H>>,
+    ) -> Result<(), FrameError> {
         if self.ends {
             // GOAWAY has said that it is not taken up.
             return Ok(());
         }
         self.last_stream = stream;
         if streams.link.lock().is_full(streams.live.h2_streams as usize) {
-            return Err(Fault::stream(stream, Code::REFUSED_STREAM));
+            return Err(FrameError::stream(stream, ErrorCode::REFUSED_STREAM));
         }
         let received = *self.received.get_or_insert_with(Instant::now);
         if fields.is_too_large() {
             self.refuse(stream, "fields too large", end_stream, received, streams);
             return Ok(());
         }
-        let malformed = |_| Fault::stream(stream, Code::PROTOCOL_ERROR);
+        let malformed = |_| FrameError::stream(stream, ErrorCode::PROTOCOL_ERROR);
         let head = Http2Head::read(fields).map_err(malformed)?;
         if end_stream
-            && let Some(plain) = PlainRequest::of_http2(&head, &streams.live.limits)
+            && let Some(plain) = FastPathRequest::of_http2(&head, &streams.live.limits)
             && glance::answer(streams, stream, &plain, received, output).is_some()
         {
             return Ok(());
@@ -333,9 +335,9 @@ impl Incoming {
         why: &'static str,
         end_stream: bool,
         received: Instant,
-        streams: &Arc<Streams<H>>,
+        streams: &Arc<StreamContext<H>>,
     ) {
-        let head = Err(Refusal::fields_too_large(why));
+        let head = Err(RequestRefusal::fields_too_large(why));
         self.start(stream, (head, end_stream, None), received, streams);
     }
 
@@ -343,29 +345,29 @@ impl Incoming {
     fn start<H: Handler>(
         &mut self,
         id: u32,
-        (head, ended, length): (Result<(http::request::Parts, HeldHead), Refusal>, bool, Option<u64>),
+        (head, ended, length): (Result<(http::request::Parts, HeldHead), RequestRefusal>, bool, Option<u64>),
         received: Instant,
-        streams: &Arc<Streams<H>>,
+        streams: &Arc<StreamContext<H>>,
     ) {
         let (sending, receiving) = streams.link.open(id, ended, length);
         let (head, held) = match head {
             Ok((parts, held)) => (Ok(parts), Some(held)),
             Err(refusal) => (Err(refusal), None),
         };
-        let asked = Asked { head, sending, receiving, received, held };
+        let asked = StreamRequest { head, sending, receiving, received, held };
         tokio::spawn(stream::serve(asked, Arc::clone(streams)));
     }
 
     /// Ends a stream for the client's fault.
-    fn reset<H>(stream: u32, code: Code, streams: &Streams<H>) -> Result<(), Code> {
+    fn reset<H>(stream: u32, code: ErrorCode, streams: &StreamContext<H>) -> Result<(), ErrorCode> {
         let metrics = &streams.shared.metrics;
         match code {
-            Code::REFUSED_STREAM => metrics.h2_streams_refused.count(),
+            ErrorCode::REFUSED_STREAM => metrics.h2_streams_refused.count(),
             _ => metrics.refused.count(),
         }
         match streams.link.lock().reset_for_error(stream, code) <= ERRORS_MAX {
             true => Ok(()),
-            false => Err(Code::ENHANCE_YOUR_CALM),
+            false => Err(ErrorCode::ENHANCE_YOUR_CALM),
         }
     }
 }
@@ -378,16 +380,21 @@ fn is_ours(stream: u32) -> bool {
 /// Trailers, after which nothing comes; of a stream that is over they mean nothing. But it is not opened again: "The identifier of
 /// a newly established stream MUST be numerically greater than all streams that the initiating endpoint has opened or reserved"
 /// (section 5.1.1).
-fn trailers<H>(stream: u32, fields: &FieldList, end_stream: bool, streams: &Streams<H>) -> Result<(), Fault> {
+fn trailers<H>(
+    stream: u32,
+    fields: &FieldList,
+    end_stream: bool,
+    streams: &StreamContext<H>,
+) -> Result<(), FrameError> {
     let link = &streams.link;
     if link.lock().stream(stream).is_err() {
         let is_request = fields.iter().next().is_some_and(|(name, _)| name.starts_with(b":"));
-        return if is_request { Err(Fault::connection(Code::PROTOCOL_ERROR)) } else { Ok(()) };
+        return if is_request { Err(FrameError::connection(ErrorCode::PROTOCOL_ERROR)) } else { Ok(()) };
     }
     let held = streams.heads.hold(fields.text().len());
-    let held = held.ok_or(Fault::stream(stream, Code::ENHANCE_YOUR_CALM))?;
+    let held = held.ok_or(FrameError::stream(stream, ErrorCode::ENHANCE_YOUR_CALM))?;
     let trailers = http2::trailers(fields).ok().filter(|_| end_stream && !fields.is_too_large());
-    let trailers = trailers.ok_or(Fault::stream(stream, Code::PROTOCOL_ERROR))?;
+    let trailers = trailers.ok_or(FrameError::stream(stream, ErrorCode::PROTOCOL_ERROR))?;
     link.lock().received_trailers(stream, (trailers, held))
 }
 

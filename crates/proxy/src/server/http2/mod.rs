@@ -30,12 +30,12 @@ mod watch;
 
 use super::Shared;
 use super::client_io::ClientIo;
-use super::live::Live;
+use super::live::ConnectionLimits;
 use crate::message::{Client, Handler};
 use bytes::BytesMut;
 use connection::Connection;
 use held_heads::HeldHeads;
-use state::Link;
+use state::SharedState;
 use std::future::poll_fn;
 use std::sync::Arc;
 
@@ -47,20 +47,26 @@ pub(super) async fn serve<T: ClientIo, H: Handler>(
     io: T,
     input: BytesMut,
     shared: Arc<Shared<H>>,
-    live: Arc<Live>,
+    live: Arc<ConnectionLimits>,
     client: Arc<Client>,
 ) {
-    let streams = Arc::new(Streams { shared, live, client, link: Link::new(), heads: HeldHeads::default() });
+    let streams = Arc::new(StreamContext {
+        shared,
+        live,
+        client,
+        link: SharedState::new(),
+        heads: HeldHeads::default(),
+    });
     let mut connection = Connection::new(io, input, streams);
     poll_fn(|context| connection.poll(context)).await;
 }
 
 /// What the streams of one connection share.
-struct Streams<H> {
+struct StreamContext<H> {
     shared: Arc<Shared<H>>,
-    live: Arc<Live>,
+    live: Arc<ConnectionLimits>,
     client: Arc<Client>,
-    link: Link,
+    link: SharedState,
     /// Memory of the heads of requests that are not answered.
     heads: HeldHeads,
 }

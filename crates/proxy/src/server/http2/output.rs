@@ -5,7 +5,7 @@
 
 use crate::message::Hold;
 use bytes::Bytes;
-use shoal_store::memory::Body;
+use shoal_store::memory::MemoryBody;
 use shoal_wire::hpack::encode::NO_TABLE;
 use shoal_wire::http2::{END_HEADERS, END_STREAM, FRAME_HEAD_BYTES, FrameHead, FrameKind};
 use std::cell::RefCell;
@@ -18,9 +18,9 @@ use tokio::io::AsyncWrite;
 
 /// What waits to be written.
 #[derive(Default)]
-pub(super) struct Output {
+pub(super) struct FrameOutput {
     text: Vec<u8>,
-    bodies: VecDeque<Piece>,
+    bodies: VecDeque<BodyChunk>,
     /// Bytes of the text that were written.
     written: usize,
     /// Bytes in all that were not.
@@ -32,18 +32,18 @@ pub(super) struct Output {
 }
 
 /// A piece of a body, as long as a frame.
-struct Piece {
+struct BodyChunk {
     /// The place in the text before which it comes.
     before: usize,
     /// The body, shared: to hold a piece of it by itself would take an allocation.
-    body: Body,
+    body: MemoryBody,
     /// What of it is to be written.
     rest: Range<usize>,
     /// What is charged for the body, of its last piece.
     _hold: Option<Hold>,
 }
 
-impl Output {
+impl FrameOutput {
     /// Whether all was written.
     pub fn is_empty(&self) -> bool {
         self.left == 0
@@ -125,7 +125,7 @@ impl Output {
     pub fn body(
         &mut self,
         id: u32,
-        (body, place, mut hold): (&Body, Range<usize>, Option<Hold>),
+        (body, place, mut hold): (&MemoryBody, Range<usize>, Option<Hold>),
         frame_bytes_max: usize,
     ) {
         let mut start = place.start;
@@ -146,9 +146,9 @@ impl Output {
         }
     }
 
-    fn shared(&mut self, body: Body, rest: Range<usize>, hold: Option<Hold>) {
+    fn shared(&mut self, body: MemoryBody, rest: Range<usize>, hold: Option<Hold>) {
         self.left += rest.len();
-        self.bodies.push_back(Piece { before: self.text.len(), body, rest, _hold: hold });
+        self.bodies.push_back(BodyChunk { before: self.text.len(), body, rest, _hold: hold });
     }
 
     fn data_head(&mut self, id: u32, length: usize, end: bool) {
@@ -189,7 +189,7 @@ impl Output {
         let mut slices = [IoSlice::new(&[]); SLICES_MAX];
         let mut count = 0;
         let mut from = self.written;
-        for Piece { before, body, rest, .. } in self.bodies.iter().take(SLICES_MAX / 2 - 1) {
+        for BodyChunk { before, body, rest, .. } in self.bodies.iter().take(SLICES_MAX / 2 - 1) {
             if *before > from {
                 slices[count] = IoSlice::new(&self.text[from..*before]);
                 count += 1;
@@ -216,7 +216,7 @@ impl Output {
             let text = count.min(until - self.written);
             self.written += text;
             count -= text;
-            if let Some(Piece { rest, .. }) = self.bodies.front_mut()
+            if let Some(BodyChunk { rest, .. }) = self.bodies.front_mut()
                 && count > 0
             {
                 let taken = count.min(rest.len());
@@ -279,7 +279,7 @@ const BODIES_KEPT: usize = 64;
 const SPARE_MAX: usize = 16;
 
 /// An output's memory.
-type Spare = (Vec<u8>, VecDeque<Piece>);
+type Spare = (Vec<u8>, VecDeque<BodyChunk>);
 
 thread_local! {
     static SPARE: RefCell<Vec<Spare>> = const { RefCell::new(Vec::new()) };
@@ -288,7 +288,7 @@ thread_local! {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::transport::narrow::Narrow;
+    use crate::transport::narrow::ThrottledStream;
     use proptest::prelude::*;
 
     /// Frames one behind the other, as they must be written.
@@ -309,11 +309,11 @@ mod tests {
             frame_bytes_max in 5000usize..20_000,
             step in 1000usize..60_000,
         ) {
-            let (mut output, mut all) = (Output::default(), Vec::new());
-            let mut narrow = Narrow { taken: Vec::new(), step };
+            let (mut output, mut all) = (FrameOutput::default(), Vec::new());
+            let mut narrow = ThrottledStream { taken: Vec::new(), step };
             let mut context = Context::from_waker(std::task::Waker::noop());
             for (at, (length, write)) in bodies.into_iter().enumerate() {
-                let (id, body) = (at as u32, Body::from(Bytes::from(vec![at as u8; length])));
+                let (id, body) = (at as u32, MemoryBody::from(Bytes::from(vec![at as u8; length])));
                 output.body(id, (&body, 0..body.len(), None), frame_bytes_max);
                 expected(&mut all, id, &body, frame_bytes_max);
                 if write {
@@ -331,10 +331,10 @@ mod tests {
 
     #[test]
     fn a_long_block_is_cut_into_frames() {
-        let mut output = Output::default();
+        let mut output = FrameOutput::default();
         output.fields(3, true, 10, |block| block.extend_from_slice(&[7; 24]));
         let mut context = Context::from_waker(std::task::Waker::noop());
-        let mut narrow = Narrow { taken: Vec::new(), step: usize::MAX };
+        let mut narrow = ThrottledStream { taken: Vec::new(), step: usize::MAX };
         assert!(output.poll_write(&mut narrow, &mut context).is_ready());
         let mut frames = Vec::new();
         for (kind, flags, piece) in [

@@ -1,13 +1,13 @@
 //! The client's half of a stream, for whoever reads the request's body.
 
-use super::state::{Gone, Link};
+use super::state::{SharedState, StreamClosed};
 use bytes::Bytes;
 use http::HeaderMap;
 use std::task::{Context, Poll};
 
 /// Reads one stream. Dropped before the end, it has the rest thrown away.
-pub(super) struct Receiving {
-    link: Link,
+pub(super) struct StreamReceiver {
+    link: SharedState,
     id: u32,
     /// The stream has ended with its head.
     bodiless: bool,
@@ -15,9 +15,9 @@ pub(super) struct Receiving {
     ended: bool,
 }
 
-impl Receiving {
+impl StreamReceiver {
     /// Of the stream `id` that was just opened, and has `ended` with its head or not.
-    pub fn new(link: Link, id: u32, ended: bool) -> Self {
+    pub fn new(link: SharedState, id: u32, ended: bool) -> Self {
         Self { link, id, bodiless: ended, ended }
     }
 
@@ -32,12 +32,12 @@ impl Receiving {
     }
 
     /// The next bytes; `None` at the end of the body. What was taken is to be [`release`](Self::release)d.
-    pub fn poll_data(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, Gone>>> {
+    pub fn poll_data(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, StreamClosed>>> {
         if self.ended {
             return Poll::Ready(None);
         }
         let mut state = self.link.lock();
-        let Ok(stream) = state.stream(self.id) else { return Poll::Ready(Some(Err(Gone))) };
+        let Ok(stream) = state.stream(self.id) else { return Poll::Ready(Some(Err(StreamClosed))) };
         match stream.receive.queue.pop_front() {
             Some(data) => Poll::Ready(Some(Ok(data.freeze()))),
             None if stream.receive.ended => {
@@ -73,7 +73,7 @@ impl Receiving {
     }
 }
 
-impl Drop for Receiving {
+impl Drop for StreamReceiver {
     fn drop(&mut self) {
         self.link.lock().drop_receiving(self.id);
     }

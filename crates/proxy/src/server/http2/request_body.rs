@@ -1,10 +1,10 @@
 //! A request's body on an HTTP/2 stream.
 
-use super::receiving::Receiving;
-use super::state::Gone;
+use super::receiving::StreamReceiver;
+use super::state::StreamClosed;
 use crate::message::{BodyError, InterimSink};
-use crate::server::live::Live;
-use crate::server::patience::{Pace, TooSlow};
+use crate::server::live::ConnectionLimits;
+use crate::server::patience::{ClientProgress, TooSlow};
 use crate::transport::Deadline;
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};
@@ -17,14 +17,14 @@ use std::time::Instant;
 
 /// Reads data and trailers. Flow control opens the stream's window only for what was taken.
 pub(super) struct H2Body {
-    stream: Receiving,
+    stream: StreamReceiver,
     /// Where `100 Continue` goes once the body is wanted, when the client waits for it.
     continue_to: Option<InterimSink>,
     /// Bytes still to come, when the client said how many.
     remaining: Option<u64>,
-    live: Arc<Live>,
+    live: Arc<ConnectionLimits>,
     stall: Option<Deadline>,
-    pace: Pace,
+    pace: ClientProgress,
     /// Bytes that had come of a frame when the client had last been waited for long enough.
     arrived: usize,
     state: State,
@@ -39,12 +39,12 @@ enum State {
 impl H2Body {
     /// The body of a stream, whose client must not be slower than `live` has it.
     pub fn new(
-        stream: Receiving,
+        stream: StreamReceiver,
         continue_to: Option<InterimSink>,
         length: Option<u64>,
-        live: Arc<Live>,
+        live: Arc<ConnectionLimits>,
     ) -> Self {
-        let pace = Pace::default();
+        let pace = ClientProgress::default();
         let (stall, arrived, state) = (None, 0, State::Data);
         Self { stream, continue_to, remaining: length, live, stall, pace, arrived, state }
     }
@@ -65,7 +65,7 @@ impl H2Body {
                 self.stream.release(data.len());
                 Poll::Ready(Some(Ok(Frame::data(data))))
             }
-            Poll::Ready(Some(Err(Gone))) => self.fail(BodyError::Cut("stream reset".into())),
+            Poll::Ready(Some(Err(StreamClosed))) => self.fail(BodyError::Cut("stream reset".into())),
             Poll::Ready(None) => Poll::Ready(self.trailers()),
             Poll::Pending => {
                 ready!(self.poll_stalled(context));
@@ -92,7 +92,7 @@ impl H2Body {
             let may_come = self.stream.may_come();
             if !may_come {
                 // Other streams hold the connection's window, which is not the client's fault: its time begins anew.
-                self.pace = Pace::default();
+                self.pace = ClientProgress::default();
             }
             let arriving = self.stream.arriving();
             let comes = arriving.saturating_sub(self.arrived) as u64 >= patience.bytes_min();

@@ -1,10 +1,10 @@
 //! Sending replies on an HTTP/2 stream, within what flow control allows.
 
-use super::sending::Sending;
-use super::state::Gone;
-use crate::message::{BodyError, Hit, ReplyHead, StreamBody};
+use super::sending::StreamSender;
+use super::state::StreamClosed;
+use crate::message::{BodyError, RamHit, ReplyHead, StreamBody};
 use crate::server::dates::with_date;
-use crate::server::patience::{Pace, Patience, TooSlow};
+use crate::server::patience::{ClientProgress, SlowClientPolicy, TooSlow};
 use crate::transport::Deadline;
 use bytes::Bytes;
 use http::header::{AGE, CONTENT_LENGTH, CONTENT_RANGE, DATE, HeaderName};
@@ -13,7 +13,7 @@ use http_body_util::BodyExt;
 use shoal_wire::Decimal;
 use shoal_wire::chunk::may_trail;
 use shoal_wire::hpack::encode;
-use shoal_wire::http2::Code;
+use shoal_wire::http2::ErrorCode;
 use shoal_wire::response::belongs_to_connection;
 use std::future::poll_fn;
 use std::io::Write;
@@ -22,35 +22,35 @@ use std::time::Instant;
 
 /// Sends one body.
 pub(super) struct BodySender<'p> {
-    stream: Sending,
-    patience: &'p Patience,
+    stream: StreamSender,
+    patience: &'p SlowClientPolicy,
     stall: Deadline,
-    pace: Pace,
+    pace: ClientProgress,
     /// Bytes handed to the connection so far.
     pub sent: u64,
 }
 
 /// Why a body was not sent whole.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Stopped {
+pub(super) enum SendError {
     /// The client reset the stream or closed the connection.
     ByClient,
     /// The client opened no window for too long, or too little in all.
     Stalled,
     /// The body failed, or was not as long as announced: what the client is told.
-    Body(Code),
+    Body(ErrorCode),
 }
 
 impl<'p> BodySender<'p> {
     /// Sends on `stream`, to a client that must not be too slow to take it.
-    pub fn new(stream: Sending, patience: &'p Patience) -> Self {
+    pub fn new(stream: StreamSender, patience: &'p SlowClientPolicy) -> Self {
         let mut stall = Deadline::after(patience.pause);
         stall.lift();
-        Self { stream, patience, stall, pace: Pace::default(), sent: 0 }
+        Self { stream, patience, stall, pace: ClientProgress::default(), sent: 0 }
     }
 
     /// Sends `bytes`, and the end after them when `last`.
-    pub async fn bytes(&mut self, mut bytes: Bytes, last: bool) -> Result<(), Stopped> {
+    pub async fn bytes(&mut self, mut bytes: Bytes, last: bool) -> Result<(), SendError> {
         while !bytes.is_empty() {
             let room = poll_fn(|context| self.poll_room(context)).await?;
             let piece = bytes.split_to(room.min(bytes.len()));
@@ -63,27 +63,28 @@ impl<'p> BodySender<'p> {
     }
 
     /// Sends a body that arrives in frames; `length` when it was announced.
-    pub async fn frames(&mut self, mut frames: StreamBody, length: Option<u64>) -> Result<(), Stopped> {
+    pub async fn frames(&mut self, mut frames: StreamBody, length: Option<u64>) -> Result<(), SendError> {
         let mut due = length;
         loop {
             let frame = tokio::select! {
                 biased;
                 frame = frames.frame() => frame,
-                () = self.reset() => return Err(Stopped::ByClient),
+                () = self.reset() => return Err(SendError::ByClient),
             };
             let frame = match frame {
                 Some(Ok(frame)) => frame,
                 Some(Err(error)) => {
                     tracing::debug!(%error, "reply cut");
-                    return Err(Stopped::Body(code_for(&error)));
+                    return Err(SendError::Body(code_for(&error)));
                 }
                 None => return self.end(due, None),
             };
             match frame.into_data() {
                 Ok(data) => {
                     if let Some(due) = &mut due {
-                        *due =
-                            due.checked_sub(data.len() as u64).ok_or(Stopped::Body(Code::INTERNAL_ERROR))?;
+                        *due = due
+                            .checked_sub(data.len() as u64)
+                            .ok_or(SendError::Body(ErrorCode::INTERNAL_ERROR))?;
                     }
                     self.bytes(data, false).await?;
                 }
@@ -93,9 +94,9 @@ impl<'p> BodySender<'p> {
     }
 
     /// Ends the stream in order, unless bytes are missing.
-    fn end(&mut self, due: Option<u64>, trailers: Option<HeaderMap>) -> Result<(), Stopped> {
+    fn end(&mut self, due: Option<u64>, trailers: Option<HeaderMap>) -> Result<(), SendError> {
         if due.is_some_and(|due| due > 0) {
-            return Err(Stopped::Body(Code::INTERNAL_ERROR));
+            return Err(SendError::Body(ErrorCode::INTERNAL_ERROR));
         }
         let mut trailers = trailers.unwrap_or_default();
         remove(&mut trailers, |name| !may_trail(name));
@@ -107,21 +108,21 @@ impl<'p> BodySender<'p> {
     }
 
     /// Tells the client why nothing more comes.
-    pub fn stop(&mut self, why: &Stopped) {
+    pub fn stop(&mut self, why: &SendError) {
         match why {
-            Stopped::ByClient => {}
-            Stopped::Stalled => self.stream.reset(Code::CANCEL),
-            Stopped::Body(code) => self.stream.reset(*code),
+            SendError::ByClient => {}
+            SendError::Stalled => self.stream.reset(ErrorCode::CANCEL),
+            SendError::Body(code) => self.stream.reset(*code),
         }
     }
 
-    fn poll_room(&mut self, context: &mut Context<'_>) -> Poll<Result<usize, Stopped>> {
+    fn poll_room(&mut self, context: &mut Context<'_>) -> Poll<Result<usize, SendError>> {
         if let Poll::Ready(room) = self.stream.poll_room(context) {
             self.stall.lift();
             return Poll::Ready(Ok(room?));
         }
         let TooSlow = ready!(self.pace.poll_stalled(&mut self.stall, context, self.patience));
-        Poll::Ready(Err(Stopped::Stalled))
+        Poll::Ready(Err(SendError::Stalled))
     }
 
     async fn reset(&mut self) {
@@ -129,13 +130,13 @@ impl<'p> BodySender<'p> {
     }
 }
 
-impl From<Gone> for Stopped {
-    fn from(_: Gone) -> Self {
+impl From<StreamClosed> for SendError {
+    fn from(_: StreamClosed) -> Self {
         Self::ByClient
     }
 }
 
-impl From<TooSlow> for Stopped {
+impl From<TooSlow> for SendError {
     fn from(_: TooSlow) -> Self {
         Self::Stalled
     }
@@ -172,7 +173,7 @@ pub(super) fn head(reply: ReplyHead, length: Option<u64>, now: Instant) -> (Stat
 }
 
 /// Appends the head of a hit in RAM, as [`head`] makes it of the same reply; returns the bytes of its names and values.
-pub(super) fn hit(block: &mut Vec<u8>, hit: &Hit<'_>, now: Instant) -> u64 {
+pub(super) fn hit(block: &mut Vec<u8>, hit: &RamHit<'_>, now: Instant) -> u64 {
     encode::status(block, hit.status().as_u16());
     let mut bytes = STATUS_BYTES + encode::lines(block, hit.lines());
     let mut field = |name: &[u8], first: &[u8], second: &[u8]| {
@@ -241,12 +242,14 @@ const BLOCK_BYTES: usize = 512;
 
 /// What a client is told of a body that failed. That the origin cancelled, or wants less to do, matters to clients: gRPC has statuses of its own
 /// for them. Other reasons are about the origin's connection, and REFUSED_STREAM would have a request that was answered sent again.
-fn code_for(error: &BodyError) -> Code {
+fn code_for(error: &BodyError) -> ErrorCode {
     match error {
-        BodyError::Reset(code) if [Code::CANCEL, Code::ENHANCE_YOUR_CALM].contains(&Code(*code)) => {
-            Code(*code)
+        BodyError::Reset(code)
+            if [ErrorCode::CANCEL, ErrorCode::ENHANCE_YOUR_CALM].contains(&ErrorCode(*code)) =>
+        {
+            ErrorCode(*code)
         }
-        _ => Code::INTERNAL_ERROR,
+        _ => ErrorCode::INTERNAL_ERROR,
     }
 }
 

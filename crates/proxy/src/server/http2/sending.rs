@@ -1,39 +1,39 @@
 //! Our half of a stream, for the task that answers it.
 
-use super::state::{Gone, Link};
+use super::state::{SharedState, StreamClosed};
 use bytes::Bytes;
-use shoal_wire::http2::Code;
+use shoal_wire::http2::ErrorCode;
 use std::task::{Context, Poll};
 
 /// Sends on one stream. Dropped before the end, it resets the stream.
-pub(super) struct Sending {
-    link: Link,
+pub(super) struct StreamSender {
+    link: SharedState,
     id: u32,
 }
 
-impl Sending {
+impl StreamSender {
     /// Of the stream `id` that was just opened.
-    pub fn new(link: Link, id: u32) -> Self {
+    pub fn new(link: SharedState, id: u32) -> Self {
         Self { link, id }
     }
 
     /// Hands over the final head as a field block; the stream ends with it when `end`.
-    pub fn head(&mut self, block: Vec<u8>, end: bool) -> Result<(), Gone> {
+    pub fn head(&mut self, block: Vec<u8>, end: bool) -> Result<(), StreamClosed> {
         self.link.lock().send_fields(self.id, block, end, true)
     }
 
     /// Hands over an interim response.
-    pub fn interim(&mut self, block: Vec<u8>) -> Result<(), Gone> {
+    pub fn interim(&mut self, block: Vec<u8>) -> Result<(), StreamClosed> {
         self.link.lock().send_fields(self.id, block, false, false)
     }
 
     /// Hands over trailers, with which the stream ends.
-    pub fn trailers(&mut self, block: Vec<u8>) -> Result<(), Gone> {
+    pub fn trailers(&mut self, block: Vec<u8>) -> Result<(), StreamClosed> {
         self.link.lock().send_fields(self.id, block, true, true)
     }
 
     /// Waits until bytes may be handed over, and says how many.
-    pub fn poll_room(&mut self, context: &mut Context<'_>) -> Poll<Result<usize, Gone>> {
+    pub fn poll_room(&mut self, context: &mut Context<'_>) -> Poll<Result<usize, StreamClosed>> {
         match self.link.lock().room(self.id, context) {
             Ok(0) => Poll::Pending,
             room => Poll::Ready(room),
@@ -41,17 +41,17 @@ impl Sending {
     }
 
     /// Hands over bytes, no more than there is room for; the stream ends with them when `end`.
-    pub fn data(&mut self, data: Bytes, end: bool) -> Result<(), Gone> {
+    pub fn data(&mut self, data: Bytes, end: bool) -> Result<(), StreamClosed> {
         self.link.lock().send_data(self.id, data, end)
     }
 
     /// Ends the stream at once.
-    pub fn reset(&mut self, code: Code) {
+    pub fn reset(&mut self, code: ErrorCode) {
         self.link.lock().reset(self.id, code);
     }
 
     /// What a far side needs to notice the stream's end.
-    pub fn link(&self) -> (Link, u32) {
+    pub fn link(&self) -> (SharedState, u32) {
         (self.link.clone(), self.id)
     }
 
@@ -61,7 +61,7 @@ impl Sending {
     }
 }
 
-impl Drop for Sending {
+impl Drop for StreamSender {
     fn drop(&mut self) {
         self.link.lock().drop_sending(self.id);
     }

@@ -1,21 +1,21 @@
 //! One HTTP/2 stream: a request to the handler, its reply back.
 
 use super::held_heads::HeldHead;
-use super::receiving::Receiving;
+use super::receiving::StreamReceiver;
 use super::request_body::H2Body;
 use super::send::{self, BodySender};
-use super::sending::Sending;
-use super::tunnel_io::{FarIo, StreamIo};
-use super::{Streams, check};
+use super::sending::StreamSender;
+use super::tunnel_io::{StreamIo, TunnelPeer};
+use super::{StreamContext, check};
 use crate::message::{Handler, InterimSink, Reply, ReplyBody, ReplyHead, Request, StreamBody, TunnelIo};
-use crate::server::account::Account;
+use crate::server::account::ReplyGuard;
 use crate::server::tunnel;
 use bytes::Bytes;
 use http::request::Parts;
 use http::{HeaderMap, Method, StatusCode, header};
 use http_body::Body as _;
-use shoal_wire::Refusal;
-use shoal_wire::http2::Code;
+use shoal_wire::RequestRefusal;
+use shoal_wire::http2::ErrorCode;
 use shoal_wire::response::is_bodiless;
 use std::future::poll_fn;
 use std::pin::{Pin, pin};
@@ -25,13 +25,13 @@ use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
 /// A request, and the two halves of its stream.
-pub(super) struct Asked {
+pub(super) struct StreamRequest {
     /// The head, unless it is not taken.
-    pub head: Result<Parts, Refusal>,
+    pub head: Result<Parts, RequestRefusal>,
     /// Our half.
-    pub sending: Sending,
+    pub sending: StreamSender,
     /// The client's half.
-    pub receiving: Receiving,
+    pub receiving: StreamReceiver,
     /// When its last byte was there.
     pub received: Instant,
     /// The head's share of memory.
@@ -39,8 +39,8 @@ pub(super) struct Asked {
 }
 
 /// Answers one stream.
-pub(super) async fn serve<H: Handler>(asked: Asked, streams: Arc<Streams<H>>) {
-    let Asked { head, sending, receiving, received, held } = asked;
+pub(super) async fn serve<H: Handler>(asked: StreamRequest, streams: Arc<StreamContext<H>>) {
+    let StreamRequest { head, sending, receiving, received, held } = asked;
     let checked = head.and_then(|mut parts| {
         check::head(&mut parts, &streams.live.limits)?;
         Ok(parts)
@@ -62,8 +62,8 @@ pub(super) async fn serve<H: Handler>(asked: Asked, streams: Arc<Streams<H>>) {
 }
 
 struct Stream<'s, H: Handler> {
-    streams: &'s Streams<H>,
-    sending: Sending,
+    streams: &'s StreamContext<H>,
+    sending: StreamSender,
     method: Method,
     received: Instant,
 }
@@ -71,7 +71,7 @@ struct Stream<'s, H: Handler> {
 type Interim = mpsc::Receiver<(StatusCode, HeaderMap)>;
 
 impl<H: Handler> Stream<'_, H> {
-    async fn exchange(mut self, parts: Parts, body: Receiving) {
+    async fn exchange(mut self, parts: Parts, body: StreamReceiver) {
         let (sink, mut interim) = mpsc::channel(INTERIM_MAX);
         // What comes on a CONNECT stream belongs to the tunnel, not to the request.
         let (body, tunnelled) = match self.method == Method::CONNECT {
@@ -93,7 +93,7 @@ impl<H: Handler> Stream<'_, H> {
         self.send(reply, tunnelled).await;
     }
 
-    fn request_body(&self, parts: &Parts, body: Receiving, sink: &InterimSink) -> Option<StreamBody> {
+    fn request_body(&self, parts: &Parts, body: StreamReceiver, sink: &InterimSink) -> Option<StreamBody> {
         // GET and HEAD are lookups unless there are bytes. With other methods the origin is told of the end as the client has told.
         let is_lookup = parts.method == Method::GET || parts.method == Method::HEAD;
         if body.ended_with_head() || is_lookup && body.is_ended() {
@@ -130,14 +130,14 @@ impl<H: Handler> Stream<'_, H> {
         }
     }
 
-    async fn send(mut self, reply: Reply, tunnelled: Option<Receiving>) {
+    async fn send(mut self, reply: Reply, tunnelled: Option<StreamReceiver>) {
         let streams = self.streams;
-        let mut account = Account::open(&streams.shared, Some(reply.record), self.received);
+        let mut account = ReplyGuard::open(&streams.shared, Some(reply.record), self.received);
         let status = reply.head.status();
         let tunnels = matches!(reply.body, ReplyBody::Tunnel(_));
         if tunnels && !(tunnelled.is_some() && status.is_success()) {
             tracing::error!(%status, "a tunnel was offered for a request that asked for none");
-            self.sending.reset(Code::INTERNAL_ERROR);
+            self.sending.reset(ErrorCode::INTERNAL_ERROR);
             return;
         }
         let bodiless = self.method == Method::HEAD || is_bodiless(status) || tunnels;
@@ -160,7 +160,7 @@ impl<H: Handler> Stream<'_, H> {
         }
     }
 
-    async fn send_body(self, body: ReplyBody, mut account: Account<'_, H>) {
+    async fn send_body(self, body: ReplyBody, mut account: ReplyGuard<'_, H>) {
         let mut sender = BodySender::new(self.sending, &self.streams.live.patience);
         let sent = match body {
             ReplyBody::Memory(bytes) => sender.bytes(bytes, true).await,
@@ -194,10 +194,10 @@ async fn tunnel<H: Handler>(
     near: StreamIo,
     far: Box<dyn TunnelIo>,
     timeout: Duration,
-    mut account: Account<'_, H>,
+    mut account: ReplyGuard<'_, H>,
 ) {
     let open = account.open_tunnel();
-    let far = FarIo::new(far, &near);
+    let far = TunnelPeer::new(far, &near);
     let carried = tunnel::run(near, Bytes::new(), far, timeout).await;
     account.body_bytes = carried.to_client;
     open.received(carried.from_client);

@@ -1,8 +1,8 @@
 //! A CONNECT stream of HTTP/2 (RFC 9113 section 8.5) as something to read from and write to.
 
-use super::receiving::Receiving;
-use super::sending::Sending;
-use super::state::{Gone, Link};
+use super::receiving::StreamReceiver;
+use super::sending::StreamSender;
+use super::state::{SharedState, StreamClosed};
 use bytes::{Buf, Bytes};
 use std::io;
 use std::pin::Pin;
@@ -11,33 +11,33 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// Both directions of one stream.
 pub(super) struct StreamIo {
-    receive: Receiving,
-    send: Sending,
+    receive: StreamReceiver,
+    send: StreamSender,
     /// Received and not yet read.
     held: Bytes,
 }
 
 impl StreamIo {
     /// The stream's two halves.
-    pub fn new(receive: Receiving, send: Sending) -> Self {
+    pub fn new(receive: StreamReceiver, send: StreamSender) -> Self {
         Self { receive, send, held: Bytes::new() }
     }
 }
 
 /// The far side of a stream's tunnel. Where it takes nothing, nobody reads the stream, and its reset would go unnoticed.
-pub(super) struct FarIo<T> {
+pub(super) struct TunnelPeer<T> {
     io: T,
-    stream: (Link, u32),
+    stream: (SharedState, u32),
 }
 
-impl<T> FarIo<T> {
+impl<T> TunnelPeer<T> {
     /// The far side of `near`.
     pub fn new(io: T, near: &StreamIo) -> Self {
         Self { io, stream: near.send.link() }
     }
 }
 
-impl<T: AsyncRead + Unpin> AsyncRead for FarIo<T> {
+impl<T: AsyncRead + Unpin> AsyncRead for TunnelPeer<T> {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -47,7 +47,7 @@ impl<T: AsyncRead + Unpin> AsyncRead for FarIo<T> {
     }
 }
 
-impl<T: AsyncWrite + Unpin> AsyncWrite for FarIo<T> {
+impl<T: AsyncWrite + Unpin> AsyncWrite for TunnelPeer<T> {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -56,7 +56,7 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for FarIo<T> {
         let written = Pin::new(&mut self.io).poll_write(context, bytes);
         let (link, id) = &self.stream;
         if written.is_pending() && link.lock().poll_gone(*id, context).is_ready() {
-            return Poll::Ready(Err(Gone.into()));
+            return Poll::Ready(Err(StreamClosed.into()));
         }
         written
     }
@@ -123,8 +123,8 @@ impl Drop for StreamIo {
     }
 }
 
-impl From<Gone> for io::Error {
-    fn from(_: Gone) -> Self {
+impl From<StreamClosed> for io::Error {
+    fn from(_: StreamClosed) -> Self {
         io::ErrorKind::BrokenPipe.into()
     }
 }
@@ -137,11 +137,11 @@ mod tests {
 
     #[tokio::test]
     async fn a_reset_ends_a_tunnel_whose_far_side_takes_nothing() {
-        let link = Link::new();
+        let link = SharedState::new();
         let (sending, receiving) = link.open(1, false, None);
         let (far, _taking_nothing) = tokio::io::duplex(64);
         let near = StreamIo::new(receiving, sending);
-        let far = FarIo::new(far, &near);
+        let far = TunnelPeer::new(far, &near);
         let tunnel = tokio::spawn(tunnel::run(near, Bytes::new(), far, Duration::from_secs(600)));
         link.lock().received(1, &[0; 16_384], 16_384, false).expect("within the window");
         link.lock().received(1, &[0; 16_384], 16_384, false).expect("within the window");

@@ -2,14 +2,14 @@
 //! up, and draining sends GOAWAY, as keys do that have encrypted much.
 
 use crate::server::drain::DrainWatch;
-use crate::server::live::Live;
-use crate::server::patience::Patience;
+use crate::server::live::ConnectionLimits;
+use crate::server::patience::SlowClientPolicy;
 use crate::transport::Deadline;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
 /// See the head of this file.
-pub(super) struct Watch {
+pub(super) struct ConnectionMonitor {
     drain: DrainWatch,
     idle: Deadline,
     keep_alive: Duration,
@@ -24,12 +24,12 @@ pub(super) struct Watch {
     /// Bytes that the client had sent and taken when the time between two pings began.
     moved_before: (u64, u64),
     /// The time between two pings, and what a client is to take in it.
-    patience: Patience,
+    patience: SlowClientPolicy,
 }
 
 /// What is to be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Due {
+pub(super) enum MonitorAction {
     /// No further streams are to be opened.
     GoAway,
     /// The time between two pings is over: the streams are to be looked at, and the client is to show that it is there unless it
@@ -48,7 +48,7 @@ pub(super) enum Due {
 
 /// How the connection does.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Doing {
+pub(super) struct ConnectionActivity {
     /// Streams being answered.
     pub streams: usize,
     /// When the last of them ended.
@@ -63,9 +63,9 @@ pub(super) struct Doing {
     pub is_worn: bool,
 }
 
-impl Watch {
+impl ConnectionMonitor {
     /// Of a connection whose preface is due.
-    pub fn new(live: &Live, drain: DrainWatch) -> Self {
+    pub fn new(live: &ConnectionLimits, drain: DrainWatch) -> Self {
         let keep_alive = live.keep_alive.max(KEEP_ALIVE_MIN);
         Self {
             drain,
@@ -87,21 +87,21 @@ impl Watch {
         self.ping_unanswered = false;
     }
 
-    /// Waits until something is to be done. After [`Due::GoAway`] and [`Due::Look`] it is to be asked again.
-    pub fn poll(&mut self, context: &mut Context<'_>, doing: &Doing) -> Poll<Due> {
+    /// Waits until something is to be done. After [`MonitorAction::GoAway`] and [`MonitorAction::Look`] it is to be asked again.
+    pub fn poll(&mut self, context: &mut Context<'_>, doing: &ConnectionActivity) -> Poll<MonitorAction> {
         self.pressed &= doing.is_pressed;
         if !self.leaving && (doing.is_worn || self.drain.poll_draining(context).is_ready()) {
             return Poll::Ready(self.leave());
         }
         if self.poll_begun(context, doing).is_ready() {
-            return Poll::Ready(Due::Late);
+            return Poll::Ready(MonitorAction::Late);
         }
         while self.idle.poll_passed(context).is_ready() {
             let now = Instant::now();
             if self.leaving {
                 // A stream ends when its last bytes are handed over; a slow client has yet to take them.
                 if doing.streams == 0 && !doing.is_pressed {
-                    return Poll::Ready(Due::Over);
+                    return Poll::Ready(MonitorAction::Over);
                 }
                 self.idle.set(now + LEAVE_TIME);
                 continue;
@@ -118,14 +118,14 @@ impl Watch {
         self.poll_ping(context, doing)
     }
 
-    fn leave(&mut self) -> Due {
+    fn leave(&mut self) -> MonitorAction {
         self.leaving = true;
         self.idle.set(Instant::now() + LEAVE_TIME);
-        Due::GoAway
+        MonitorAction::GoAway
     }
 
     /// Ready when what has begun to arrive is not there in time.
-    fn poll_begun(&mut self, context: &mut Context<'_>, doing: &Doing) -> Poll<()> {
+    fn poll_begun(&mut self, context: &mut Context<'_>, doing: &ConnectionActivity) -> Poll<()> {
         // A client that takes too little makes us read late, which is not its request's fault.
         let Some(number) = doing.begun.filter(|_| !doing.is_pressed) else {
             self.begun = None;
@@ -142,7 +142,7 @@ impl Watch {
     /// A client that neither answers a ping within the time between two nor moves anything else is gone, whatever streams it has
     /// open. The ping waits behind all that the kernels hold, which may be megabytes. And one that takes too little of what waits
     /// for it is too slow, whatever it says meanwhile.
-    fn poll_ping(&mut self, context: &mut Context<'_>, doing: &Doing) -> Poll<Due> {
+    fn poll_ping(&mut self, context: &mut Context<'_>, doing: &ConnectionActivity) -> Poll<MonitorAction> {
         if self.ping.poll_passed(context).is_pending() {
             return Poll::Pending;
         }
@@ -156,10 +156,10 @@ impl Watch {
         // Streams that are open have their own patience with what is sent.
         let lives = takes || doing.streams > 0 && read > 0;
         if is_slow || self.ping_unanswered && !lives {
-            return Poll::Ready(Due::Dead);
+            return Poll::Ready(MonitorAction::Dead);
         }
         self.ping.set(Instant::now() + self.patience.pause);
-        Poll::Ready(Due::Look { ping: !std::mem::replace(&mut self.ping_unanswered, true) })
+        Poll::Ready(MonitorAction::Look { ping: !std::mem::replace(&mut self.ping_unanswered, true) })
     }
 }
 
@@ -178,23 +178,23 @@ mod tests {
     use std::sync::Arc;
     use std::task::Waker;
 
-    fn doing(is_worn: bool) -> Doing {
+    fn doing(is_worn: bool) -> ConnectionActivity {
         let quiet_since = Instant::now();
-        Doing { streams: 1, quiet_since, is_pressed: false, begun: None, moved: (0, 0), is_worn }
+        ConnectionActivity { streams: 1, quiet_since, is_pressed: false, begun: None, moved: (0, 0), is_worn }
     }
 
     #[tokio::test]
     async fn a_connection_is_left_once_by_the_word_or_for_its_keys() {
-        let live = Live::new(&ClientLimits::default(), Arc::<Metrics>::default());
+        let live = ConnectionLimits::new(&ClientLimits::default(), Arc::<Metrics>::default());
         let context = &mut Context::from_waker(Waker::noop());
         for is_by_word in [true, false] {
             let drain = Drain::default();
-            let mut watch = Watch::new(&live, drain.watch());
+            let mut watch = ConnectionMonitor::new(&live, drain.watch());
             assert_eq!(watch.poll(context, &doing(false)), Poll::Pending);
             if is_by_word {
                 drain.begin();
             }
-            assert_eq!(watch.poll(context, &doing(!is_by_word)), Poll::Ready(Due::GoAway));
+            assert_eq!(watch.poll(context, &doing(!is_by_word)), Poll::Ready(MonitorAction::GoAway));
             assert_eq!(watch.poll(context, &doing(!is_by_word)), Poll::Pending);
         }
     }

@@ -1,16 +1,16 @@
 //! A handler whose reply follows from the request's path, and which notes what happens to it.
 
 use crate::message::{
-    BodyError, Client, Form, Glance, Handler, Hit, HitFields, Record, Reply, ReplyBody, ReplyHead, Request,
-    Sent, StoredHead, StreamBody,
+    AccessRecord, BodyError, Client, FastPathOutcome, Handler, HitFields, RamHit, Reply, ReplyBody,
+    ReplyForm, ReplyHead, Request, SendProgress, StoredHead, StreamBody,
 };
 use bytes::Bytes;
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
 use http_body::{Body as _, Frame};
 use http_body_util::BodyExt;
 use parking_lot::Mutex;
-use shoal_store::memory::Body;
-use shoal_wire::PlainRequest;
+use shoal_store::memory::MemoryBody;
+use shoal_wire::FastPathRequest;
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -32,7 +32,7 @@ use tokio::sync::Notify;
 #[derive(Default)]
 pub struct Scripted {
     /// Records given back.
-    pub records: Mutex<Vec<Record>>,
+    pub records: Mutex<Vec<AccessRecord>>,
     /// Requests whose handling was dropped before there was a reply.
     pub dropped: AtomicUsize,
     /// Bodies of replies that were dropped before their end.
@@ -57,39 +57,40 @@ impl Handler for Scripted {
 
     fn glance(
         &self,
-        plain: &PlainRequest<'_>,
+        plain: &FastPathRequest<'_>,
         _: &Client,
         _: Instant,
-        reply: impl FnOnce(&Hit<'_>) -> Sent,
-    ) -> Glance {
+        reply: impl FnOnce(&RamHit<'_>) -> SendProgress,
+    ) -> FastPathOutcome {
         assert!(plain.path != "/hit/panic", "as asked");
         if plain.path == "/hit/slow" {
             std::thread::sleep(Duration::from_millis(500));
         }
         let Some(bytes) = plain.path.strip_prefix("/hit/").and_then(|bytes| bytes.parse().ok()) else {
-            return Glance::Ordinary;
+            return FastPathOutcome::Ordinary;
         };
         self.begun.fetch_add(1, Ordering::SeqCst);
         let own = HitFields::new(b"shoal; hit; ttl=", &HeaderValue::from_static("shoal"));
         let stored = StoredHead::new(StatusCode::OK, &HeaderMap::new());
-        let body = Body::from(Bytes::from(vec![b'h'; bytes]));
-        let hit = Hit::new((&stored, &body), Form::Whole, (17, 43), (&own, &body));
-        let record = Box::new(Record { url: plain.path.into(), ..Record::default() });
+        let body = MemoryBody::from(Bytes::from(vec![b'h'; bytes]));
+        let hit = RamHit::new((&stored, &body), ReplyForm::Whole, (17, 43), (&own, &body));
+        let record = Box::new(AccessRecord { url: plain.path.into(), ..AccessRecord::default() });
         match reply(&hit) {
-            Sent::Whole { .. } => {
+            SendProgress::Whole { .. } => {
                 self.sent(record);
-                Glance::Sent
+                FastPathOutcome::Sent
             }
-            Sent::Partly => Glance::Sending(Some(record)),
+            SendProgress::Partly => FastPathOutcome::Sending(Some(record)),
         }
     }
 
-    fn sent(&self, record: Box<Record>) {
+    fn sent(&self, record: Box<AccessRecord>) {
         self.records.lock().push(*record);
     }
 
     fn refuse(&self, status: StatusCode, reason: &'static str, client: &Client) -> Reply {
-        let record = Record { client: Some(client.address), url: reason.into(), ..Record::default() };
+        let record =
+            AccessRecord { client: Some(client.address), url: reason.into(), ..AccessRecord::default() };
         let body = ReplyBody::Memory(Bytes::from_static(reason.as_bytes()));
         Reply { head: ReplyHead::Built(status, HeaderMap::new()), body, record: Box::new(record) }
     }
@@ -243,7 +244,7 @@ impl Drop for CountOnDrop<'_> {
 }
 
 fn reply(path: &str, status: StatusCode, body: ReplyBody) -> Reply {
-    let record = Record { url: path.into(), status: status.as_u16(), ..Record::default() };
+    let record = AccessRecord { url: path.into(), status: status.as_u16(), ..AccessRecord::default() };
     Reply { head: ReplyHead::Built(status, HeaderMap::new()), body, record: Box::new(record) }
 }
 
@@ -256,7 +257,7 @@ fn stored() -> Reply {
     Reply {
         head: ReplyHead::Stored {
             stored: Arc::new(stored),
-            form: Form::Whole,
+            form: ReplyForm::Whole,
             age_seconds: 17,
             cache_status: Bytes::from_static(b"shoal; hit"),
             proxy_status: HeaderValue::from_static("shoal"),

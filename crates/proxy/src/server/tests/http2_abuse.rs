@@ -3,7 +3,7 @@
 use super::http2_frames::{Came, Raw, block, frame, get, post, window_update};
 use super::{Server, until};
 use shoal_settings::Settings;
-use shoal_wire::http2::{Code, END_HEADERS, END_STREAM, FrameKind, PREFACE};
+use shoal_wire::http2::{END_HEADERS, END_STREAM, ErrorCode, FrameKind, PREFACE};
 use std::time::{Duration, Instant};
 
 /// A server that is soon out of patience.
@@ -54,7 +54,7 @@ async fn what_a_closed_window_holds_is_given_up() {
             false => {}
         }
     };
-    assert_eq!(reset.code(), Code::CANCEL);
+    assert_eq!(reset.code(), ErrorCode::CANCEL);
 }
 
 #[tokio::test]
@@ -78,7 +78,7 @@ async fn streams_that_are_not_the_clients_to_use_end_the_connection() {
             assert_eq!((raw.status().await, raw.body().await), ((stream, "200".into()), 1));
         }
         raw.send(&bytes).await;
-        raw.given_up(Code::PROTOCOL_ERROR, why).await;
+        raw.given_up(ErrorCode::PROTOCOL_ERROR, why).await;
     }
 }
 
@@ -88,7 +88,7 @@ async fn settings_come_first() {
     for first in [frame(FrameKind::Ping, 0, 0, b"12345678"), frame(FrameKind::Settings, 1, 0, b"")] {
         let mut raw = Raw::silent(&server).await;
         raw.send(&[PREFACE, &first].concat()).await;
-        raw.given_up(Code::PROTOCOL_ERROR, "no settings").await;
+        raw.given_up(ErrorCode::PROTOCOL_ERROR, "no settings").await;
     }
 }
 
@@ -129,7 +129,7 @@ async fn what_trickles_in_has_no_more_time() {
                 }
             }
         }
-        assert_eq!(code, Some(Code::ENHANCE_YOUR_CALM), "{name}");
+        assert_eq!(code, Some(ErrorCode::ENHANCE_YOUR_CALM), "{name}");
     }
     assert_eq!(server.metrics.h2_given_up.value(), 2);
 }
@@ -154,8 +154,8 @@ async fn who_has_no_room_is_waited_for() {
             raw.send(&frame(FrameKind::Ping, 1, 0, &came.payload)).await;
         }
     }
-    raw.send(&frame(FrameKind::Reset, 0, 1, &Code::CANCEL.0.to_be_bytes())).await;
-    raw.send(&frame(FrameKind::Reset, 0, 3, &Code::CANCEL.0.to_be_bytes())).await;
+    raw.send(&frame(FrameKind::Reset, 0, 1, &ErrorCode::CANCEL.0.to_be_bytes())).await;
+    raw.send(&frame(FrameKind::Reset, 0, 3, &ErrorCode::CANCEL.0.to_be_bytes())).await;
     while raw.next_of(FrameKind::WindowUpdate).await.head.stream != 0 {}
     raw.send(&frame(FrameKind::Data, END_STREAM, 9, b"abc")).await;
     assert_eq!(raw.status().await, (9, "200".into()));
@@ -203,7 +203,7 @@ async fn who_answers_no_ping_learns_which_streams_were_taken_up() {
     raw.send(&get(1, "/memory/10")).await;
     let last = |came: &Came| u32::from_be_bytes(*came.payload.first_chunk().expect("a stream"));
     let first = raw.next_of(FrameKind::GoAway).await;
-    assert_eq!((last(&first), first.code()), (0x7fff_ffff, Code::NO_ERROR));
+    assert_eq!((last(&first), first.code()), (0x7fff_ffff, ErrorCode::NO_ERROR));
     let second = raw.next_of(FrameKind::GoAway).await;
     assert_eq!(last(&second), 1);
 }
@@ -235,5 +235,5 @@ async fn errors_of_streams_are_borne_beside_good_ones() {
     for stream in 0..700 {
         raw.send(&wrong(2 * stream + 1)).await;
     }
-    assert_eq!(raw.next_of(FrameKind::GoAway).await.code(), Code::ENHANCE_YOUR_CALM);
+    assert_eq!(raw.next_of(FrameKind::GoAway).await.code(), ErrorCode::ENHANCE_YOUR_CALM);
 }

@@ -3,11 +3,8 @@
 use super::{Server, until};
 use shoal_settings::Settings;
 use shoal_wire::hpack::{Decoder, FieldList, encode};
-use shoal_wire::http2::{
-    self, Code, END_HEADERS, END_STREAM, FRAME_HEAD_BYTES, FrameHead, FrameKind, PREFACE,
-};
-use std::sync::atomic::Ordering;
-use std::time::Duration;
+use shoal_wire::http2::{self, *};
+use std::{sync::atomic::Ordering, time::Duration};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -35,9 +32,9 @@ impl Came {
     }
 
     /// What RST_STREAM or GOAWAY says.
-    pub(super) fn code(&self) -> Code {
+    pub(super) fn code(&self) -> ErrorCode {
         let code = self.payload.last_chunk().expect("four bytes");
-        Code(u32::from_be_bytes(*code))
+        ErrorCode(u32::from_be_bytes(*code))
     }
 }
 
@@ -125,7 +122,7 @@ impl Raw {
     }
 
     /// Expects the connection to be given up for this reason.
-    pub(super) async fn given_up(mut self, code: Code, why: &str) {
+    pub(super) async fn given_up(mut self, code: ErrorCode, why: &str) {
         let came = self.next_of(FrameKind::GoAway).await;
         assert_eq!(came.code(), code, "{why}");
         assert!(self.next().await.is_none(), "{why}: the connection stays");
@@ -182,21 +179,25 @@ async fn faults_of_a_connection_end_it() {
     let stranger = [&begun[..], &frame(FrameKind::Continuation, END_HEADERS, 3, b"")].concat();
     let overflow = window_update(0, 0x7fff_ffff);
     for (why, bytes, code) in [
-        ("DATA on no stream", frame(FrameKind::Data, 0, 0, b"x"), Code::PROTOCOL_ERROR),
-        ("DATA on a stream that is not open", frame(FrameKind::Data, 0, 1, b"x"), Code::PROTOCOL_ERROR),
+        ("DATA on no stream", frame(FrameKind::Data, 0, 0, b"x"), ErrorCode::PROTOCOL_ERROR),
+        ("DATA on a stream that is not open", frame(FrameKind::Data, 0, 1, b"x"), ErrorCode::PROTOCOL_ERROR),
         (
             "a reset of a stream that is not open",
             frame(FrameKind::Reset, 0, 1, b"\0\0\0\0"),
-            Code::PROTOCOL_ERROR,
+            ErrorCode::PROTOCOL_ERROR,
         ),
-        ("room for a stream that is not open", window_update(9, 1), Code::PROTOCOL_ERROR),
-        ("a frame that is too large", large, Code::FRAME_SIZE_ERROR),
-        ("a ping within a block", other, Code::PROTOCOL_ERROR),
-        ("a block that goes on elsewhere", stranger, Code::PROTOCOL_ERROR),
-        ("more of no block", frame(FrameKind::Continuation, END_HEADERS, 1, b""), Code::PROTOCOL_ERROR),
-        ("an even stream", get(2, "/memory/1"), Code::PROTOCOL_ERROR),
-        ("a block that is none", frame(FrameKind::Headers, END_HEADERS, 1, b"\x80"), Code::COMPRESSION_ERROR),
-        ("too wide a window", overflow, Code::FLOW_CONTROL_ERROR),
+        ("room for a stream that is not open", window_update(9, 1), ErrorCode::PROTOCOL_ERROR),
+        ("a frame that is too large", large, ErrorCode::FRAME_SIZE_ERROR),
+        ("a ping within a block", other, ErrorCode::PROTOCOL_ERROR),
+        ("a block that goes on elsewhere", stranger, ErrorCode::PROTOCOL_ERROR),
+        ("more of no block", frame(FrameKind::Continuation, END_HEADERS, 1, b""), ErrorCode::PROTOCOL_ERROR),
+        ("an even stream", get(2, "/memory/1"), ErrorCode::PROTOCOL_ERROR),
+        (
+            "a block that is none",
+            frame(FrameKind::Headers, END_HEADERS, 1, b"\x80"),
+            ErrorCode::COMPRESSION_ERROR,
+        ),
+        ("too wide a window", overflow, ErrorCode::FLOW_CONTROL_ERROR),
     ] {
         let mut raw = Raw::open(&server, &[]).await;
         raw.send(&bytes).await;
@@ -204,7 +205,7 @@ async fn faults_of_a_connection_end_it() {
     }
     let mut raw = Raw::silent(&server).await;
     raw.send(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\x01\x04\0\0\0\0\0x").await;
-    raw.given_up(Code::FRAME_SIZE_ERROR, "settings of an impossible size").await;
+    raw.given_up(ErrorCode::FRAME_SIZE_ERROR, "settings of an impossible size").await;
     assert_eq!(server.handler.begun.load(Ordering::SeqCst), 0);
     assert_eq!(server.metrics.h2_given_up.value(), 12);
 }
@@ -223,27 +224,27 @@ async fn faults_of_a_stream_end_that_alone() {
         &block("POST", "/echo", &[("content-length", "3")]),
     );
     for (why, stream, bytes, code) in [
-        ("an upper case name", 1, upper, Code::PROTOCOL_ERROR),
+        ("an upper case name", 1, upper, ErrorCode::PROTOCOL_ERROR),
         (
             "a false length",
             3,
             [post(3, "/count", &[("content-length", "2")]), frame(FrameKind::Data, 0, 3, b"abc")].concat(),
-            Code::PROTOCOL_ERROR,
+            ErrorCode::PROTOCOL_ERROR,
         ),
-        ("trailers that do not end", 5, [post(5, "/count", &[]), late].concat(), Code::PROTOCOL_ERROR),
-        ("a length without a body", 7, said, Code::PROTOCOL_ERROR),
+        ("trailers that do not end", 5, [post(5, "/count", &[]), late].concat(), ErrorCode::PROTOCOL_ERROR),
+        ("a length without a body", 7, said, ErrorCode::PROTOCOL_ERROR),
         (
             "too short a body",
             9,
             [post(9, "/count", &[("content-length", "2")]), frame(FrameKind::Data, END_STREAM, 9, b"a")]
                 .concat(),
-            Code::PROTOCOL_ERROR,
+            ErrorCode::PROTOCOL_ERROR,
         ),
         (
             "too wide a window",
             11,
             [post(11, "/count", &[]), window_update(11, 0x7fff_ffff)].concat(),
-            Code::FLOW_CONTROL_ERROR,
+            ErrorCode::FLOW_CONTROL_ERROR,
         ),
     ] {
         raw.send(&bytes).await;
@@ -320,7 +321,7 @@ async fn heads_have_a_limit() {
         for _ in 0..100 {
             raw.send(&frame(FrameKind::Continuation, 0, 1, piece)).await;
         }
-        raw.given_up(Code::ENHANCE_YOUR_CALM, "a block without end").await;
+        raw.given_up(ErrorCode::ENHANCE_YOUR_CALM, "a block without end").await;
     }
 }
 
@@ -427,7 +428,7 @@ async fn who_sends_more_than_the_window_is_stopped() {
         raw.send(&frame(FrameKind::Data, 0, 1, &[0; 16_384])).await;
     }
     let reset = raw.next_of(FrameKind::Reset).await;
-    assert_eq!((reset.head.stream, reset.code()), (1, Code::FLOW_CONTROL_ERROR));
+    assert_eq!((reset.head.stream, reset.code()), (1, ErrorCode::FLOW_CONTROL_ERROR));
     until("the drop", || server.handler.dropped.load(Ordering::SeqCst) == 1).await;
     // What was thrown away counts as read: the connection's window is whole again.
     for stream in (3..60).step_by(2) {
@@ -445,9 +446,9 @@ async fn streams_beyond_the_limit_are_refused() {
         raw.send(&get(stream, "/never")).await;
     }
     let reset = raw.next_of(FrameKind::Reset).await;
-    assert_eq!((reset.head.stream, reset.code()), (5, Code::REFUSED_STREAM));
+    assert_eq!((reset.head.stream, reset.code()), (5, ErrorCode::REFUSED_STREAM));
     assert_eq!((server.metrics.h2_streams_refused.value(), server.metrics.refused.value()), (1, 0));
-    raw.send(&frame(FrameKind::Reset, 0, 1, &Code::CANCEL.0.to_be_bytes())).await;
+    raw.send(&frame(FrameKind::Reset, 0, 1, &ErrorCode::CANCEL.0.to_be_bytes())).await;
     raw.send(&get(7, "/memory/1")).await;
     assert_eq!(raw.status().await, (7, "200".into()));
 }
@@ -472,7 +473,7 @@ async fn a_reply_before_the_body_asks_for_no_more() {
     raw.send(&post(1, "/memory/1", &[])).await;
     assert_eq!((raw.status().await, raw.body().await), ((1, "200".into()), 1));
     let reset = raw.next_of(FrameKind::Reset).await;
-    assert_eq!((reset.head.stream, reset.code()), (1, Code::NO_ERROR));
+    assert_eq!((reset.head.stream, reset.code()), (1, ErrorCode::NO_ERROR));
 }
 
 #[tokio::test]
@@ -485,7 +486,7 @@ async fn what_begins_must_come_in_time() {
         let mut raw = Raw::open(&server, &[]).await;
         raw.send(part).await;
         let start = std::time::Instant::now();
-        raw.given_up(Code::ENHANCE_YOUR_CALM, "a frame that does not end").await;
+        raw.given_up(ErrorCode::ENHANCE_YOUR_CALM, "a frame that does not end").await;
         assert!(start.elapsed() > Duration::from_millis(250), "given up at once");
         assert_eq!(server.metrics.h2_given_up.value(), late as u64 + 1);
     }

@@ -6,12 +6,12 @@
 use super::handler::Scripted;
 use crate::message::Client;
 use crate::metrics::Metrics;
-use crate::server::Detached;
+use crate::server::StreamServer;
 use proptest::prelude::*;
 use shoal_settings::ClientLimits;
 use shoal_wire::hpack::encode;
 use shoal_wire::http2::{
-    Code, END_HEADERS, END_STREAM, FRAME_HEAD_BYTES, FrameHead, FrameKind, PREFACE, PeerSettings,
+    END_HEADERS, END_STREAM, ErrorCode, FRAME_HEAD_BYTES, FrameHead, FrameKind, PREFACE, PeerSettings,
     write_reset, write_settings_ack, write_window_update,
 };
 use std::collections::{BTreeMap, VecDeque};
@@ -182,7 +182,7 @@ impl Asker {
 
     fn reset(&mut self, id: u32) {
         if !std::mem::replace(&mut self.streams.get_mut(&id).expect("opened").reset, true) {
-            write_reset(&mut self.outbox, id, Code::CANCEL);
+            write_reset(&mut self.outbox, id, ErrorCode::CANCEL);
         }
     }
 
@@ -326,7 +326,7 @@ fn check(steps: Vec<Step>, in_order: bool) {
     runtime.block_on(async {
         let (near, far) = tokio::io::duplex(20_000);
         let (handler, metrics) = (Arc::new(Scripted::default()), Arc::new(Metrics::default()));
-        let server = Detached::new(Arc::clone(&handler), metrics, &ClientLimits::default());
+        let server = StreamServer::new(Arc::clone(&handler), metrics, &ClientLimits::default());
         let address = ([127, 0, 0, 1], 1).into();
         let client = Client { address, local: address, listener: 0, tls: false, server_name: None };
         let serving = tokio::spawn(async move { server.serve_http2(far, client).await });
@@ -369,7 +369,7 @@ fn a_window_that_shrinks_holds_what_waits() {
 #[tokio::test]
 async fn a_long_reply_leaves_room_for_others_and_is_broken_off_at_once() {
     let (near, far) = tokio::io::duplex(20_000);
-    let server = Detached::new(Arc::<Scripted>::default(), Arc::default(), &ClientLimits::default());
+    let server = StreamServer::new(Arc::<Scripted>::default(), Arc::default(), &ClientLimits::default());
     let address = ([127, 0, 0, 1], 1).into();
     let client = Client { address, local: address, listener: 0, tls: false, server_name: None };
     let serving = tokio::spawn(async move { server.serve_http2(far, client).await });
@@ -408,7 +408,7 @@ async fn a_long_reply_leaves_room_for_others_and_is_broken_off_at_once() {
 async fn many_replies_at_once_leave_others_their_turns() {
     let (near, far) = tokio::io::duplex(64 << 20);
     let handler = Arc::<Scripted>::default();
-    let server = Detached::new(Arc::clone(&handler), Arc::default(), &ClientLimits::default());
+    let server = StreamServer::new(Arc::clone(&handler), Arc::default(), &ClientLimits::default());
     let address = ([127, 0, 0, 1], 1).into();
     let client = Client { address, local: address, listener: 0, tls: false, server_name: None };
     let mut asker = Asker::new(near);

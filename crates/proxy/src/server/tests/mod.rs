@@ -14,7 +14,7 @@ mod proxied;
 mod tls;
 mod waiting;
 
-use super::{Running, bind};
+use super::{RunningServer, bind};
 use crate::metrics::Metrics;
 use handler::Scripted;
 use shoal_settings::{Listen, Settings};
@@ -24,7 +24,7 @@ use std::time::{Duration, Instant};
 
 /// A server under test; dropping it cuts everything.
 struct Server {
-    running: Option<Running>,
+    running: Option<RunningServer>,
     handler: Arc<Scripted>,
     metrics: Arc<Metrics>,
 }
@@ -50,7 +50,7 @@ impl Server {
         self.running().addresses()[0]
     }
 
-    fn running(&self) -> &Running {
+    fn running(&self) -> &RunningServer {
         self.running.as_ref().expect("only stopping takes it")
     }
 

@@ -6,7 +6,7 @@ use super::wait_until;
 use crate::message;
 use crate::metrics::Metrics;
 use crate::server::waiting::{AT_ONCE, GUEST_WORK, HITS_TO_RETURN, TURN_WORK};
-use crate::server::{Detached, Running, bind};
+use crate::server::{RunningServer, StreamServer, bind};
 use parking_lot::Mutex;
 use proptest::prelude::*;
 use shoal_settings::{ClientLimits, Listen, Settings};
@@ -21,7 +21,7 @@ use tokio::runtime::Handle;
 
 /// A server of one worker whose tasks can be counted.
 struct Counted {
-    running: Option<Running>,
+    running: Option<RunningServer>,
     handler: Arc<Scripted>,
     metrics: Arc<Metrics>,
     worker: Handle,
@@ -226,7 +226,7 @@ fn a_reply_that_has_waited_counts_as_cut_when_its_client_goes_or_the_server_stop
 #[test]
 fn a_reply_whose_task_never_runs_counts_as_cut() {
     let (handler, metrics) = (Arc::new(Scripted::default()), Arc::new(Metrics::default()));
-    let server = Detached::new(Arc::clone(&handler), Arc::clone(&metrics), &ClientLimits::default());
+    let server = StreamServer::new(Arc::clone(&handler), Arc::clone(&metrics), &ClientLimits::default());
     let listener = TcpListener::bind("127.0.0.1:0").expect("loopback is there");
     let address = listener.local_addr().expect("bound");
     let mut client = Client::connect(address);

@@ -2,7 +2,7 @@
 
 use super::{Stream, Tls};
 use crate::metrics::Metrics;
-use crate::server::direct::Direct;
+use crate::server::direct::ClientStream;
 use bytes::BytesMut;
 use rustls::ServerConnection;
 use shoal_ktls::Offer;
@@ -15,7 +15,7 @@ pub(in crate::server) enum Shaken {
     /// The process encrypts.
     ByProcess(Box<Stream>),
     /// The kernel does; and what was read before it did.
-    ByKernel(Direct, BytesMut),
+    ByKernel(ClientStream, BytesMut),
     /// It cannot go on.
     Failed,
 }
@@ -78,5 +78,5 @@ fn give_up_session(stream: Stream) -> io::Result<Shaken> {
     session.reader().read_exact(&mut input)?;
     let socket = records.into_inner().into_inner();
     let seal = shoal_ktls::hand_over(socket.as_fd(), session)?;
-    Ok(Shaken::ByKernel(Direct::sealed(socket, seal), input))
+    Ok(Shaken::ByKernel(ClientStream::sealed(socket, seal), input))
 }

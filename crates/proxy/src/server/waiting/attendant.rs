@@ -10,13 +10,13 @@
 //! it a task sends, and should the client go meanwhile, that is counted.
 
 use super::ROOM;
-use super::room::{Call, Guest, Key, Room};
+use super::room::{IdleConnection, IdleKey, IdleSet, ReadyEvent};
 use crate::message::Handler;
 use crate::server::Shared;
-use crate::server::connection::{self, Begun, Handover};
-use crate::server::http1::glance::{Glanced, Written, answer};
+use crate::server::connection::{self, ResumeGuard, ResumeState};
+use crate::server::http1::glance::{FastReply, WriteOutcome, answer};
 use crate::server::socket::{INPUT_BYTES, SENT_AT_ONCE};
-use crate::transport::Output;
+use crate::transport::MessageOutput;
 use bytes::Bytes;
 use shoal_wire::HeadParser;
 use std::io::{ErrorKind, IoSlice};
@@ -26,44 +26,44 @@ use std::sync::Arc;
 use std::time::Instant;
 
 /// Who answers.
-pub(super) struct Attendant<H> {
+pub(super) struct BatchServer<H> {
     shared: Arc<Shared<H>>,
     parser: HeadParser,
     /// What has just arrived, of one guest behind the other.
     arrived: Box<[u8; ARRIVED_BYTES]>,
     /// Who has just called.
-    heard: Vec<Heard>,
+    heard: Vec<ReadyConnection>,
     /// Replies that wait to be sent, one behind the other.
     replies: Vec<u8>,
     /// What a connection did not take of a reply.
-    output: Output,
+    output: MessageOutput,
     /// Calls and answers since tasks had their turn.
     pub work: usize,
 }
 
 /// A guest who has called.
-struct Heard {
-    key: Key,
+struct ReadyConnection {
+    key: IdleKey,
     /// There may be an end behind what it says.
     is_last: bool,
     /// Where in what has arrived its words are.
     said: Range<usize>,
     /// Where its reply waits.
     reply: Range<usize>,
-    fate: Fate,
+    fate: AfterServe,
 }
 
 /// What becomes of a guest.
-enum Fate {
+enum AfterServe {
     /// It waits for the next request.
     Waits,
     /// It has gone.
     Gone,
     /// It needs a task, which begins with that.
-    Leaves(Begun),
+    Leaves(ResumeState),
 }
 
-impl<H: Handler> Attendant<H> {
+impl<H: Handler> BatchServer<H> {
     pub fn new(shared: Arc<Shared<H>>) -> Self {
         Self {
             shared,
@@ -71,13 +71,13 @@ impl<H: Handler> Attendant<H> {
             arrived: Box::new([0; ARRIVED_BYTES]),
             heard: Vec::with_capacity(AT_ONCE),
             replies: Vec::new(),
-            output: Output::default(),
+            output: MessageOutput::default(),
             work: 0,
         }
     }
 
     /// Answers the first few of those who have called.
-    pub fn attend(&mut self, calls: &mut Vec<Call>) {
+    pub fn attend(&mut self, calls: &mut Vec<ReadyEvent>) {
         // They have come by now: one look at the clock does for all.
         let received = Instant::now();
         let few = calls.drain(..calls.len().min(AT_ONCE));
@@ -89,7 +89,7 @@ impl<H: Handler> Attendant<H> {
             let mut work_sent = self.work;
             for number in 0..heard.len() {
                 let each = &mut heard[number];
-                if let (Fate::Waits, Some(guest)) = (&each.fate, room.guest(each.key)) {
+                if let (AfterServe::Waits, Some(guest)) = (&each.fate, room.guest(each.key)) {
                     each.fate = self.converse_safely(guest, each, received);
                 }
                 // Nobody waits long for one who asks for much.
@@ -107,36 +107,51 @@ impl<H: Handler> Attendant<H> {
     }
 
     /// Reads what those who have called say.
-    fn hear(&mut self, room: &mut Room, calls: impl Iterator<Item = Call>, heard: &mut Vec<Heard>) {
+    fn hear(
+        &mut self,
+        room: &mut IdleSet,
+        calls: impl Iterator<Item = ReadyEvent>,
+        heard: &mut Vec<ReadyConnection>,
+    ) {
         let mut end = 0;
         for call in calls {
             let Some(guest) = room.guest(call.key) else { continue };
             let (count, fate) = match guest.stream.receive(&mut self.arrived[end..end + INPUT_BYTES]) {
-                Ok(0) => (0, Fate::Gone),
-                Ok(count) => (count, Fate::Waits),
+                Ok(0) => (0, AfterServe::Gone),
+                Ok(count) => (count, AfterServe::Waits),
                 Err(error) if error.kind() == ErrorKind::WouldBlock => continue,
-                Err(_) => (0, Fate::Gone),
+                Err(_) => (0, AfterServe::Gone),
             };
             let said = end..end + count;
             end += count;
-            heard.push(Heard { key: call.key, is_last: call.is_last, said, reply: 0..0, fate });
+            heard.push(ReadyConnection { key: call.key, is_last: call.is_last, said, reply: 0..0, fate });
         }
     }
 
     /// As [`Self::converse`]; a panic, which has been reported by then, ends the guest that it is about and no other.
-    fn converse_safely(&mut self, guest: &mut Guest, heard: &mut Heard, received: Instant) -> Fate {
+    fn converse_safely(
+        &mut self,
+        guest: &mut IdleConnection,
+        heard: &mut ReadyConnection,
+        received: Instant,
+    ) -> AfterServe {
         let waiting = self.replies.len();
         let conversing = AssertUnwindSafe(|| self.converse(guest, heard, received));
         catch_unwind(conversing).unwrap_or_else(|_| {
-            (self.parser, self.output) = (HeadParser::new(), Output::default());
+            (self.parser, self.output) = (HeadParser::new(), MessageOutput::default());
             self.replies.truncate(waiting);
             heard.reply = 0..0;
-            Fate::Gone
+            AfterServe::Gone
         })
     }
 
     /// Answers as much of what a guest says, whose first bytes were there at `received`, as can be answered at once.
-    fn converse(&mut self, guest: &mut Guest, heard: &mut Heard, mut received: Instant) -> Fate {
+    fn converse(
+        &mut self,
+        guest: &mut IdleConnection,
+        heard: &mut ReadyConnection,
+        mut received: Instant,
+    ) -> AfterServe {
         let begun = self.work;
         let mut said = heard.said.clone();
         loop {
@@ -148,27 +163,27 @@ impl<H: Handler> Attendant<H> {
                     // It goes on and on; as a task it takes turns with others.
                     false => None,
                 };
-                let Some(Answered { glanced, head_bytes, reply }) = answered else {
-                    return Fate::Leaves(Begun::of(&self.arrived[said], received, guest));
+                let Some(ServedHit { glanced, head_bytes, reply }) = answered else {
+                    return AfterServe::Leaves(ResumeState::of(&self.arrived[said], received, guest));
                 };
                 self.work += 1;
                 said.start += head_bytes;
                 guest.has_spoken = true;
                 if !glanced.is_sent() {
-                    let begun = Begun::of(&self.arrived[said], received, guest);
-                    return Fate::Leaves(begun.answering(glanced, std::mem::take(&mut self.output)));
+                    let begun = ResumeState::of(&self.arrived[said], received, guest);
+                    return AfterServe::Leaves(begun.answering(glanced, std::mem::take(&mut self.output)));
                 }
                 heard.reply = reply;
             }
             guest.due = received + guest.standing.live.keep_alive;
             if is_all {
-                return Fate::Waits;
+                return AfterServe::Waits;
             }
             let count = match guest.stream.receive(&mut self.arrived[READ_ON..]) {
-                Ok(0) => return Fate::Gone,
+                Ok(0) => return AfterServe::Gone,
                 Ok(count) => count,
-                Err(error) if error.kind() == ErrorKind::WouldBlock => return Fate::Waits,
-                Err(_) => return Fate::Gone,
+                Err(error) if error.kind() == ErrorKind::WouldBlock => return AfterServe::Waits,
+                Err(_) => return AfterServe::Gone,
             };
             (said, received) = (READ_ON..READ_ON + count, Instant::now());
         }
@@ -177,12 +192,12 @@ impl<H: Handler> Attendant<H> {
     /// Answers what the bytes of `said` begin with. A reply to all of them may wait if that `is_all` there is.
     fn answer(
         &mut self,
-        guest: &mut Guest,
+        guest: &mut IdleConnection,
         said: Range<usize>,
         is_all: bool,
         received: Instant,
-    ) -> Option<Answered> {
-        let Guest { stream, standing, .. } = guest;
+    ) -> Option<ServedHit> {
+        let IdleConnection { stream, standing, .. } = guest;
         if self.shared.drain.is_begun() || standing.live.keep_alive.is_zero() || stream.is_worn() {
             return None;
         }
@@ -194,22 +209,22 @@ impl<H: Handler> Attendant<H> {
         let write = |slices: &[IoSlice<'_>]| match slices {
             [whole] if is_all && plain.head_bytes == said.len() => {
                 waits = true;
-                Written { bytes: whole.len(), is_flushed: true }
+                WriteOutcome { bytes: whole.len(), is_flushed: true }
             }
             // That takes a while, and so a task.
-            [_, body] if body.len() > SENT_AT_ONCE => Written { bytes: 0, is_flushed: true },
-            slices => Written { bytes: stream.send(slices), is_flushed: true },
+            [_, body] if body.len() > SENT_AT_ONCE => WriteOutcome { bytes: 0, is_flushed: true },
+            slices => WriteOutcome { bytes: stream.send(slices), is_flushed: true },
         };
         let to = (&mut self.replies, &mut self.output);
         let glanced = answer(&self.shared, &plain, &standing.client, received, to, write);
         if !waits {
             self.replies.truncate(start);
         }
-        Some(Answered { glanced: glanced?, head_bytes: plain.head_bytes, reply: start..self.replies.len() })
+        Some(ServedHit { glanced: glanced?, head_bytes: plain.head_bytes, reply: start..self.replies.len() })
     }
 
     /// Sends the replies that have waited.
-    fn send_replies(&self, room: &mut Room, heard: &mut [Heard], received: Instant) {
+    fn send_replies(&self, room: &mut IdleSet, heard: &mut [ReadyConnection], received: Instant) {
         for each in heard {
             let reply = std::mem::take(&mut each.reply);
             if !reply.is_empty()
@@ -221,22 +236,22 @@ impl<H: Handler> Attendant<H> {
     }
 
     /// Sends one of them.
-    fn send_reply(&self, guest: &mut Guest, reply: Range<usize>, received: Instant) -> Fate {
+    fn send_reply(&self, guest: &mut IdleConnection, reply: Range<usize>, received: Instant) -> AfterServe {
         let reply = &self.replies[reply];
         let sent = guest.stream.send(&[IoSlice::new(reply)]);
         if sent == reply.len() {
-            return Fate::Waits;
+            return AfterServe::Waits;
         }
-        let mut output = Output::default();
+        let mut output = MessageOutput::default();
         output.resume(reply, Bytes::new(), sent);
-        Fate::Leaves(Begun::of(&[], received, guest).answering(Glanced::Settled, output))
+        AfterServe::Leaves(ResumeState::of(&[], received, guest).answering(FastReply::Settled, output))
     }
 
     /// Lets a guest wait on, or go.
-    fn settle(&self, heard: Heard) {
+    fn settle(&self, heard: ReadyConnection) {
         let guest = ROOM.with_borrow_mut(|room| {
             let room = room.as_mut()?;
-            if let Fate::Waits = heard.fate {
+            if let AfterServe::Waits = heard.fate {
                 let due = room.guest(heard.key)?.due;
                 room.expect(due);
                 return None;
@@ -244,8 +259,8 @@ impl<H: Handler> Attendant<H> {
             room.release(heard.key)
         });
         let Some(guest) = guest else { return };
-        let Fate::Leaves(begun) = heard.fate else { return guest.stream.close() };
-        let handover = Handover::new(begun, Arc::clone(&self.shared));
+        let AfterServe::Leaves(begun) = heard.fate else { return guest.stream.close() };
+        let handover = ResumeGuard::new(begun, Arc::clone(&self.shared));
         // A socket that the runtime cannot watch is closed.
         if let Ok(stream) = guest.stream.wake() {
             tokio::spawn(connection::go_on(stream, handover, guest.standing));
@@ -254,8 +269,8 @@ impl<H: Handler> Attendant<H> {
 }
 
 /// What became of a request.
-struct Answered {
-    glanced: Glanced,
+struct ServedHit {
+    glanced: FastReply,
     /// Bytes of its head.
     head_bytes: usize,
     /// Where the reply waits, if it does.

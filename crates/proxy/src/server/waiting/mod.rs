@@ -20,14 +20,14 @@ mod room;
 
 #[cfg(test)]
 pub(super) use attendant::{AT_ONCE, GUEST_WORK};
-pub(super) use room::Guest;
+pub(super) use room::IdleConnection;
 
 use super::Shared;
 use super::drain::DrainWatch;
 use crate::message::Handler;
 use crate::transport::Deadline;
-use attendant::Attendant;
-use room::{Call, Room};
+use attendant::BatchServer;
+use room::{IdleSet, ReadyEvent};
 use std::cell::RefCell;
 use std::future::poll_fn;
 use std::io;
@@ -40,11 +40,11 @@ use tokio::io::unix::AsyncFd;
 
 thread_local! {
     /// This worker's.
-    static ROOM: RefCell<Option<Room>> = const { RefCell::new(None) };
+    static ROOM: RefCell<Option<IdleSet>> = const { RefCell::new(None) };
 }
 
 /// Lets a connection of this worker wait; it is given back where that cannot be, and needs a task.
-pub(super) fn admit(guest: Guest) -> Result<(), Guest> {
+pub(super) fn admit(guest: IdleConnection) -> Result<(), IdleConnection> {
     ROOM.with_borrow_mut(|room| match room {
         Some(room) => room.admit(guest),
         None => Err(guest),
@@ -55,8 +55,8 @@ pub(super) fn admit(guest: Guest) -> Result<(), Guest> {
 pub(super) async fn serve<H: Handler>(shared: Arc<Shared<H>>) -> io::Result<()> {
     // It may not outlive this future: nobody would answer.
     let _closing = Closing;
-    let mut waiter = Waiter::open(shared.drain.watch())?;
-    let mut attendant = Attendant::new(shared);
+    let mut waiter = IdlePoller::open(shared.drain.watch())?;
+    let mut attendant = BatchServer::new(shared);
     let mut calls = Vec::new();
     while poll_fn(|context| waiter.poll_calls(context, &mut calls)).await {
         let mut together = calls.len();
@@ -88,22 +88,22 @@ struct Closing;
 impl Drop for Closing {
     fn drop(&mut self) {
         // Outside of the borrow: what a connection holds may be given back in any way.
-        ROOM.take().into_iter().for_each(Room::close);
+        ROOM.take().into_iter().for_each(IdleSet::close);
     }
 }
 
 /// What the room waits for.
-struct Waiter {
+struct IdlePoller {
     epoll: AsyncFd<Arc<OwnedFd>>,
     /// When to look for those whose time is over.
     deadline: Deadline,
     drain: DrainWatch,
 }
 
-impl Waiter {
+impl IdlePoller {
     /// Opens this thread's room.
     fn open(drain: DrainWatch) -> io::Result<Self> {
-        let room = Room::new()?;
+        let room = IdleSet::new()?;
         #[expect(
             deprecated,
             reason = "its successor is unsafe, for descriptors that change; an OwnedFd does not"
@@ -114,7 +114,7 @@ impl Waiter {
     }
 
     /// Waits for calls, and gathers them, unless some have been left; false once the server drains.
-    fn poll_calls(&mut self, context: &mut Context<'_>, calls: &mut Vec<Call>) -> Poll<bool> {
+    fn poll_calls(&mut self, context: &mut Context<'_>, calls: &mut Vec<ReadyEvent>) -> Poll<bool> {
         if self.drain.poll_draining(context).is_ready() {
             return Poll::Ready(false);
         }
@@ -143,7 +143,7 @@ impl Waiter {
     }
 
     fn sweep(&mut self, context: &mut Context<'_>) {
-        let next = |room: &Option<Room>| room.as_ref().and_then(Room::sweep_next);
+        let next = |room: &Option<IdleSet>| room.as_ref().and_then(IdleSet::sweep_next);
         while let Some(next) = ROOM.with_borrow(next) {
             self.deadline.set(next);
             if self.deadline.poll_passed(context).is_pending() {
@@ -165,7 +165,7 @@ fn close_overdue() {
 }
 
 /// Takes what calls there are. True when there may be more.
-fn gather(calls: &mut Vec<Call>) -> bool {
+fn gather(calls: &mut Vec<ReadyEvent>) -> bool {
     // What the kernel refuses it refuses for a moment: the call takes nothing but a sound descriptor.
     ROOM.with_borrow_mut(|room| room.as_mut().is_some_and(|room| room.calls(calls).unwrap_or(true)))
 }

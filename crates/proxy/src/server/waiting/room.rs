@@ -3,8 +3,8 @@
 //! Its connections are known by keys, each of which was given once: what the kernel said of a connection that has left meanwhile
 //! is not taken for its successor's.
 
-use crate::server::connection::Standing;
-use crate::server::direct::Resting;
+use crate::server::connection::ConnectionContext;
+use crate::server::direct::IdleStream;
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 use std::io;
@@ -14,11 +14,11 @@ use std::task::Waker;
 use std::time::{Duration, Instant};
 
 /// A connection that waits for a request.
-pub(in crate::server) struct Guest {
+pub(in crate::server) struct IdleConnection {
     /// The connection.
-    pub stream: Resting,
+    pub stream: IdleStream,
     /// What else it has.
-    pub standing: Standing,
+    pub standing: ConnectionContext,
     /// When to give up waiting for it.
     pub due: Instant,
     /// It has asked for something before.
@@ -26,7 +26,7 @@ pub(in crate::server) struct Guest {
 }
 
 /// All that wait on one thread.
-pub(super) struct Room {
+pub(super) struct IdleSet {
     epoll: Arc<OwnedFd>,
     /// Room for what the kernel says.
     events: Vec<epoll::Event>,
@@ -43,23 +43,23 @@ pub(super) struct Room {
 struct Slot {
     /// How many guests it had before.
     round: u32,
-    guest: Option<Guest>,
+    guest: Option<IdleConnection>,
 }
 
 /// A guest's key: its slot, and which of the slot's guests it is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Key(u64);
+pub(super) struct IdleKey(u64);
 
 /// What the kernel says of a guest.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Call {
+pub(super) struct ReadyEvent {
     /// Which it is.
-    pub key: Key,
+    pub key: IdleKey,
     /// There may be an end behind what it says.
     pub is_last: bool,
 }
 
-impl Room {
+impl IdleSet {
     /// An empty room.
     pub fn new() -> io::Result<Self> {
         let epoll = Arc::new(epoll::create(epoll::CreateFlags::CLOEXEC)?);
@@ -73,7 +73,7 @@ impl Room {
     }
 
     /// Lets a guest in; it is given back when the kernel takes no more.
-    pub fn admit(&mut self, guest: Guest) -> Result<(), Guest> {
+    pub fn admit(&mut self, guest: IdleConnection) -> Result<(), IdleConnection> {
         let index = self.free.pop().unwrap_or(self.slots.len() as u32);
         if index as usize == self.slots.len() {
             self.slots.push(Slot::default());
@@ -103,13 +103,13 @@ impl Room {
     }
 
     /// The guest, while it is here.
-    pub fn guest(&mut self, key: Key) -> Option<&mut Guest> {
+    pub fn guest(&mut self, key: IdleKey) -> Option<&mut IdleConnection> {
         let slot = self.slots.get_mut(key.index())?;
         slot.guest.as_mut().filter(|_| slot.round == key.round())
     }
 
     /// Lets a guest go.
-    pub fn release(&mut self, key: Key) -> Option<Guest> {
+    pub fn release(&mut self, key: IdleKey) -> Option<IdleConnection> {
         self.guest(key)?;
         let guest = self.take(key.index())?;
         // One that the kernel does not know any more is gone as well.
@@ -117,7 +117,7 @@ impl Room {
         Some(guest)
     }
 
-    fn take(&mut self, index: usize) -> Option<Guest> {
+    fn take(&mut self, index: usize) -> Option<IdleConnection> {
         let slot = &mut self.slots[index];
         let guest = slot.guest.take()?;
         slot.round = slot.round.wrapping_add(1);
@@ -126,11 +126,11 @@ impl Room {
     }
 
     /// Appends to `calls` what the kernel says at once of at most [`CALLS_MAX`] guests. True when there may be more.
-    pub fn calls(&mut self, calls: &mut Vec<Call>) -> io::Result<bool> {
+    pub fn calls(&mut self, calls: &mut Vec<ReadyEvent>) -> io::Result<bool> {
         self.events.clear();
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
         let count = epoll::wait(&*self.epoll, spare_capacity(&mut self.events), Some(&at_once))?;
-        calls.extend(self.events.drain(..).map(Call::from));
+        calls.extend(self.events.drain(..).map(ReadyEvent::from));
         Ok(count == self.events.capacity())
     }
 
@@ -165,7 +165,7 @@ impl Room {
     }
 }
 
-impl Key {
+impl IdleKey {
     fn index(self) -> usize {
         self.0 as u32 as usize
     }
@@ -175,10 +175,10 @@ impl Key {
     }
 }
 
-impl From<epoll::Event> for Call {
+impl From<epoll::Event> for ReadyEvent {
     fn from(event: epoll::Event) -> Self {
         let ends = epoll::EventFlags::RDHUP | epoll::EventFlags::HUP | epoll::EventFlags::ERR;
-        Self { key: Key(event.data.u64()), is_last: { event.flags }.intersects(ends) }
+        Self { key: IdleKey(event.data.u64()), is_last: { event.flags }.intersects(ends) }
     }
 }
 
@@ -191,22 +191,25 @@ const CALLS_MAX: usize = 64;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::server::connection::Seat;
+    use crate::server::connection::ConnectionPermit;
     use shoal_settings::ClientLimits;
     use std::io::Write;
     use std::net::{TcpListener, TcpStream};
     use tokio::sync::Semaphore;
 
-    fn guest(stream: TcpStream, due: Instant) -> Guest {
+    fn guest(stream: TcpStream, due: Instant) -> IdleConnection {
         let metrics = Arc::<crate::metrics::Metrics>::default();
         let place = Arc::new(Semaphore::new(1)).try_acquire_owned().expect("it is free");
         let address = ([127, 0, 0, 1], 1).into();
         let client =
             crate::message::Client { address, local: address, listener: 0, tls: false, server_name: None };
-        let live = crate::server::live::Live::new(&ClientLimits::default(), Arc::clone(&metrics));
-        let standing =
-            Standing { client: Arc::new(client), live: Arc::new(live), _seat: Seat::new(metrics, place) };
-        Guest { stream: Resting::plain(stream), standing, due, has_spoken: false }
+        let live = crate::server::live::ConnectionLimits::new(&ClientLimits::default(), Arc::clone(&metrics));
+        let standing = ConnectionContext {
+            client: Arc::new(client),
+            live: Arc::new(live),
+            _seat: ConnectionPermit::new(metrics, place),
+        };
+        IdleConnection { stream: IdleStream::plain(stream), standing, due, has_spoken: false }
     }
 
     fn pair() -> (TcpStream, TcpStream) {
@@ -215,7 +218,7 @@ mod tests {
         (listener.accept().expect("it connects").0, far)
     }
 
-    fn calls(room: &mut Room) -> Vec<Call> {
+    fn calls(room: &mut IdleSet) -> Vec<ReadyEvent> {
         let mut calls = Vec::new();
         while calls.is_empty() {
             room.calls(&mut calls).expect("a sound descriptor");
@@ -225,7 +228,7 @@ mod tests {
 
     #[test]
     fn a_call_is_for_the_guest_that_it_was_made_of() {
-        let mut room = Room::new().expect("a descriptor");
+        let mut room = IdleSet::new().expect("a descriptor");
         let due = Instant::now();
         let (near, mut far) = pair();
         assert!(room.admit(guest(near, due)).is_ok());
@@ -244,7 +247,7 @@ mod tests {
 
     #[test]
     fn whom_the_kernel_does_not_take_is_given_back() {
-        let mut room = Room::new().expect("a descriptor");
+        let mut room = IdleSet::new().expect("a descriptor");
         // A file has no readiness to wait for.
         let not_a_socket = std::env::current_exe().and_then(std::fs::File::open).map(OwnedFd::from);
         let given_back = room.admit(guest(not_a_socket.expect("this test").into(), Instant::now()));
@@ -255,7 +258,7 @@ mod tests {
 
     #[test]
     fn only_those_whose_time_is_over_are_closed() {
-        let mut room = Room::new().expect("a descriptor");
+        let mut room = IdleSet::new().expect("a descriptor");
         let now = Instant::now();
         let far: Vec<_> = (1..=3)
             .map(|seconds| {
@@ -274,7 +277,7 @@ mod tests {
     /// Each look passes by everybody who waits.
     #[test]
     fn however_many_are_due_there_are_few_looks() {
-        let mut room = Room::new().expect("a descriptor");
+        let mut room = IdleSet::new().expect("a descriptor");
         let start = Instant::now();
         let milliseconds = |count| start + Duration::from_millis(count);
         let far: Vec<_> = (0..300)

@@ -29,7 +29,7 @@ pub(super) struct Health {
 
 /// What is to be told of an upstream that is checked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Turn {
+pub(super) enum HealthChange {
     Down,
     Up,
 }
@@ -72,10 +72,10 @@ impl Health {
     }
 
     /// Takes note of a check. What is to be told, if anything.
-    pub fn checked(&mut self, healthy: bool, threshold: u32, now: Instant) -> Option<Turn> {
+    pub fn checked(&mut self, healthy: bool, threshold: u32, now: Instant) -> Option<HealthChange> {
         if healthy != self.checks_failing {
             self.contrary_checks = 0;
-            return (self.checks_failing && self.tell_down(now)).then_some(Turn::Down);
+            return (self.checks_failing && self.tell_down(now)).then_some(HealthChange::Down);
         }
         self.contrary_checks += 1;
         if self.contrary_checks < threshold {
@@ -85,8 +85,8 @@ impl Health {
         self.contrary_checks = 0;
         match healthy {
             // Checks that bring it back also end a backoff.
-            true => self.succeeded().then_some(Turn::Up),
-            false => self.tell_down(now).then_some(Turn::Down),
+            true => self.succeeded().then_some(HealthChange::Up),
+            false => self.tell_down(now).then_some(HealthChange::Down),
         }
     }
 
@@ -207,11 +207,11 @@ mod tests {
         assert!((0..3).any(|_| health.failed(start, 250).is_some()));
         assert_eq!(health.checked(false, 1, start), None, "it is known");
         assert!(!health.succeeded(), "checks still fail");
-        assert_eq!(health.checked(true, 1, start), Some(Turn::Up));
+        assert_eq!(health.checked(true, 1, start), Some(HealthChange::Up));
         // The next begins too soon to be told at once, and is told when it lasts.
         assert_eq!(health.checked(false, 1, start), None);
-        assert_eq!(health.checked(false, 1, start + QUIET), Some(Turn::Down));
+        assert_eq!(health.checked(false, 1, start + QUIET), Some(HealthChange::Down));
         assert_eq!(health.checked(false, 1, start + QUIET), None);
-        assert_eq!(health.checked(true, 1, start + QUIET), Some(Turn::Up));
+        assert_eq!(health.checked(true, 1, start + QUIET), Some(HealthChange::Up));
     }
 }

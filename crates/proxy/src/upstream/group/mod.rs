@@ -10,9 +10,9 @@ mod outages;
 
 use crate::metrics::Counter;
 use crate::upstream::exchanged::{Origin, Scheme};
-use crate::upstream::pool::{PlaceHandle, PlaceKey, Pool};
+use crate::upstream::pool::{OriginPoolHandle, OriginPoolKey, Pool};
 use balance::Candidate;
-use health::{Health, Turn};
+use health::{Health, HealthChange};
 use parking_lot::Mutex;
 use shoal_settings::{Balance, HealthCheck, Site, UpstreamServer};
 use std::fmt;
@@ -22,10 +22,10 @@ use std::time::{Duration, Instant};
 
 /// The upstreams of one site.
 #[derive(Debug)]
-pub struct Group {
+pub struct UpstreamGroup {
     /// Its site as it is called in the log: the first host, with the path prefix.
     site: String,
-    members: Vec<Arc<Member>>,
+    members: Vec<Arc<GroupMember>>,
     balance: Balance,
     check: Option<HealthCheck>,
     /// The running weights of smooth weighted round robin, one a member.
@@ -35,7 +35,7 @@ pub struct Group {
 
 /// One upstream, with what is known about it.
 #[derive(Debug)]
-pub struct Member {
+pub struct GroupMember {
     /// Where it is.
     pub origin: Origin,
     /// Its share of the requests.
@@ -50,23 +50,23 @@ pub struct Member {
     /// A hash of its name: the same on every node and after a restart.
     hash: u64,
     /// Where its connections are kept, once there was a request.
-    place: OnceLock<PlaceHandle>,
+    place: OnceLock<OriginPoolHandle>,
 }
 
 /// A request in flight to a member; counts until it is dropped.
-pub(in crate::upstream) struct InFlight(Arc<Member>);
+pub(in crate::upstream) struct InFlight(Arc<GroupMember>);
 
 /// An upstream URL that cannot be used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpstreamUrlError(pub String, pub &'static str);
 
-impl Group {
+impl UpstreamGroup {
     /// The upstreams of `site`; `seed` spreads the ends of backoffs.
     ///
     /// # Errors
     /// When an upstream's URL cannot be used, or there is none.
     pub fn new(site: &Site, seed: u64) -> Result<Self, UpstreamUrlError> {
-        let members: Vec<_> = site.upstreams.iter().map(Member::new).collect::<Result<_, _>>()?;
+        let members: Vec<_> = site.upstreams.iter().map(GroupMember::new).collect::<Result<_, _>>()?;
         if members.is_empty() {
             return Err(UpstreamUrlError(String::new(), "a site needs an upstream"));
         }
@@ -81,7 +81,7 @@ impl Group {
     }
 
     /// All of them, in the settings' order.
-    pub fn members(&self) -> &[Arc<Member>] {
+    pub fn members(&self) -> &[Arc<GroupMember>] {
         &self.members
     }
 
@@ -146,8 +146,8 @@ impl Group {
         let threshold = self.check.as_ref().map_or(1, |check| check.threshold.max(1));
         let news = self.members[index].health.lock().checked(outcome.is_ok(), threshold, Instant::now());
         match (news, outcome) {
-            (Some(Turn::Down), Err(why)) => self.tell_unhealthy(index, &why),
-            (Some(Turn::Up), _) => self.tell_up(index, "it passes its health checks"),
+            (Some(HealthChange::Down), Err(why)) => self.tell_unhealthy(index, &why),
+            (Some(HealthChange::Up), _) => self.tell_up(index, "it passes its health checks"),
             _ => {}
         }
     }
@@ -159,7 +159,7 @@ impl Group {
     }
 }
 
-impl Member {
+impl GroupMember {
     fn new(server: &UpstreamServer) -> Result<Self, UpstreamUrlError> {
         let origin = parse_url(&server.url, server.h2c)?;
         Ok(Self {
@@ -175,8 +175,9 @@ impl Member {
     }
 
     /// Where `pool` keeps its connections. It is looked up once, for the pool that asks first.
-    pub(in crate::upstream) fn place(&self, pool: &Arc<Pool>) -> Option<&PlaceHandle> {
-        let look_up = || pool.place(&PlaceKey { origin: self.origin.clone(), rules: 0, is_check: false });
+    pub(in crate::upstream) fn place(&self, pool: &Arc<Pool>) -> Option<&OriginPoolHandle> {
+        let look_up =
+            || pool.place(&OriginPoolKey { origin: self.origin.clone(), rules: 0, is_check: false });
         Some(self.place.get_or_init(look_up)).filter(|place| place.is_of(pool))
     }
 
@@ -188,7 +189,7 @@ impl Member {
 
 impl InFlight {
     /// Counts a request to member `index`.
-    pub fn begin(group: &Group, index: usize) -> Self {
+    pub fn begin(group: &UpstreamGroup, index: usize) -> Self {
         let member = Arc::clone(&group.members[index]);
         member.requests.count();
         member.in_flight.count();

@@ -1,10 +1,10 @@
 //! What the error log says of an upstream that goes down or comes up again: a line each, however many requests meet it.
 
-use super::Group;
+use super::UpstreamGroup;
 use std::fmt::Display;
 use std::time::Duration;
 
-impl Group {
+impl UpstreamGroup {
     /// Requests to member `index` fail.
     pub(super) fn tell_failing(&self, index: usize, why: &dyn Display, backoff: Duration) {
         let (site, upstream) = (&self.site, &self.members[index].origin);

@@ -2,7 +2,7 @@
 
 use super::*;
 
-fn group(urls: &[&str]) -> Group {
+fn group(urls: &[&str]) -> UpstreamGroup {
     let server = |url: &&str| UpstreamServer { url: (*url).into(), weight: 1, h2c: false };
     let site = Site {
         hosts: vec!["*".into()],
@@ -16,7 +16,7 @@ fn group(urls: &[&str]) -> Group {
         heuristic_query: None,
         via: true,
     };
-    Group::new(&site, 7).expect("the URLs are sound")
+    UpstreamGroup::new(&site, 7).expect("the URLs are sound")
 }
 
 #[test]

@@ -1,9 +1,9 @@
 //! The stream of an HTTP/1 connection to an origin, with what has been read of it and not yet used.
 
-use crate::transport::spare::{self, Side};
+use crate::transport::spare::{self, BufferClass};
 use crate::transport::{Deadline, Rewind};
 use crate::upstream::driver::OpenGauge;
-use crate::upstream::socket::Socket;
+use crate::upstream::socket::OriginStream;
 use bytes::BytesMut;
 use shoal_wire::ResponseHeadParser;
 use std::io;
@@ -14,7 +14,7 @@ use tokio::io::{AsyncReadExt, AsyncWrite, ReadBuf};
 
 /// A connected stream and its buffers.
 pub(super) struct Io {
-    pub stream: Socket,
+    pub stream: OriginStream,
     /// Bytes read and not yet used.
     pub input: BytesMut,
     pub parser: ResponseHeadParser,
@@ -24,14 +24,14 @@ pub(super) struct Io {
 }
 
 impl Io {
-    pub fn new(stream: Socket, gauge: OpenGauge) -> Self {
+    pub fn new(stream: OriginStream, gauge: OpenGauge) -> Self {
         Self { stream, input: BytesMut::new(), parser: ResponseHeadParser::default(), deadline: None, gauge }
     }
 
     /// Reads what has arrived; `Ok(0)` is the end. `room` says for how much a new buffer is made.
     pub fn poll_fill(&mut self, context: &mut Context<'_>, room: usize) -> Poll<io::Result<usize>> {
         if self.input.capacity() == 0 {
-            self.input = spare::take(Side::Origin);
+            self.input = spare::take(BufferClass::Origin);
         }
         let least = if self.input.is_empty() { FRESH_ROOM_MIN } else { ROOM_MIN };
         if self.input.capacity() - self.input.len() < least {
@@ -61,7 +61,7 @@ impl Io {
 
     /// Gives the buffer back.
     pub fn rest(&mut self) {
-        spare::give(Side::Origin, std::mem::take(&mut self.input));
+        spare::give(BufferClass::Origin, std::mem::take(&mut self.input));
     }
 
     /// Another thread takes over: a timer belongs to the runtime that it was made in.
@@ -75,7 +75,7 @@ impl Io {
     }
 
     /// The stream with the bytes put back that came too early, and what counts it as open.
-    pub fn into_stream(self) -> (Rewind<Socket>, OpenGauge) {
+    pub fn into_stream(self) -> (Rewind<OriginStream>, OpenGauge) {
         (Rewind::new(self.input.freeze(), self.stream), self.gauge)
     }
 }

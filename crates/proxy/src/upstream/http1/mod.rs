@@ -14,17 +14,17 @@ mod io;
 mod request;
 mod response;
 
-pub(super) use request::Requesting;
-pub(super) use response::{Responding, persists};
+pub(super) use request::RequestWriter;
+pub(super) use response::{ResponseReader, persists};
 
 use super::driver::{OpenGauge, drive, next_id};
 use super::error::Cause;
-use super::head::{Failure, HEAD_MAX, Sending};
-use super::pool::PlaceHandle;
-use super::socket::Socket;
+use super::head::{AttemptFailure, AttemptStreams, HEAD_MAX};
+use super::pool::OriginPoolHandle;
+use super::socket::OriginStream;
 use crate::metrics::Metrics;
 use crate::transport::Rewind;
-use crate::transport::spare::Side;
+use crate::transport::spare::BufferClass;
 use http::header::TRANSFER_ENCODING;
 use http::{StatusCode, Version};
 use io::Io;
@@ -55,12 +55,12 @@ pub(super) struct H1 {
 struct Shared(Mutex<State>);
 
 struct State {
-    held: Held,
+    held: StreamOwner,
     keeper: Option<Waker>,
 }
 
 /// Where the stream is.
-enum Held {
+enum StreamOwner {
     /// With whoever uses it.
     InUse,
     /// Here, to be watched.
@@ -73,11 +73,16 @@ enum Held {
 
 impl H1 {
     /// Takes a connected socket; its keeper runs on this thread's runtime.
-    pub fn open(socket: Socket, peer: SocketAddr, place: &PlaceHandle, metrics: &Arc<Metrics>) -> Self {
+    pub fn open(
+        socket: OriginStream,
+        peer: SocketAddr,
+        place: &OriginPoolHandle,
+        metrics: &Arc<Metrics>,
+    ) -> Self {
         let io = Io::new(socket, OpenGauge::new(Arc::clone(metrics)));
-        let shared = Arc::new(Shared(Mutex::new(State { held: Held::InUse, keeper: None })));
+        let shared = Arc::new(Shared(Mutex::new(State { held: StreamOwner::InUse, keeper: None })));
         let (id, thread) = (next_id(), std::thread::current().id());
-        let keeper = Keeper(Arc::clone(&shared));
+        let keeper = ParkedWatcher(Arc::clone(&shared));
         let watch = async move { poll_fn(|context| keeper.0.poll_gone(context)).await };
         tokio::spawn(drive(watch, id, place.downgrade()));
         Self { io: Some(Box::new(io)), shared, peer, thread, user: thread, id }
@@ -86,15 +91,15 @@ impl H1 {
     /// Sends a request and waits for the head of the final response, at most `timeout` after the last sign of life.
     pub async fn send(
         &mut self,
-        requesting: &mut Requesting,
-        sending: &Sending,
+        requesting: &mut RequestWriter,
+        sending: &AttemptStreams,
         timeout: Duration,
-    ) -> Result<ResponseHead, Failure> {
+    ) -> Result<ResponseHead, AttemptFailure> {
         let io = self.io();
         // Taken up, it may be found at its end before anything is sent.
         if poll_fn(|context| Poll::Ready(io.poll_disturbed(context))).await.is_ready() {
             let detail = "the connection ended before it was used".to_owned();
-            return Err(Failure { cause: Cause::Terminated, detail, unsent: true, dead: true });
+            return Err(AttemptFailure { cause: Cause::Terminated, detail, unsent: true, dead: true });
         }
         let mut silent = true;
         poll_fn(|context| io.poll_head(context, requesting, sending, timeout, &mut silent)).await
@@ -113,15 +118,15 @@ impl H1 {
         if is_clean {
             return self.shared.park(io);
         }
-        self.shared.hold(Held::Leaving(io));
+        self.shared.hold(StreamOwner::Leaving(io));
         false
     }
 
     /// Takes the stream back from the keeper. False when it has ended meanwhile.
     pub fn take_up(&mut self) -> bool {
         let mut state = self.shared.0.lock();
-        match std::mem::replace(&mut state.held, Held::InUse) {
-            Held::Parked(mut io) => {
+        match std::mem::replace(&mut state.held, StreamOwner::InUse) {
+            StreamOwner::Parked(mut io) => {
                 let user = std::thread::current().id();
                 if user != self.user {
                     io.forget_timer();
@@ -138,9 +143,9 @@ impl H1 {
     }
 
     /// The stream as a tunnel, and what counts it as open.
-    pub fn into_tunnel(mut self) -> (Rewind<Socket>, OpenGauge) {
+    pub fn into_tunnel(mut self) -> (Rewind<OriginStream>, OpenGauge) {
         let io = self.io.take().expect("a connection in use has its stream");
-        self.shared.hold(Held::Gone);
+        self.shared.hold(StreamOwner::Gone);
         io.into_stream()
     }
 
@@ -151,7 +156,7 @@ impl H1 {
     }
 
     pub fn is_closed(&self) -> bool {
-        matches!(self.shared.0.lock().held, Held::Gone)
+        matches!(self.shared.0.lock().held, StreamOwner::Gone)
     }
 
     pub fn peer(&self) -> SocketAddr {
@@ -170,20 +175,20 @@ impl H1 {
 impl Drop for H1 {
     fn drop(&mut self) {
         if self.io.take().is_some() {
-            return self.shared.hold(Held::Gone);
+            return self.shared.hold(StreamOwner::Gone);
         }
         let mut state = self.shared.0.lock();
-        state.held = match std::mem::replace(&mut state.held, Held::Gone) {
+        state.held = match std::mem::replace(&mut state.held, StreamOwner::Gone) {
             // Parked and no longer wanted: it is closed in order.
-            Held::Parked(io) | Held::Leaving(io) => Held::Leaving(io),
-            Held::InUse | Held::Gone => Held::Gone,
+            StreamOwner::Parked(io) | StreamOwner::Leaving(io) => StreamOwner::Leaving(io),
+            StreamOwner::InUse | StreamOwner::Gone => StreamOwner::Gone,
         };
         state.wake();
     }
 }
 
 impl Shared {
-    fn hold(&self, held: Held) {
+    fn hold(&self, held: StreamOwner) {
         let mut state = self.0.lock();
         state.held = held;
         state.wake();
@@ -195,7 +200,7 @@ impl Shared {
         let mut state = self.0.lock();
         let polled = state.keeper.as_ref().map(|keeper| io.poll_disturbed(&mut Context::from_waker(keeper)));
         let is_quiet = !matches!(polled, Some(Poll::Ready(())));
-        state.held = if is_quiet { Held::Parked(io) } else { Held::Gone };
+        state.held = if is_quiet { StreamOwner::Parked(io) } else { StreamOwner::Gone };
         if !is_quiet {
             state.wake();
         }
@@ -206,13 +211,13 @@ impl Shared {
     fn poll_gone(&self, context: &mut Context<'_>) -> Poll<()> {
         let mut state = self.0.lock();
         let outcome = match &mut state.held {
-            Held::InUse => Poll::Pending,
-            Held::Parked(io) => io.poll_disturbed(context),
-            Held::Leaving(io) => io.poll_close(context),
-            Held::Gone => Poll::Ready(()),
+            StreamOwner::InUse => Poll::Pending,
+            StreamOwner::Parked(io) => io.poll_disturbed(context),
+            StreamOwner::Leaving(io) => io.poll_close(context),
+            StreamOwner::Gone => Poll::Ready(()),
         };
         if outcome.is_ready() {
-            state.held = Held::Gone;
+            state.held = StreamOwner::Gone;
         } else if !state.keeper.as_ref().is_some_and(|keeper| keeper.will_wake(context.waker())) {
             state.keeper = Some(context.waker().clone());
         }
@@ -229,13 +234,13 @@ impl State {
 }
 
 /// The keeper's hold; with the runtime that it runs on, a connection that it keeps ends.
-struct Keeper(Arc<Shared>);
+struct ParkedWatcher(Arc<Shared>);
 
-impl Drop for Keeper {
+impl Drop for ParkedWatcher {
     fn drop(&mut self) {
         let mut state = self.0.0.lock();
-        if matches!(state.held, Held::Parked(_) | Held::Leaving(_)) {
-            state.held = Held::Gone;
+        if matches!(state.held, StreamOwner::Parked(_) | StreamOwner::Leaving(_)) {
+            state.held = StreamOwner::Gone;
         }
     }
 }
@@ -245,11 +250,11 @@ impl Io {
     fn poll_head(
         &mut self,
         context: &mut Context<'_>,
-        requesting: &mut Requesting,
-        sending: &Sending,
+        requesting: &mut RequestWriter,
+        sending: &AttemptStreams,
         timeout: Duration,
         silent: &mut bool,
-    ) -> Poll<Result<ResponseHead, Failure>> {
+    ) -> Poll<Result<ResponseHead, AttemptFailure>> {
         loop {
             let sent = requesting.poll(&mut self.stream, context);
             if sent.is_ready() && sending.upload.failure().is_some() {
@@ -268,13 +273,13 @@ impl Io {
                 }
                 Err(BadHead::Malformed(what)) => return Poll::Ready(Err(failure(Cause::Malformed, what))),
             }
-            match self.poll_fill(context, Side::Origin.bytes()) {
+            match self.poll_fill(context, BufferClass::Origin.bytes()) {
                 Poll::Ready(Ok(count)) if count > 0 => *silent = false,
                 Poll::Ready(end) => {
                     let detail = end.map_or_else(|error| error.to_string(), |_| CLOSED.to_owned());
                     let cause = if *silent { Cause::Terminated } else { Cause::Incomplete };
                     let unsent = requesting.is_unsent();
-                    return Poll::Ready(Err(Failure { cause, detail, unsent, dead: *silent }));
+                    return Poll::Ready(Err(AttemptFailure { cause, detail, unsent, dead: *silent }));
                 }
                 Poll::Pending => {
                     ready!(self.poll_overdue(context, sending.upload.due(timeout).into_std()));
@@ -288,7 +293,7 @@ impl Io {
 }
 
 /// What becomes of a head: the answer, a failure, or nothing when it was interim.
-fn judged(head: ResponseHead, sending: &Sending) -> Option<Result<ResponseHead, Failure>> {
+fn judged(head: ResponseHead, sending: &AttemptStreams) -> Option<Result<ResponseHead, AttemptFailure>> {
     if head.status.is_informational() && head.status != StatusCode::SWITCHING_PROTOCOLS {
         let is_bearable = sending.received(head.status, || head.fields.to_map());
         return (!is_bearable).then(|| Err(failure(Cause::Malformed, "too many interim responses")));
@@ -301,8 +306,8 @@ fn judged(head: ResponseHead, sending: &Sending) -> Option<Result<ResponseHead, 
     Some(Ok(head))
 }
 
-fn failure(cause: Cause, what: &str) -> Failure {
-    Failure { cause, detail: what.to_owned(), unsent: false, dead: false }
+fn failure(cause: Cause, what: &str) -> AttemptFailure {
+    AttemptFailure { cause, detail: what.to_owned(), unsent: false, dead: false }
 }
 
 const CLOSED: &str = "the connection was closed";

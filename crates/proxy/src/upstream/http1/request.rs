@@ -1,9 +1,9 @@
 //! A request on its way out: its head, then its body as it comes, while the response may already be arriving.
 
-use crate::transport::Output;
-use crate::upstream::head::{Failure, Head, invalid};
-use crate::upstream::outgoing::{Outgoing, Upload};
-use crate::upstream::socket::Socket;
+use crate::transport::MessageOutput;
+use crate::upstream::head::{AttemptFailure, AttemptHead, invalid};
+use crate::upstream::outgoing::{Upload, UploadStream};
+use crate::upstream::socket::OriginStream;
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, HeaderValue, TRANSFER_ENCODING};
 use http_body::Body;
@@ -15,10 +15,10 @@ use std::task::{Context, Poll, ready};
 use tokio::io::AsyncWrite;
 
 /// A request being sent.
-pub(in crate::upstream) struct Requesting {
-    output: Output,
+pub(in crate::upstream) struct RequestWriter {
+    output: MessageOutput,
     /// The body, until it has ended or nobody wants the rest.
-    body: Option<Outgoing>,
+    body: Option<UploadStream>,
     coding: Coding,
     /// Some of it was written.
     has_begun: bool,
@@ -42,12 +42,12 @@ enum Coding {
     Chunked,
 }
 
-impl Requesting {
+impl RequestWriter {
     /// The request for `head`, to be sent to `authority` unless it names another host, with the body of `upload`.
-    pub fn new(head: &Head, authority: &str, upload: &Arc<Upload>) -> Result<Self, Failure> {
+    pub fn new(head: &AttemptHead, authority: &str, upload: &Arc<Upload>) -> Result<Self, AttemptFailure> {
         let body = upload.outgoing();
         let has_body = !upload.is_finished();
-        let mut output = Output::default();
+        let mut output = MessageOutput::default();
         write_head(&mut output.head, head, authority)?;
         let coding = match (has_body, length_of(head, &body)) {
             (false, _) => Coding::Length(0),
@@ -74,7 +74,7 @@ impl Requesting {
     }
 
     /// Sends what can be sent. Ready when nothing is left to do: all is sent, or the rest cannot be.
-    pub fn poll(&mut self, stream: &mut Socket, context: &mut Context<'_>) -> Poll<()> {
+    pub fn poll(&mut self, stream: &mut OriginStream, context: &mut Context<'_>) -> Poll<()> {
         if self.state == State::Sending {
             let outcome = ready!(self.poll_sent(stream, context));
             self.state = if outcome.is_ok() { State::Sent } else { State::Broken };
@@ -83,7 +83,7 @@ impl Requesting {
         Poll::Ready(())
     }
 
-    fn poll_sent(&mut self, stream: &mut Socket, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+    fn poll_sent(&mut self, stream: &mut OriginStream, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         loop {
             while !self.output.is_written() {
                 match ready!(self.output.poll_write(stream, context))? {
@@ -139,7 +139,7 @@ impl Requesting {
 }
 
 /// Everything but the framing and the empty line.
-fn write_head(out: &mut Vec<u8>, head: &Head, authority: &str) -> Result<(), Failure> {
+fn write_head(out: &mut Vec<u8>, head: &AttemptHead, authority: &str) -> Result<(), AttemptFailure> {
     out.reserve(HEAD_BYTES);
     for part in [head.method.as_str(), " ", head.target.as_str(), " HTTP/1.1\r\n"] {
         out.extend_from_slice(part.as_bytes());
@@ -158,7 +158,7 @@ fn write_head(out: &mut Vec<u8>, head: &Head, authority: &str) -> Result<(), Fai
     Ok(())
 }
 
-fn write_framing(out: &mut Vec<u8>, head: &Head, coding: &Coding) {
+fn write_framing(out: &mut Vec<u8>, head: &AttemptHead, coding: &Coding) {
     match coding {
         Coding::Length(_) if head.fields.content_length().is_some() => {}
         Coding::Length(length) => {
@@ -169,7 +169,7 @@ fn write_framing(out: &mut Vec<u8>, head: &Head, coding: &Coding) {
 }
 
 /// The body's length, as the request says it or as the body knows it.
-fn length_of(head: &Head, body: &Outgoing) -> Option<u64> {
+fn length_of(head: &AttemptHead, body: &UploadStream) -> Option<u64> {
     let said = head.fields.content_length().and_then(|length| std::str::from_utf8(length).ok()?.parse().ok());
     said.or_else(|| body.size_hint().exact())
 }

@@ -1,9 +1,9 @@
 //! A response's body as an HTTP/1 connection brings it: by length, in chunks, or until the end.
 
-use super::request::Requesting;
+use super::request::RequestWriter;
 use super::{CLOSED, H1};
 use crate::message::BodyError;
-use crate::transport::spare::Side;
+use crate::transport::spare::BufferClass;
 use bytes::Bytes;
 use http::Version;
 use http::header::CONNECTION;
@@ -14,9 +14,9 @@ use shoal_wire::{BodyDecoder, Decoded, ResponseHead};
 use std::task::{Context, Poll, ready};
 
 /// The rest of an exchange after the response's head: its body, and what is still to be sent of the request's.
-pub(in crate::upstream) struct Responding {
+pub(in crate::upstream) struct ResponseReader {
     framing: Framing,
-    requesting: Requesting,
+    requesting: RequestWriter,
     /// Neither side wants the connection closed after this.
     may_persist: bool,
 }
@@ -28,9 +28,9 @@ enum Framing {
     UntilClose,
 }
 
-impl Responding {
+impl ResponseReader {
     /// What follows a head whose framing has been found sound: a body of `length`, in chunks, or until the end.
-    pub fn new(length: Option<u64>, is_chunked: bool, may_persist: bool, requesting: Requesting) -> Self {
+    pub fn new(length: Option<u64>, is_chunked: bool, may_persist: bool, requesting: RequestWriter) -> Self {
         let framing = match length {
             Some(length) => Framing::Delimited(BodyDecoder::Length(length)),
             None if is_chunked => Framing::Delimited(BodyDecoder::Chunked(ChunkDecoder::of_response())),
@@ -94,7 +94,7 @@ impl Framing {
             Self::UntilClose => None,
         };
         let rest = rest.and_then(|rest| usize::try_from(rest).ok()).unwrap_or(READ_MAX);
-        rest.clamp(Side::Origin.bytes(), READ_MAX)
+        rest.clamp(BufferClass::Origin.bytes(), READ_MAX)
     }
 }
 

@@ -1,6 +1,6 @@
 //! What a request may be sent on, taken from a place and returned to it.
 
-use super::{Permit, Place, PlaceHandle};
+use super::{OriginPool, OriginPoolHandle, Permit};
 use crate::message::Client;
 use crate::upstream::exchanged::Caller;
 use crate::upstream::http1::H1;
@@ -8,7 +8,7 @@ use crate::upstream::http2::H2;
 use std::sync::{Arc, Weak};
 
 /// What a request may be sent on.
-pub(in crate::upstream) enum Ticket {
+pub(in crate::upstream) enum Checkout {
     /// A connection that carried requests before.
     Reused(Lease),
     /// A stream of a shared connection.
@@ -22,7 +22,7 @@ pub(in crate::upstream) struct Lease {
     /// The connection.
     pub connection: H1,
     pub(super) permit: Permit,
-    pub(super) place: PlaceHandle,
+    pub(super) place: OriginPoolHandle,
     pub(super) bond: Bond,
     /// The permit for what the connection becomes after a 101. Boxed, since few leases have one and all are moved.
     tunnel: Option<Box<Permit>>,
@@ -47,18 +47,18 @@ pub(in crate::upstream) enum Bond {
 pub(in crate::upstream) struct StreamLease {
     /// The connection.
     pub connection: Arc<H2>,
-    pub(super) place: PlaceHandle,
+    pub(super) place: OriginPoolHandle,
     pub(super) _permit: Permit,
 }
 
 impl Lease {
     /// A connection that anybody may use.
-    pub(super) fn new(connection: H1, permit: Permit, place: PlaceHandle) -> Self {
+    pub(super) fn new(connection: H1, permit: Permit, place: OriginPoolHandle) -> Self {
         Self { connection, permit, place, bond: Bond::None, tunnel: None }
     }
 
     /// The place that it is of.
-    pub fn place(&self) -> &Arc<Place> {
+    pub fn place(&self) -> &Arc<OriginPool> {
         &self.place.0
     }
 
@@ -101,14 +101,14 @@ impl Lease {
     }
 
     /// The connection, and what to keep as long as it lives on as a tunnel: others may have its permit.
-    pub fn into_parts(self) -> (H1, (Option<Box<Permit>>, PlaceHandle)) {
+    pub fn into_parts(self) -> (H1, (Option<Box<Permit>>, OriginPoolHandle)) {
         (self.connection, (self.tunnel, self.place))
     }
 }
 
 impl StreamLease {
     /// The place that it is of.
-    pub fn place(&self) -> &Arc<Place> {
+    pub fn place(&self) -> &Arc<OriginPool> {
         &self.place.0
     }
 

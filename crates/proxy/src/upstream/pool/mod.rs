@@ -20,7 +20,7 @@ mod stalled;
 mod streams;
 
 pub(super) use gate::{Gate, Party, Permit};
-pub(super) use lease::{Lease, StreamLease, Ticket};
+pub(super) use lease::{Checkout, Lease, StreamLease};
 pub(super) use stalled::HoldingBody;
 pub(super) use streams::STREAMS_MAX;
 
@@ -42,7 +42,7 @@ use tokio::time::{Instant, timeout_at};
 
 /// Whose connections may stand in for each other: the same origin under the same rules.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(super) struct PlaceKey {
+pub(super) struct OriginPoolKey {
     /// The origin.
     pub origin: Origin,
     /// [`crate::access::ForwardRules::id`]; 0 for the operator's own upstreams.
@@ -53,7 +53,7 @@ pub(super) struct PlaceKey {
 
 /// All connections to origins.
 pub(super) struct Pool {
-    places: Mutex<HashMap<PlaceKey, Arc<Place>>>,
+    places: Mutex<HashMap<OriginPoolKey, Arc<OriginPool>>>,
     settings: Upstream,
     parked: AtomicUsize,
     owners: Owners,
@@ -61,8 +61,8 @@ pub(super) struct Pool {
 }
 
 /// One origin's connections.
-pub(super) struct Place {
-    key: PlaceKey,
+pub(super) struct OriginPool {
+    key: OriginPoolKey,
     permits: Arc<Gate>,
     /// Permits for connections that became tunnels.
     tunnels: Arc<Gate>,
@@ -81,7 +81,7 @@ pub(super) struct Place {
 
 #[derive(Default)]
 struct Connections {
-    parked: Vec<Parked>,
+    parked: Vec<ParkedConnection>,
     /// Kept for one client each; the longest unused first.
     pinned: Vec<Pinned>,
     h2: Vec<Arc<H2>>,
@@ -89,13 +89,13 @@ struct Connections {
     speaks_http1: bool,
 }
 
-struct Parked {
+struct ParkedConnection {
     connection: H1,
     since: Instant,
 }
 
 /// A place in use; the last one to go forgets a place without connections.
-pub(super) struct PlaceHandle(Arc<Place>);
+pub(super) struct OriginPoolHandle(Arc<OriginPool>);
 
 impl Pool {
     pub fn new(settings: &Upstream, metrics: Arc<Metrics>) -> Arc<Self> {
@@ -109,13 +109,13 @@ impl Pool {
     }
 
     /// The place of an origin.
-    pub fn place(self: &Arc<Self>, key: &PlaceKey) -> PlaceHandle {
+    pub fn place(self: &Arc<Self>, key: &OriginPoolKey) -> OriginPoolHandle {
         let mut places = self.places.lock();
         if let Some(place) = places.get(key) {
-            return PlaceHandle::new(place);
+            return OriginPoolHandle::new(place);
         }
         let permits = self.settings.connections_per_origin.max(1);
-        let place = Arc::new(Place {
+        let place = Arc::new(OriginPool {
             key: key.clone(),
             permits: Gate::new(permits, WAITING_MAX),
             tunnels: Gate::new(self.settings.tunnels_per_origin.max(1), 0),
@@ -128,7 +128,7 @@ impl Pool {
             pool: Arc::downgrade(self),
         });
         places.insert(key.clone(), Arc::clone(&place));
-        PlaceHandle::new(&place)
+        OriginPoolHandle::new(&place)
     }
 
     /// Whether no connection is kept or in use.
@@ -138,8 +138,8 @@ impl Pool {
     }
 }
 
-impl PlaceHandle {
-    fn new(place: &Arc<Place>) -> Self {
+impl OriginPoolHandle {
+    fn new(place: &Arc<OriginPool>) -> Self {
         place.handles.fetch_add(1, Ordering::Relaxed);
         Self(Arc::clone(place))
     }
@@ -150,9 +150,9 @@ impl PlaceHandle {
     }
 
     /// Something to send a request on, if it is there; `fresh` asks for a new HTTP/1 connection.
-    pub fn ticket_at_once(&self, fresh: bool, party: Party) -> Option<Ticket> {
+    pub fn ticket_at_once(&self, fresh: bool, party: Party) -> Option<Checkout> {
         if !fresh && let Some(stream) = self.roomy_stream(party) {
-            return Some(Ticket::Stream(stream));
+            return Some(Checkout::Stream(stream));
         }
         let permit = self.0.permits.try_acquire(party)?;
         Some(self.ticket_with(permit, fresh, party))
@@ -164,7 +164,7 @@ impl PlaceHandle {
         fresh: bool,
         party: Party,
         deadline: Instant,
-    ) -> Result<Ticket, (Cause, String)> {
+    ) -> Result<Checkout, (Cause, String)> {
         let place = &self.0;
         let for_stream = !fresh && place.carries_streams();
         let Some(mut waiting) = place.gate(for_stream).queue(party) else {
@@ -180,7 +180,7 @@ impl PlaceHandle {
                     return Ok(self.ticket_with(permit, fresh, party));
                 }
                 return match self.stream(permit) {
-                    Some(stream) => Ok(Ticket::Stream(stream)),
+                    Some(stream) => Ok(Checkout::Stream(stream)),
                     // The last connection has ended just now.
                     None => Box::pin(self.ticket(fresh, party, deadline)).await,
                 };
@@ -193,17 +193,17 @@ impl PlaceHandle {
         Err((Cause::ConnectionLimit, "waited too long for a connection".into()))
     }
 
-    fn ticket_with(&self, permit: Permit, fresh: bool, party: Party) -> Ticket {
+    fn ticket_with(&self, permit: Permit, fresh: bool, party: Party) -> Checkout {
         if fresh {
             self.make_room();
-            return Ticket::Open(permit);
+            return Checkout::Open(permit);
         }
         if let Some(stream) = self.roomy_stream(party) {
-            return Ticket::Stream(stream);
+            return Checkout::Stream(stream);
         }
         match self.unpark() {
-            Some(connection) => Ticket::Reused(Lease::new(connection, permit, self.clone())),
-            None => Ticket::Open(permit),
+            Some(connection) => Checkout::Reused(Lease::new(connection, permit, self.clone())),
+            None => Checkout::Open(permit),
         }
     }
 
@@ -240,7 +240,7 @@ impl PlaceHandle {
     }
 
     /// For the connection's driver task.
-    pub fn downgrade(&self) -> Weak<Place> {
+    pub fn downgrade(&self) -> Weak<OriginPool> {
         Arc::downgrade(&self.0)
     }
 
@@ -282,24 +282,24 @@ impl PlaceHandle {
             && pool.parked.load(Ordering::Relaxed) < PARKED_MAX;
         if awaited || room {
             pool.parked.fetch_add(1, Ordering::Relaxed);
-            connections.parked.push(Parked { connection, since: Instant::now() });
+            connections.parked.push(ParkedConnection { connection, since: Instant::now() });
         }
     }
 }
 
-impl fmt::Debug for PlaceHandle {
+impl fmt::Debug for OriginPoolHandle {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_tuple("PlaceHandle").field(&self.0.key).finish()
     }
 }
 
-impl Clone for PlaceHandle {
+impl Clone for OriginPoolHandle {
     fn clone(&self) -> Self {
         Self::new(&self.0)
     }
 }
 
-impl Drop for PlaceHandle {
+impl Drop for OriginPoolHandle {
     fn drop(&mut self) {
         let Some(pool) = self.0.pool.upgrade() else { return };
         let mut places = pool.places.lock();
@@ -313,7 +313,7 @@ impl Drop for PlaceHandle {
     }
 }
 
-impl Place {
+impl OriginPool {
     /// Asked by the driver of connection `id`: when to ask again; `None` when it is over, because it was unused for
     /// too long. It is then no longer kept here.
     pub fn expire(&self, id: u64) -> Option<Instant> {
@@ -347,7 +347,7 @@ impl Place {
     pub fn ended(self: &Arc<Self>, id: u64) {
         let _handle = self.pool.upgrade().map(|pool| {
             let _places = pool.places.lock();
-            PlaceHandle::new(self)
+            OriginPoolHandle::new(self)
         });
         let mut connections = self.connections.lock();
         let before = connections.parked.len();

@@ -5,10 +5,10 @@
 //! authenticated for finds it. It is closed with that client's connection, when it was unused for `upstream.keep_alive`,
 //! and before its time when others wait for a permit or a quarter of the permits is kept so: its client logs in again.
 
-use super::{Connections, Lease, Permit, Place, PlaceHandle, Pool};
+use super::{Connections, Lease, OriginPool, OriginPoolHandle, Permit, Pool};
 use crate::message::Client;
 use crate::upstream::exchanged::Caller;
-use crate::upstream::group::Group;
+use crate::upstream::group::UpstreamGroup;
 use crate::upstream::http1::H1;
 use crate::upstream::pool::lease::Bond;
 use parking_lot::Mutex;
@@ -50,14 +50,14 @@ impl Pool {
     }
 
     /// The member of a site's upstreams at which a connection is kept for `caller`.
-    pub fn member_with_pin(self: &Arc<Self>, group: &Group, caller: &Caller) -> Option<usize> {
+    pub fn member_with_pin(self: &Arc<Self>, group: &UpstreamGroup, caller: &Caller) -> Option<usize> {
         let client = caller.client.as_ref().filter(|client| caller.pins && self.has_pinned(client))?;
-        let has_pin = |place: &PlaceHandle| place.0.connections.lock().pinned_of(client).is_some();
+        let has_pin = |place: &OriginPoolHandle| place.0.connections.lock().pinned_of(client).is_some();
         group.members().iter().position(|member| member.place(self).is_some_and(has_pin))
     }
 }
 
-impl PlaceHandle {
+impl OriginPoolHandle {
     /// The connection that is kept for `caller`, if it still lives.
     pub fn pinned_for(&self, caller: &Caller) -> Option<Lease> {
         let client = caller.client.as_ref().filter(|_| caller.pins)?;
@@ -100,7 +100,7 @@ impl PlaceHandle {
     }
 }
 
-impl Place {
+impl OriginPool {
     /// Closes the connection that was kept unused for longest.
     pub(super) fn shed_pinned(&self) {
         let shed = {

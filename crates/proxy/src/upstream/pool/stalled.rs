@@ -5,9 +5,9 @@
 //! size, and its connection with it. A body that has moved within [`PATIENCE`] keeps its connection, and so does one that
 //! waits for the origin. Of the others the one at rest for longest is cut, which its client hears of when it reads on.
 
-use super::Place;
+use super::OriginPool;
 use crate::message::BodyError;
-use crate::upstream::incoming::Received;
+use crate::upstream::incoming::UpstreamBody;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use parking_lot::Mutex;
@@ -21,7 +21,7 @@ use tokio::time::Instant;
 /// A body that holds one of its place's connections or streams.
 pub(in crate::upstream) struct HoldingBody {
     holding: Arc<Holding>,
-    place: Arc<Place>,
+    place: Arc<OriginPool>,
     /// Where the place has it.
     number: usize,
     ended: bool,
@@ -40,14 +40,14 @@ struct Holding(Mutex<Held>);
 
 struct Held {
     /// Taken when its connection was wanted by others.
-    body: Option<Received>,
+    body: Option<UpstreamBody>,
     /// Since when nobody takes what has come; `None` while the origin is waited for, and once the body holds no connection.
     at_rest: Option<Instant>,
 }
 
 impl HoldingBody {
     /// The body of a response that came over one of this place's connections.
-    pub fn new(body: Received, place: Arc<Place>) -> Self {
+    pub fn new(body: UpstreamBody, place: Arc<OriginPool>) -> Self {
         let held = Held { body: Some(body), at_rest: Some(Instant::now()) };
         let holding = Arc::new(Holding(Mutex::new(held)));
         let number = place.holding.lock().bodies.insert(Arc::clone(&holding));
@@ -55,7 +55,7 @@ impl HoldingBody {
     }
 }
 
-impl Place {
+impl OriginPool {
     /// Ends the body that nobody has taken anything of for longest, if it is past [`PATIENCE`].
     pub(super) fn shed_stalled(&self) {
         let now = Instant::now();
@@ -106,7 +106,7 @@ impl Body for HoldingBody {
                 Some(body) => Pin::new(body).poll_frame(context),
                 None => Poll::Ready(Some(Err(BodyError::Cut(SHED.into())))),
             };
-            let holds = held.body.as_ref().is_some_and(Received::holds_carrier);
+            let holds = held.body.as_ref().is_some_and(UpstreamBody::holds_carrier);
             held.at_rest = (holds && polled.is_ready()).then(Instant::now);
             polled
         };

@@ -4,11 +4,11 @@
 //! takes a permit for one of them, and then the stream of whichever connection has most room. Where none is to be had, or the client
 //! has its share, another connection is opened, as long as there are permits for that; then streams are waited for.
 
-use super::{Connections, Party, Permit, Place, PlaceHandle, StreamLease};
+use super::{Connections, OriginPool, OriginPoolHandle, Party, Permit, StreamLease};
 use crate::upstream::http2::H2;
 use std::sync::Arc;
 
-impl PlaceHandle {
+impl OriginPoolHandle {
     /// A stream, if one is free and within the party's share.
     pub fn roomy_stream(&self, party: Party) -> Option<StreamLease> {
         if !self.0.carries_streams() {
@@ -46,7 +46,7 @@ impl PlaceHandle {
     }
 }
 
-impl Place {
+impl OriginPool {
     /// Whether there are HTTP/2 connections to be used.
     pub(super) fn carries_streams(&self) -> bool {
         !self.connections.lock().h2.is_empty()

@@ -18,7 +18,7 @@ use http::{HeaderMap, HeaderValue, Method};
 use http_body_util::{BodyExt, Full};
 use parking_lot::Mutex;
 use shoal_core::Fields;
-use shoal_semantics::OnwardLines;
+use shoal_semantics::NextHopFields;
 use shoal_settings::Forward;
 use std::net::IpAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -177,7 +177,7 @@ impl Asker {
             method,
             destination: Destination::Origin { origin, rules },
             target: PathAndQuery::try_from(path).expect("a path"),
-            fields: OnwardLines::default(),
+            fields: NextHopFields::default(),
             host: None,
             takes_trailers: false,
             body: None,

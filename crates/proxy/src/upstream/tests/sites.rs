@@ -3,7 +3,7 @@
 use super::*;
 use shoal_settings::{Balance, HealthCheck, Site, UpstreamServer};
 
-fn group(addresses: &[(SocketAddr, u32)], edit: impl FnOnce(&mut Site)) -> Arc<Group> {
+fn group(addresses: &[(SocketAddr, u32)], edit: impl FnOnce(&mut Site)) -> Arc<UpstreamGroup> {
     let server = |(address, weight): &(SocketAddr, u32)| UpstreamServer {
         url: format!("http://{address}"),
         weight: *weight,
@@ -22,7 +22,7 @@ fn group(addresses: &[(SocketAddr, u32)], edit: impl FnOnce(&mut Site)) -> Arc<G
         via: true,
     };
     edit(&mut site);
-    Arc::new(Group::new(&site, 3).expect("sound URLs"))
+    Arc::new(UpstreamGroup::new(&site, 3).expect("sound URLs"))
 }
 
 async fn serving(answer: &'static str) -> RawOrigin {
@@ -34,7 +34,7 @@ async fn closed_port() -> SocketAddr {
     listener.local_addr().expect("bound")
 }
 
-async fn ask(asker: &Asker, group: &Arc<Group>, method: Method) -> Result<u16, Cause> {
+async fn ask(asker: &Asker, group: &Arc<UpstreamGroup>, method: Method) -> Result<u16, Cause> {
     let destination = Destination::Group { group: Arc::clone(group), key: 1 };
     let request = UpstreamRequest { destination, ..asker.request(method, "/") };
     let response = asker.upstreams.fetch(request).await.map_err(|error| error.cause)?;

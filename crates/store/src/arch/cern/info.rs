@@ -17,7 +17,7 @@ use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
 
 /// What a metadata file says.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(super) struct Info {
+pub(super) struct MetadataFile {
     /// Names the object file.
     pub(super) sequence: u64,
     /// Length of the object file.
@@ -33,10 +33,10 @@ pub(super) enum Read {
     /// A file that is none, or damaged.
     Damaged,
     /// A whole one.
-    Info(Info),
+    Info(MetadataFile),
 }
 
-impl Info {
+impl MetadataFile {
     /// Reads the metadata file of a folder.
     pub(super) fn read(files: &dyn FileSystem, folder: &str) -> io::Result<Read> {
         let file = match files.open(&format!("{folder}/{NAME}"), Access::Read) {
@@ -136,7 +136,7 @@ mod tests {
 
     #[test]
     fn comes_back_and_every_flipped_bit_is_noticed() {
-        let info = Info {
+        let info = MetadataFile {
             sequence: 77,
             file_bytes: 4711,
             full_key: Bytes::from_static(b"http://h/"),
@@ -144,14 +144,14 @@ mod tests {
         };
         let bytes = info.encode();
         assert_eq!(bytes.len() as u64, info.bytes());
-        assert_eq!(Info::decode(&bytes.clone().into()), Some(info));
+        assert_eq!(MetadataFile::decode(&bytes.clone().into()), Some(info));
         for bit in 0..bytes.len() * 8 {
             let mut damaged = bytes.clone();
             damaged[bit / 8] ^= 1 << (bit % 8);
-            assert_eq!(Info::decode(&damaged.into()), None, "bit {bit}");
+            assert_eq!(MetadataFile::decode(&damaged.into()), None, "bit {bit}");
         }
         for length in 0..bytes.len() {
-            assert_eq!(Info::decode(&bytes[..length].to_vec().into()), None);
+            assert_eq!(MetadataFile::decode(&bytes[..length].to_vec().into()), None);
         }
     }
 }

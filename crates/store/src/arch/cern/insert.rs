@@ -1,10 +1,10 @@
 //! Inserting an object: lock file, object file, metadata file, in this order.
 
-use super::info::{Info, Read};
+use super::info::{MetadataFile, Read};
 use super::path::folder_of;
-use super::{LOCK, NUMBER, Reading, Tree, body_path};
+use super::{LOCK, NUMBER, TreeBody, UrlTree, body_path};
 use crate::door::File;
-use crate::object::{KEY_MAX, METADATA_MAX, Room, Writing};
+use crate::object::{InsertTarget, KEY_MAX, METADATA_MAX, ObjectWriter};
 use crate::{Declined, Error, Insert, StoredBody};
 use shoal_core::ObjectKey;
 use std::collections::hash_map::Entry;
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Starts an insert.
 pub(super) fn begin(
-    tree: &Arc<Tree>,
+    tree: &Arc<UrlTree>,
     key: &ObjectKey,
     metadata: &[u8],
     body_bytes: Option<u64>,
@@ -32,9 +32,9 @@ pub(super) fn begin(
     let sequence = tree.sequence.fetch_add(1, Relaxed) + 1;
     let lock = Lock::take(tree, folder_of(key.full()), sequence)?;
     tree.bodies.pin(sequence);
-    let reading = Reading { tree: Arc::clone(tree), folder: lock.folder.clone(), sequence };
-    let place = Place { reading, reserved: AtomicU64::new(0), body_bytes };
-    let writing = Writing::new(key.clone(), sequence, NUMBER, 0, place);
+    let reading = TreeBody { tree: Arc::clone(tree), folder: lock.folder.clone(), sequence };
+    let place = TreeTarget { reading, reserved: AtomicU64::new(0), body_bytes };
+    let writing = ObjectWriter::new(key.clone(), sequence, NUMBER, 0, place);
     let known = key.full().len() as u64 + body_bytes.unwrap_or(0);
     writing.room().reserve(known.min(RESERVE_FIRST))?;
     Ok(TreeInsert { writing: Arc::new(writing), metadata: metadata.to_vec(), lock, committed: false })
@@ -42,12 +42,12 @@ pub(super) fn begin(
 
 /// A lock file. Goes when this is dropped, with the folders that would be left empty.
 struct Lock {
-    tree: Arc<Tree>,
+    tree: Arc<UrlTree>,
     folder: String,
 }
 
 impl Lock {
-    fn take(tree: &Arc<Tree>, folder: String, sequence: u64) -> Result<Self, Error> {
+    fn take(tree: &Arc<UrlTree>, folder: String, sequence: u64) -> Result<Self, Error> {
         match tree.inserting.lock().entry(folder.clone()) {
             Entry::Occupied(_) => return Err(Error::Declined(Declined::Locked)),
             Entry::Vacant(entry) => {
@@ -110,15 +110,15 @@ impl Drop for Lock {
 }
 
 /// The place of an object that is being written.
-struct Place {
-    reading: Reading,
+struct TreeTarget {
+    reading: TreeBody,
     /// Bytes that the file may have under the present charge.
     reserved: AtomicU64,
     /// The body's length, when it was known beforehand.
     body_bytes: Option<u64>,
 }
 
-impl Place {
+impl TreeTarget {
     fn charged(&self) -> u64 {
         match self.reserved.load(Relaxed) {
             0 => 0,
@@ -127,7 +127,7 @@ impl Place {
     }
 }
 
-impl Room for Place {
+impl InsertTarget for TreeTarget {
     fn reserve(&self, file_bytes: u64) -> Result<(), Error> {
         let reserved = self.reserved.load(Relaxed);
         if file_bytes <= reserved && reserved > 0 {
@@ -145,7 +145,7 @@ impl Room for Place {
     }
 
     fn create(&self) -> Result<Box<dyn File>, Error> {
-        let Reading { tree, folder, sequence } = &self.reading;
+        let TreeBody { tree, folder, sequence } = &self.reading;
         let created = tree.files.create(&body_path(folder, *sequence));
         created.map_err(|source| tree.write_failed("create an object file", source))
     }
@@ -157,14 +157,14 @@ impl Room for Place {
 
 /// An object being written.
 pub(super) struct TreeInsert {
-    writing: Arc<Writing<Place>>,
+    writing: Arc<ObjectWriter<TreeTarget>>,
     metadata: Vec<u8>,
     lock: Lock,
     committed: bool,
 }
 
 impl TreeInsert {
-    fn place(&self) -> &Place {
+    fn place(&self) -> &TreeTarget {
         self.writing.room()
     }
 
@@ -175,7 +175,7 @@ impl TreeInsert {
         }
         let header = self.writing.complete(&[])?;
         let tree = Arc::clone(&self.lock.tree);
-        let info = Info {
+        let info = MetadataFile {
             sequence: header.sequence,
             file_bytes: header.file_bytes(),
             full_key: self.writing.key().full().to_vec().into(),
@@ -207,7 +207,7 @@ impl TreeInsert {
         Ok(())
     }
 
-    fn put(&self, tree: &Tree, info: &Info) -> Result<(), Error> {
+    fn put(&self, tree: &UrlTree, info: &MetadataFile) -> Result<(), Error> {
         let bytes = tree.in_blocks(info.bytes());
         tree.charge(bytes)?;
         let written = info.write(&*tree.files, &self.lock.folder);
@@ -249,7 +249,7 @@ impl Drop for TreeInsert {
             return;
         }
         let tree = &self.lock.tree;
-        let Reading { folder, sequence, .. } = &self.place().reading;
+        let TreeBody { folder, sequence, .. } = &self.place().reading;
         if self.writing.has_file() {
             // Trouble has been logged; what stays is found when totals are counted.
             let _ = tree.unlink(&body_path(folder, *sequence));

@@ -26,14 +26,14 @@ mod tests;
 mod totals;
 mod upkeep;
 
-use super::files::Once;
-use super::maintenance::{Maintenance, Step, Upkeep};
-use super::pins::Pins;
-use super::{Parts, Settings};
+use super::files::LogOnce;
+use super::maintenance::{BackgroundWork, Maintenance, WorkDone};
+use super::pins::NumberPins;
+use super::{ArchitectureOptions, StoreEnv};
 use crate::door::{Access, FileSystem};
-use crate::object::{METADATA_MAX, Misfit, OpenBody, Source, read_head};
-use crate::{Declined, Error, Insert, Store, Stored, Usage};
-use info::{Info, Read};
+use crate::object::{BodyOwner, METADATA_MAX, ObjectMismatch, OpenBody, read_head};
+use crate::{Declined, Error, Insert, OpenObject, Store, Usage};
+use info::{MetadataFile, Read};
 use parking_lot::{Mutex, RwLock};
 use path::folder_of;
 use shoal_core::ObjectKey;
@@ -44,12 +44,16 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use totals::{Closed, Sums, Totals};
 use tracing::warn;
-use upkeep::{Asked, Walk};
+use upkeep::{RecentUses, Walk};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Opens or makes a tree of URL folders.
-pub(super) fn open(name: &'static str, settings: &Settings, parts: Parts) -> Result<Cern, Error> {
-    let tree = Arc::new(Tree::open(name, settings, parts)?);
+pub(super) fn open(
+    name: &'static str,
+    settings: &ArchitectureOptions,
+    parts: StoreEnv,
+) -> Result<Cern, Error> {
+    let tree = Arc::new(UrlTree::open(name, settings, parts)?);
     let maintenance = Some(Maintenance::start(&tree));
     Ok(Cern { _maintenance: maintenance, tree })
 }
@@ -58,11 +62,11 @@ pub(super) fn open(name: &'static str, settings: &Settings, parts: Parts) -> Res
 pub(super) struct Cern {
     /// Its thread ends when this is dropped: before the tree, so that the last reference to that is not the thread's.
     _maintenance: Option<Maintenance>,
-    tree: Arc<Tree>,
+    tree: Arc<UrlTree>,
 }
 
 /// What the store, its bodies and its inserts share.
-struct Tree {
+struct UrlTree {
     name: &'static str,
     files: Arc<dyn FileSystem>,
     block_bytes: u64,
@@ -71,18 +75,18 @@ struct Tree {
     /// Folders into which this process is inserting, with the sequence number of what is inserted.
     inserting: Mutex<HashMap<String, u64>>,
     /// Who reads which object file, by sequence number; with the bytes to give back when the last has done.
-    bodies: Pins<u64>,
+    bodies: NumberPins<u64>,
     /// Bytes of removed files that are still read.
     held: AtomicU64,
     /// Keep what belongs to one folder from being changed by two, and from being read in between.
     folder_locks: [RwLock<()>; FOLDER_LOCKS],
     /// The file with the totals of an orderly end is there.
     is_closed: Mutex<bool>,
-    asked: Asked,
+    asked: RecentUses,
     walk: Mutex<Walk>,
     evictions: AtomicU64,
     corrupt: AtomicU64,
-    said_disk: Once,
+    said_disk: LogOnce,
     /// Bytes that were asked for in vain.
     wanted: AtomicU64,
     /// Keeps other processes out.
@@ -98,21 +102,21 @@ impl Store for Cern {
         true
     }
 
-    fn open(&self, key: &ObjectKey) -> Result<Option<Stored>, Error> {
+    fn open(&self, key: &ObjectKey) -> Result<Option<OpenObject>, Error> {
         let folder = folder_of(key.full());
         if self.tree.is_locked(&folder)? {
             return Ok(None);
         }
         match self.tree.load(&folder, key) {
             Ok(found) => Ok(found),
-            Err((sequence, Misfit::Disk(source))) if source.kind() != io::ErrorKind::NotFound => {
+            Err((sequence, ObjectMismatch::Disk(source))) if source.kind() != io::ErrorKind::NotFound => {
                 if is_unreadable(&source) {
                     self.tree.drop_object(&folder, sequence, "unreadable file")?;
                 }
                 Err(self.tree.failed("read an object", source))
             }
             Err((sequence, misfit)) => {
-                let part = if let Misfit::Corrupt(part) = misfit {
+                let part = if let ObjectMismatch::Corrupt(part) = misfit {
                     part
                 } else {
                     "metadata file without its object"
@@ -149,7 +153,7 @@ impl Store for Cern {
         if before.full_key != key.full() || !replaces(&before.metadata) {
             return Ok(false);
         }
-        let after = Info { metadata: metadata.to_vec().into(), ..before.clone() };
+        let after = MetadataFile { metadata: metadata.to_vec().into(), ..before.clone() };
         // Both are there for a moment.
         tree.charge(tree.in_blocks(after.bytes()))?;
         let written = after.write(&*tree.files, &folder);
@@ -218,7 +222,7 @@ impl Store for Cern {
     }
 }
 
-impl Tree {
+impl UrlTree {
     /// Whether an object is being inserted into a folder. A lock that nobody stands behind is broken.
     fn is_locked(&self, folder: &str) -> Result<bool, Error> {
         let lock = format!("{folder}/{LOCK}");
@@ -245,29 +249,30 @@ impl Tree {
         self: &Arc<Self>,
         folder: &str,
         key: &ObjectKey,
-    ) -> Result<Option<Stored>, (Option<u64>, Misfit)> {
+    ) -> Result<Option<OpenObject>, (Option<u64>, ObjectMismatch)> {
         let _undisturbed = self.folder_lock(folder).read();
-        let info = match Info::read(&*self.files, folder) {
+        let info = match MetadataFile::read(&*self.files, folder) {
             Ok(Read::Info(info)) => info,
             Ok(Read::Absent) => return Ok(None),
-            Ok(Read::Damaged) => return Err((None, Misfit::Corrupt("metadata file"))),
+            Ok(Read::Damaged) => return Err((None, ObjectMismatch::Corrupt("metadata file"))),
             Err(error) if is_absence(&error) => return Ok(None),
-            Err(error) => return Err((None, Misfit::Disk(error))),
+            Err(error) => return Err((None, ObjectMismatch::Disk(error))),
         };
         if info.full_key != key.full() {
             return Ok(None);
         }
         let misfit = |misfit| (Some(info.sequence), misfit);
         self.bodies.pin(info.sequence);
-        let reading = Reading { tree: Arc::clone(self), folder: folder.to_owned(), sequence: info.sequence };
+        let reading = TreeBody { tree: Arc::clone(self), folder: folder.to_owned(), sequence: info.sequence };
         let path = body_path(folder, info.sequence);
-        let file = self.files.open(&path, Access::Read).map_err(|error| misfit(Misfit::Disk(error)))?;
+        let file =
+            self.files.open(&path, Access::Read).map_err(|error| misfit(ObjectMismatch::Disk(error)))?;
         let head = read_head(&*file, NUMBER, info.file_bytes, Some(key)).map_err(misfit)?;
         if head.header.sequence != info.sequence || head.header.file_bytes() != info.file_bytes {
-            return Err(misfit(Misfit::Corrupt("object of another metadata file")));
+            return Err(misfit(ObjectMismatch::Corrupt("object of another metadata file")));
         }
         self.asked.note(key.hash());
-        Ok(Some(Stored { metadata: info.metadata, body: Arc::new(OpenBody::new(&head, file, reading)) }))
+        Ok(Some(OpenObject { metadata: info.metadata, body: Arc::new(OpenBody::new(&head, file, reading)) }))
     }
 
     /// Drops the object that a folder has, if it is that of the sequence number, or if its metadata file is damaged.
@@ -298,7 +303,7 @@ impl Tree {
     }
 
     /// Removes a folder's metadata file and object file. The caller holds the folder's lock.
-    fn take_away(&self, folder: &str, info: &Info) -> Result<(), Error> {
+    fn take_away(&self, folder: &str, info: &MetadataFile) -> Result<(), Error> {
         self.unlink(&format!("{folder}/{}", info::NAME))?;
         self.totals.drop_object();
         self.totals.credit(self.in_blocks(info.bytes()));
@@ -390,7 +395,7 @@ impl Tree {
     }
 
     fn read_info(&self, folder: &str) -> Result<Read, Error> {
-        match Info::read(&*self.files, folder) {
+        match MetadataFile::read(&*self.files, folder) {
             Err(error) if is_absence(&error) => Ok(Read::Absent),
             result => result.map_err(|source| self.failed("read a metadata file", source)),
         }
@@ -423,20 +428,20 @@ impl Tree {
     }
 }
 
-impl Upkeep for Tree {
-    fn maintain(&self) -> Step {
+impl BackgroundWork for UrlTree {
+    fn maintain(&self) -> WorkDone {
         self.walk_on()
     }
 }
 
 /// A body that is being read.
-struct Reading {
-    tree: Arc<Tree>,
+struct TreeBody {
+    tree: Arc<UrlTree>,
     folder: String,
     sequence: u64,
 }
 
-impl Source for Reading {
+impl BodyOwner for TreeBody {
     fn found_corrupt(&self, part: &'static str) {
         // Trouble with the disk has been logged, and the object fails its check again the next time.
         let _ = self.tree.drop_object(&self.folder, Some(self.sequence), part);
@@ -449,7 +454,7 @@ impl Source for Reading {
     }
 }
 
-impl Drop for Reading {
+impl Drop for TreeBody {
     fn drop(&mut self) {
         if let Some(bytes) = self.tree.bodies.unpin(self.sequence) {
             self.tree.give_back(bytes);

@@ -1,21 +1,25 @@
 //! Opening a tree of URL folders: whose it is, and what it takes.
 
 use super::totals::{Closed, Limits, Sums, Totals};
-use super::upkeep::Asked;
-use super::{FOLDER_LOCKS, Tree, is_absence, path};
+use super::upkeep::RecentUses;
+use super::{FOLDER_LOCKS, UrlTree, is_absence, path};
 use crate::Error;
-use crate::arch::files::Once;
+use crate::arch::files::LogOnce;
 use crate::arch::opening::{BLOCK_MIN, check_maker};
-use crate::arch::pins::Pins;
+use crate::arch::pins::NumberPins;
 use crate::arch::signature::Signature;
-use crate::arch::{Parts, REPLACEMENTS, Settings};
+use crate::arch::{ArchitectureOptions, REPLACEMENTS, StoreEnv};
 use parking_lot::{Mutex, RwLock};
 use std::io;
 use std::sync::atomic::AtomicU64;
 
-impl Tree {
+impl UrlTree {
     /// Takes up the tree that is there, or makes one.
-    pub(super) fn open(name: &'static str, settings: &Settings, parts: Parts) -> Result<Self, Error> {
+    pub(super) fn open(
+        name: &'static str,
+        settings: &ArchitectureOptions,
+        parts: StoreEnv,
+    ) -> Result<Self, Error> {
         if settings.replacement != REPLACEMENTS[0] {
             let (wanted, own) = (settings.replacement, REPLACEMENTS[0]);
             return Err(Error::Unusable(format!(
@@ -66,15 +70,15 @@ impl Tree {
             sequence: AtomicU64::new(closed.map_or(first, |closed| closed.sequence.max(first))),
             files: parts.files,
             inserting: Mutex::default(),
-            bodies: Pins::default(),
+            bodies: NumberPins::default(),
             held: AtomicU64::new(0),
             folder_locks: [const { RwLock::new(()) }; FOLDER_LOCKS],
             is_closed: Mutex::new(false),
-            asked: Asked::new(),
+            asked: RecentUses::new(),
             walk: Mutex::default(),
             evictions: AtomicU64::new(0),
             corrupt: AtomicU64::new(0),
-            said_disk: Once::default(),
+            said_disk: LogOnce::default(),
             wanted: AtomicU64::new(0),
             _lock: parts.lock,
         })

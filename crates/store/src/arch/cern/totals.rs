@@ -163,11 +163,11 @@ const PREFIX: &str = "shoal totals 1: ";
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::door::Memory;
+    use crate::door::MemoryFs;
 
     #[test]
     fn totals_come_back_and_not_at_all_when_damaged() {
-        let files = Memory::new(1 << 20);
+        let files = MemoryFs::new(1 << 20);
         let closed = Closed { bytes: 123_456, objects: 78, sequence: u64::MAX };
         assert_eq!(Closed::read(&files).unwrap(), None);
         closed.write(&files).unwrap();

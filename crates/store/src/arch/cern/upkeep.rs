@@ -9,18 +9,18 @@
 //!
 //! Cost: a folder listed for each folder, a metadata file read for each object passed.
 
-use super::info::{self, Info, Read};
+use super::info::{self, MetadataFile, Read};
 use super::path::ROOT;
-use super::{LOCK, NAMES_MAX, Tree, body_sequence};
-use crate::arch::maintenance::Step;
+use super::{LOCK, NAMES_MAX, UrlTree, body_sequence};
+use crate::arch::maintenance::WorkDone;
 use shoal_core::{Key, ObjectKey};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use tracing::info;
 
 /// Which objects have been asked for.
-pub(super) struct Asked(Box<[AtomicU64]>);
+pub(super) struct RecentUses(Box<[AtomicU64]>);
 
-impl Asked {
+impl RecentUses {
     pub(super) fn new() -> Self {
         Self((0..ASKED_WORDS).map(|_| AtomicU64::new(0)).collect())
     }
@@ -58,13 +58,13 @@ struct Level {
     names: Vec<String>,
 }
 
-impl Tree {
+impl UrlTree {
     /// Does one bounded piece of what is due.
-    pub(super) fn walk_on(&self) -> Step {
+    pub(super) fn walk_on(&self) -> WorkDone {
         let is_counting = self.totals.now().counting;
         if !is_counting && !self.is_short_of_space() {
             self.walk.lock().rounds = 0;
-            return Step::Idle;
+            return WorkDone::Idle;
         }
         let mut walk = self.walk.lock();
         let mut visited = 0;
@@ -72,7 +72,7 @@ impl Tree {
             visited += 1;
             let Some(level) = walk.levels.last_mut() else {
                 if self.end_round(&mut walk, is_counting) {
-                    return if is_counting { Step::Worked(visited) } else { Step::Idle };
+                    return if is_counting { WorkDone::Worked(visited) } else { WorkDone::Idle };
                 }
                 continue;
             };
@@ -96,7 +96,7 @@ impl Tree {
                 break;
             }
         }
-        Step::Worked(visited)
+        WorkDone::Worked(visited)
     }
 
     /// At the root: begins a round, or says that there is none to begin.
@@ -166,7 +166,7 @@ impl Tree {
         let is_whole = {
             let _alone = self.folder_lock(folder).write();
             // What cannot be removed has been logged.
-            match Info::read(&*self.files, folder) {
+            match MetadataFile::read(&*self.files, folder) {
                 Ok(Read::Info(info)) => {
                     let is_wanted = self.asked.take(ObjectKey::new(info.full_key.to_vec()).hash());
                     if is_wanted || self.take_away(folder, &info).is_err() {

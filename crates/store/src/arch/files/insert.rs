@@ -1,13 +1,13 @@
 //! Writing an object: its number, its reserved space, its commit.
 
-use super::{Core, Pin};
+use super::{Core, NumberPin};
 use crate::arch::naming::make_folders_above;
-use crate::arch::pins::Fate;
-use crate::arch::segments::Taken;
-use crate::arch::space::Claimed;
+use crate::arch::pins::AfterUnpin;
+use crate::arch::segments::ClaimedSlot;
+use crate::arch::space::ClaimedNumber;
 use crate::door::{Access, File};
-use crate::index::{Charge, Found, Refusal};
-use crate::object::{KEY_MAX, METADATA_MAX, Room, Writing};
+use crate::index::{Charge, CommitRefusal, IndexedObject};
+use crate::object::{InsertTarget, KEY_MAX, METADATA_MAX, ObjectWriter};
 use crate::{Declined, Error, Insert, StoredBody};
 use parking_lot::Mutex;
 use shoal_core::ObjectKey;
@@ -34,14 +34,19 @@ impl Core {
         // What is known beforehand is reserved beforehand, the beginning at least.
         let known = (key.full().len() + metadata.len()) as u64 + body_bytes.unwrap_or(0);
         let side = self.naming.side(key.full());
-        let Claimed { number, file_blocks } = self.claim(side, self.blocks(known))?;
+        let ClaimedNumber { number, file_blocks } = self.claim(side, self.blocks(known))?;
         self.pins.pin(number);
-        let found = Found { number, generation: 0, blocks: 0, side };
-        let pin = Pin { core: Arc::clone(self), found };
-        let place =
-            Place { pin, reserved: AtomicU64::new(0), body_bytes, file_blocks, segment: Mutex::new(None) };
+        let found = IndexedObject { number, generation: 0, blocks: 0, side };
+        let pin = NumberPin { core: Arc::clone(self), found };
+        let place = FileTarget {
+            pin,
+            reserved: AtomicU64::new(0),
+            body_bytes,
+            file_blocks,
+            segment: Mutex::new(None),
+        };
         let sequence = self.index.next_sequence(self.opened_at);
-        let writing = Writing::new(key.clone(), sequence, number, metadata.len() as u32, place);
+        let writing = ObjectWriter::new(key.clone(), sequence, number, metadata.len() as u32, place);
         let insert = FileInsert {
             writing: Arc::new(writing),
             metadata: metadata.to_vec(),
@@ -60,8 +65,8 @@ impl Core {
 }
 
 /// The place of an object that is being written.
-pub(super) struct Place {
-    pin: Pin,
+pub(super) struct FileTarget {
+    pin: NumberPin,
     /// Bytes that the file may have under the present charge.
     reserved: AtomicU64,
     /// The body's length, when it was known beforehand.
@@ -69,10 +74,10 @@ pub(super) struct Place {
     /// Blocks of the file that is overwritten, if one is.
     file_blocks: Option<u32>,
     /// The segment that the object goes into instead of a file.
-    segment: Mutex<Option<Taken>>,
+    segment: Mutex<Option<ClaimedSlot>>,
 }
 
-impl Room for Place {
+impl InsertTarget for FileTarget {
     fn reserve(&self, file_bytes: u64) -> Result<(), Error> {
         let reserved = self.reserved.load(Relaxed);
         if self.segment().is_some() || (file_bytes <= reserved && reserved > 0) {
@@ -138,8 +143,8 @@ impl Room for Place {
     }
 }
 
-impl Place {
-    fn segment(&self) -> Option<Taken> {
+impl FileTarget {
+    fn segment(&self) -> Option<ClaimedSlot> {
         *self.segment.lock()
     }
 
@@ -171,24 +176,24 @@ impl Place {
             && core.index.charge(number, before) == Charge::Done
         {
             // Nothing has been written into the file, so it goes on waiting.
-            core.pins.doom(number, Fate::Release);
+            core.pins.doom(number, AfterUnpin::Release);
         } else if has_file || self.file_blocks.is_some() || !is_measured {
             // Before an audit has seen it, there may be a file of this number that the index does not know. Trouble
             // with it has been logged.
             let _ = core.discard(number);
         } else {
-            core.pins.doom(number, Fate::Free(None));
+            core.pins.doom(number, AfterUnpin::Free(None));
         }
     }
 }
 
 /// An object being written.
 pub(super) struct FileInsert {
-    writing: Arc<Writing<Place>>,
+    writing: Arc<ObjectWriter<FileTarget>>,
     metadata: Vec<u8>,
     committed: bool,
     /// The commit counts only if it replaces this object.
-    pub(super) instead_of: Option<Found>,
+    pub(super) instead_of: Option<IndexedObject>,
 }
 
 impl FileInsert {
@@ -246,8 +251,8 @@ impl FileInsert {
                 }
                 Ok(true)
             }
-            Err(Refusal::Superseded) => Ok(false),
-            Err(Refusal::Crowded) => Err(Error::Declined(Declined::NoSpace)),
+            Err(CommitRefusal::Superseded) => Ok(false),
+            Err(CommitRefusal::Crowded) => Err(Error::Declined(Declined::NoSpace)),
         }
     }
 

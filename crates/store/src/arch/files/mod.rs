@@ -4,14 +4,14 @@ mod insert;
 
 use super::maintenance::Maintenance;
 use super::naming::Naming;
-use super::pins::Pins;
-use super::released::Released;
-use super::replacement::Order;
+use super::pins::NumberPins;
+use super::released::ReleasedFilePool;
+use super::replacement::EvictionOrder;
 use super::segments::Segments;
 use crate::door::{Access, File, FileSystem, write_full};
-use crate::index::{Found, Index};
-use crate::object::{Head, Header, METADATA_MAX, Misfit, OpenBody, Source, read_head};
-use crate::{Declined, Error, Insert, Store, Stored, StoredBody, Usage};
+use crate::index::{Index, IndexedObject};
+use crate::object::{BodyOwner, Header, METADATA_MAX, ObjectHead, ObjectMismatch, OpenBody, read_head};
+use crate::{Declined, Error, Insert, OpenObject, Store, StoredBody, Usage};
 use parking_lot::RwLock;
 use shoal_core::{Key, ObjectKey, Timestamp};
 use shoal_policy::PAGE_BYTES;
@@ -33,16 +33,16 @@ pub(super) struct Core {
     pub(super) files: Arc<dyn FileSystem>,
     pub(super) index: Index,
     pub(super) naming: Arc<dyn Naming>,
-    pub(super) pins: Pins,
+    pub(super) pins: NumberPins,
     /// Where a policy in RAM decides what goes.
-    pub(super) order: Option<Order>,
+    pub(super) order: Option<EvictionOrder>,
     /// Where files are overwritten: those that wait for it.
-    pub(super) released: Option<Released>,
+    pub(super) released: Option<ReleasedFilePool>,
     /// Where small objects are in a mapped file.
     pub(super) segments: Option<Segments>,
-    pub(super) limits: Limits,
-    pub(super) tally: Tally,
-    pub(super) said: Said,
+    pub(super) limits: FileStoreLimits,
+    pub(super) tally: StoreCounters,
+    pub(super) said: LoggedTroubles,
     pub(super) opened_at: Timestamp,
     /// Keeps readers of a head from seeing half of an update in place.
     pub(super) head_locks: [RwLock<()>; HEAD_LOCKS],
@@ -52,7 +52,7 @@ pub(super) struct Core {
 
 /// Configured limits.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Limits {
+pub(super) struct FileStoreLimits {
     pub(super) disk_bytes: u64,
     /// Taken by the index and the folders.
     pub(super) fixed_bytes: u64,
@@ -63,7 +63,7 @@ pub(super) struct Limits {
 
 /// What is counted since start.
 #[derive(Default)]
-pub(super) struct Tally {
+pub(super) struct StoreCounters {
     pub(super) evictions: AtomicU64,
     pub(super) corrupt: AtomicU64,
     /// Writes that failed in a row.
@@ -73,18 +73,18 @@ pub(super) struct Tally {
 
 /// What has been logged: each kind of trouble is, once.
 #[derive(Default)]
-pub(super) struct Said {
-    pub(super) full: Once,
-    pub(super) disk: Once,
-    pub(super) corrupt: Once,
-    pub(super) unlink: Once,
+pub(super) struct LoggedTroubles {
+    pub(super) full: LogOnce,
+    pub(super) disk: LogOnce,
+    pub(super) corrupt: LogOnce,
+    pub(super) unlink: LogOnce,
 }
 
 /// Says something the first time only.
 #[derive(Default)]
-pub(super) struct Once(AtomicBool);
+pub(super) struct LogOnce(AtomicBool);
 
-impl Once {
+impl LogOnce {
     pub(super) fn first(&self) -> bool {
         !self.0.swap(true, Relaxed)
     }
@@ -99,16 +99,19 @@ impl Store for FileStore {
         self.core.index.may_contain(key.hash())
     }
 
-    fn open(&self, key: &ObjectKey) -> Result<Option<Stored>, Error> {
+    fn open(&self, key: &ObjectKey) -> Result<Option<OpenObject>, Error> {
         // A second time when the object was replaced between the look at the index and the opening of its file.
         for _ in 0..OPEN_TRIES {
             let Some(pin) = self.core.pin(key.hash()) else { return Ok(None) };
             match self.core.load(&pin, key, Access::Read) {
                 Ok((head, file)) => {
                     let metadata = head.metadata.clone();
-                    return Ok(Some(Stored { metadata, body: Arc::new(OpenBody::new(&head, file, pin)) }));
+                    return Ok(Some(OpenObject {
+                        metadata,
+                        body: Arc::new(OpenBody::new(&head, file, pin)),
+                    }));
                 }
-                Err(Misfit::OtherKey) => return Ok(None),
+                Err(ObjectMismatch::OtherKey) => return Ok(None),
                 Err(_) if !self.core.index.is_current(pin.found) => {}
                 Err(misfit) => return self.core.give_up_misfit(&pin, misfit).map(|()| None),
             }
@@ -200,12 +203,12 @@ enum Update {
     Done,
     Absent,
     /// The metadata needs more room than it has.
-    Outgrown(Head, Box<dyn File>),
+    Outgrown(ObjectHead, Box<dyn File>),
 }
 
 impl Core {
     /// The object's number, kept from being given up; counts a hit.
-    fn pin(self: &Arc<Self>, key: Key) -> Option<Pin> {
+    fn pin(self: &Arc<Self>, key: Key) -> Option<NumberPin> {
         let found = self.index.hit(key, |number| self.pins.pin(number))?;
         if let Some(order) = &self.order {
             order.hit(found.number);
@@ -213,20 +216,25 @@ impl Core {
         if let Some((segments, place)) = self.place_of_side(found.side) {
             segments.hit(found.number, place);
         }
-        Some(Pin { core: Arc::clone(self), found })
+        Some(NumberPin { core: Arc::clone(self), found })
     }
 
     /// The same for who is not a client.
-    fn pin_quietly(self: &Arc<Self>, key: Key) -> Option<Pin> {
+    fn pin_quietly(self: &Arc<Self>, key: Key) -> Option<NumberPin> {
         let found = self.index.peek(key, |number| self.pins.pin(number))?;
-        Some(Pin { core: Arc::clone(self), found })
+        Some(NumberPin { core: Arc::clone(self), found })
     }
 
     /// Opens the file and checks its head.
-    fn load(&self, pin: &Pin, key: &ObjectKey, access: Access) -> Result<(Head, Box<dyn File>), Misfit> {
-        let Found { number, blocks, side, .. } = pin.found;
+    fn load(
+        &self,
+        pin: &NumberPin,
+        key: &ObjectKey,
+        access: Access,
+    ) -> Result<(ObjectHead, Box<dyn File>), ObjectMismatch> {
+        let IndexedObject { number, blocks, side, .. } = pin.found;
         let _undisturbed = self.head_lock(number).read();
-        let file = self.open_bytes(number, side, access).map_err(Misfit::Disk)?;
+        let file = self.open_bytes(number, side, access).map_err(ObjectMismatch::Disk)?;
         let bytes_max = match self.place_of_side(side) {
             Some((_, place)) => place.bytes(),
             None => u64::from(blocks) * u64::from(self.index.geometry().block_bytes),
@@ -236,22 +244,24 @@ impl Core {
     }
 
     /// Drops an object that did not stand up to its checks.
-    fn give_up_misfit(&self, pin: &Pin, misfit: Misfit) -> Result<(), Error> {
-        if (self.naming.needs_sides() || self.segments.is_some()) && !matches!(misfit, Misfit::OtherKey) {
+    fn give_up_misfit(&self, pin: &NumberPin, misfit: ObjectMismatch) -> Result<(), Error> {
+        if (self.naming.needs_sides() || self.segments.is_some())
+            && !matches!(misfit, ObjectMismatch::OtherKey)
+        {
             // A wrong side word leads astray; then the file is in another folder, uncounted.
             self.index.report_damage();
         }
         match misfit {
-            Misfit::OtherKey => Ok(()),
-            Misfit::Corrupt(part) => {
+            ObjectMismatch::OtherKey => Ok(()),
+            ObjectMismatch::Corrupt(part) => {
                 pin.drop_object(part);
                 Ok(())
             }
-            Misfit::Disk(error) if error.kind() == io::ErrorKind::NotFound => {
+            ObjectMismatch::Disk(error) if error.kind() == io::ErrorKind::NotFound => {
                 pin.drop_object("index entry without a file");
                 Ok(())
             }
-            Misfit::Disk(source) => {
+            ObjectMismatch::Disk(source) => {
                 pin.drop_if_unreadable(&source);
                 Err(self.disk_failed("read an object", source))
             }
@@ -260,14 +270,14 @@ impl Core {
 
     fn update_in_place(
         &self,
-        pin: &Pin,
+        pin: &NumberPin,
         key: &ObjectKey,
         metadata: &[u8],
         replaces: &dyn Fn(&[u8]) -> bool,
     ) -> Result<Update, Error> {
         let (head, file) = match self.load(pin, key, Access::Write) {
             Ok(loaded) => loaded,
-            Err(Misfit::OtherKey) => return Ok(Update::Absent),
+            Err(ObjectMismatch::OtherKey) => return Ok(Update::Absent),
             Err(_) if !self.index.is_current(pin.found) => return Ok(Update::Absent),
             Err(misfit) => return self.give_up_misfit(pin, misfit).map(|()| Update::Absent),
         };
@@ -292,10 +302,10 @@ impl Core {
     /// Writes the object anew with metadata that needs more room; false when it was replaced meanwhile.
     fn rewrite(
         self: &Arc<Self>,
-        pin: Pin,
+        pin: NumberPin,
         key: &ObjectKey,
         metadata: &[u8],
-        head: &Head,
+        head: &ObjectHead,
         file: Box<dyn File>,
     ) -> Result<bool, Error> {
         let found = pin.found;
@@ -365,12 +375,12 @@ impl Core {
 }
 
 /// A number that is in use until this is dropped.
-pub(super) struct Pin {
+pub(super) struct NumberPin {
     core: Arc<Core>,
-    found: Found,
+    found: IndexedObject,
 }
 
-impl Pin {
+impl NumberPin {
     /// Drops the object, if the number still stands for it, and counts it as corrupt.
     fn drop_object(&self, part: &'static str) {
         if self.core.index.retire(self.found.number, self.found.generation) {
@@ -389,13 +399,13 @@ impl Pin {
     }
 }
 
-impl Drop for Pin {
+impl Drop for NumberPin {
     fn drop(&mut self) {
         self.core.unpin(self.found.number);
     }
 }
 
-impl Source for Pin {
+impl BodyOwner for NumberPin {
     fn found_corrupt(&self, part: &'static str) {
         self.drop_object(part);
     }

@@ -2,7 +2,7 @@
 
 use super::url::host_of;
 use super::*;
-use crate::door::Memory;
+use crate::door::MemoryFs;
 use std::collections::HashSet;
 
 fn all(max_objects: u32) -> Vec<Box<dyn Naming>> {
@@ -119,7 +119,7 @@ fn only_our_own_names_have_numbers() {
 
 #[test]
 fn the_folders_on_disk_tell_squids_naming() {
-    let files = Memory::new(1 << 20);
+    let files = MemoryFs::new(1 << 20);
     assert_eq!(Squid::of_folders(&files), None);
     let naming = Squid::for_objects(100_000);
     naming.make_folders(&files).unwrap();

@@ -4,7 +4,7 @@
 //! its place. Whoever reads and writes the segment as a file sees the object file as it is specified.
 
 use super::super::seal::Seal;
-use super::Place;
+use super::SegmentLocation;
 use crate::door::{File, Mapping};
 use crate::object::HEADER_CHECK;
 use rustix::io::Errno;
@@ -14,13 +14,13 @@ use std::sync::Arc;
 /// One segment of the mapped file. Its length is fixed.
 pub(super) struct SegmentFile {
     mapping: Arc<dyn Mapping>,
-    place: Place,
+    place: SegmentLocation,
     /// `None` in a file of an earlier version.
     seal: Option<Seal>,
 }
 
 impl SegmentFile {
-    pub(super) fn new(mapping: Arc<dyn Mapping>, place: Place, seal: Option<Seal>) -> Self {
+    pub(super) fn new(mapping: Arc<dyn Mapping>, place: SegmentLocation, seal: Option<Seal>) -> Self {
         Self { mapping, place, seal }
     }
 

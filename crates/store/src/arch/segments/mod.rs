@@ -8,7 +8,7 @@
 //! ```
 //! The record in a segment is an object file as it stands (`crate::object`), its room for metadata stretched so that it fills
 //! the segment: so the record's length chooses the segment, and what the segment leaves over is room for later metadata. The
-//! index's side word says where the record is ([`Place`]); objects whose record does not fit into the largest segment, or for
+//! index's side word says where the record is ([`SegmentLocation`]); objects whose record does not fit into the largest segment, or for
 //! which there is no slot, are files under the same numbers. One index for both makes it one transaction to replace
 //! a small object by a large one.
 //!
@@ -21,19 +21,19 @@ mod replacement;
 mod slots;
 mod taking_over;
 
-pub(crate) use place::Place;
-pub(super) use slots::Taken;
+pub(crate) use place::SegmentLocation;
+pub(super) use slots::ClaimedSlot;
 
 use super::files::Core;
-use super::pins::Fate;
+use super::pins::AfterUnpin;
 use super::seal::Seal;
 use crate::Error;
 use crate::door::{File, FileSystem, Mapping};
-use crate::index::{Index, Seen};
+use crate::index::{Index, NumberState};
 use file::SegmentFile;
 use parking_lot::Mutex;
-use shoal_policy::{Appender, PAGE_BYTES, Packer, Placement, SegmentClass};
-use slots::{Offer, Slots, Surveyed};
+use shoal_policy::{Appender, PAGE_BYTES, Packer, SegmentClass, SegmentLayout};
+use slots::{SlotOffer, Slots, SurveyedSlot};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -90,7 +90,7 @@ impl Segments {
             }
             mapped => mapped?,
         };
-        let placement: Box<dyn Placement> = match packing {
+        let placement: Box<dyn SegmentLayout> = match packing {
             Packing::Appended => Box::new(Appender::default()),
             Packing::Aligned => Box::new(Packer::default()),
         };
@@ -122,16 +122,16 @@ impl Segments {
     }
 
     /// A segment as a file.
-    fn file(&self, place: Place) -> Box<dyn File> {
+    fn file(&self, place: SegmentLocation) -> Box<dyn File> {
         Box::new(SegmentFile::new(Arc::clone(&self.mapping), place, Some(self.seal)))
     }
 
-    pub(super) fn hit(&self, number: u32, place: Place) {
+    pub(super) fn hit(&self, number: u32, place: SegmentLocation) {
         self.slots.lock().hit(number, place);
     }
 
     /// The object of this number has left its place.
-    pub(super) fn release(&self, number: u32, place: Place) {
+    pub(super) fn release(&self, number: u32, place: SegmentLocation) {
         self.slots.lock().release(number, place);
     }
 
@@ -140,25 +140,27 @@ impl Segments {
         self.held_back.lock().push(number);
     }
 
-    pub(super) fn own(&self, taken: Taken, number: u32) {
+    pub(super) fn own(&self, taken: ClaimedSlot, number: u32) {
         self.slots.lock().own(taken, number);
     }
 
-    pub(super) fn give_back(&self, taken: Taken, number: u32) {
+    pub(super) fn give_back(&self, taken: ClaimedSlot, number: u32) {
         self.slots.lock().give_back(taken, number);
     }
 }
 
 impl Core {
     /// Where in the mapped file the object of a number is, if it is there.
-    pub(super) fn place(&self, number: u32) -> Option<(&Segments, Place)> {
+    pub(super) fn place(&self, number: u32) -> Option<(&Segments, SegmentLocation)> {
         self.place_of_side(self.index.side(number))
     }
 
-    pub(super) fn place_of_side(&self, side: u64) -> Option<(&Segments, Place)> {
+    pub(super) fn place_of_side(&self, side: u64) -> Option<(&Segments, SegmentLocation)> {
         let segments = self.segments.as_ref()?;
         // A damaged side word may say anything.
-        Place::of_side(side).filter(|place| place.end() <= segments.bytes).map(|place| (segments, place))
+        SegmentLocation::of_side(side)
+            .filter(|place| place.end() <= segments.bytes)
+            .map(|place| (segments, place))
     }
 
     /// Opens the bytes of an object, wherever they are.
@@ -175,22 +177,22 @@ impl Core {
     }
 
     /// The file of a segment that an insert has taken.
-    pub(super) fn open_taken(&self, taken: Taken) -> Option<Box<dyn File>> {
+    pub(super) fn open_taken(&self, taken: ClaimedSlot) -> Option<Box<dyn File>> {
         self.segments.as_ref().map(|segments| segments.file(taken.place))
     }
 
     /// A slot for a record of so many bytes, given up by another object where needed. `None` when the record belongs
     /// into a file.
-    pub(super) fn take_segment(&self, record_bytes: u64) -> Option<Taken> {
+    pub(super) fn take_segment(&self, record_bytes: u64) -> Option<ClaimedSlot> {
         let segments = self.segments.as_ref()?;
         let class = SegmentClass::for_bytes(record_bytes)?;
         for _ in 0..VICTIMS_TRIED {
             let is_resident = |offset| segments.mapping.is_resident(offset);
             let offer = segments.slots.lock().offer(class, |number| !self.pins.in_use(number), is_resident);
             match offer {
-                Offer::Taken(taken) => return Some(taken),
-                Offer::Nothing => return None,
-                Offer::Victim(number, taken) => {
+                SlotOffer::Taken(taken) => return Some(taken),
+                SlotOffer::Nothing => return None,
+                SlotOffer::Victim(number, taken) => {
                     let gone = self.give_up_for(segments, number, taken.place);
                     if gone && segments.slots.lock().take(number, taken) {
                         return Some(taken);
@@ -202,9 +204,9 @@ impl Core {
     }
 
     /// Takes the object of a number out of its place, unless somebody has begun to use it.
-    fn give_up_for(&self, segments: &Segments, number: u32, place: Place) -> bool {
+    fn give_up_for(&self, segments: &Segments, number: u32, place: SegmentLocation) -> bool {
         match self.index.examine(number) {
-            Seen::Stored(found, _) if Place::of_side(found.side) == Some(place) => {
+            NumberState::Stored(found, _) if SegmentLocation::of_side(found.side) == Some(place) => {
                 let retired = self.index.retire_unless(found, || self.pins.in_use(number));
                 if retired {
                     self.tally.evictions.fetch_add(1, Relaxed);
@@ -213,7 +215,7 @@ impl Core {
                 retired
             }
             // About to be found, or about to be let go.
-            Seen::Busy => false,
+            NumberState::Busy => false,
             // The number has come to mean something else; the slot is nobody's.
             _ => true,
         }
@@ -223,7 +225,7 @@ impl Core {
     /// loss, which the number must not be parted from: then it waits.
     pub(super) fn leave_segment(&self, segments: &Segments, number: u32) {
         if self.index.is_measured(number) {
-            self.leave(number, Fate::Free(None));
+            self.leave(number, AfterUnpin::Free(None));
         } else {
             segments.hold_back(number);
         }
@@ -233,7 +235,7 @@ impl Core {
     pub(super) fn leave_held_back(&self) {
         let Some(segments) = &self.segments else { return };
         for number in std::mem::take(&mut *segments.held_back.lock()) {
-            self.leave(number, Fate::Free(None));
+            self.leave(number, AfterUnpin::Free(None));
         }
     }
 
@@ -242,8 +244,8 @@ impl Core {
     pub(super) fn note_segments(&self) {
         let Some(segments) = &self.segments else { return };
         segments.slots.lock().notes(|number, place, note| {
-            if let Seen::Stored(found, _) = self.index.examine(number)
-                && Place::of_side(found.side) == Some(place)
+            if let NumberState::Stored(found, _) = self.index.examine(number)
+                && SegmentLocation::of_side(found.side) == Some(place)
             {
                 // One that is replaced at this very moment is noted at the next close.
                 self.index.update_side(found, place.side_noting(note));
@@ -261,9 +263,10 @@ impl Core {
         // Under the lock, so that what is let go meanwhile is not forgotten.
         let mut slots = segments.slots.lock();
         let found = (start..end).filter_map(|number| match self.index.examine(number) {
-            Seen::Stored(found, _) => {
-                let (place, note) = (Place::of_side(found.side)?, Place::note_of_side(found.side));
-                Some(Surveyed { place, number, note })
+            NumberState::Stored(found, _) => {
+                let (place, note) =
+                    (SegmentLocation::of_side(found.side)?, SegmentLocation::note_of_side(found.side));
+                Some(SurveyedSlot { place, number, note })
             }
             _ => None,
         });
@@ -271,7 +274,7 @@ impl Core {
         let misfits = slots.survey(&found, end, end == numbers_max);
         drop(slots);
         for number in misfits {
-            if let Seen::Stored(found, _) = self.index.examine(number) {
+            if let NumberState::Stored(found, _) = self.index.examine(number) {
                 self.drop_entry(found);
             }
         }

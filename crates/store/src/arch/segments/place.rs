@@ -11,14 +11,14 @@ use shoal_policy::SegmentClass;
 
 /// A stretch of the mapped file: a segment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Place {
+pub(crate) struct SegmentLocation {
     /// The offset, in units of the smallest segment.
     pub(crate) unit: u32,
     /// Which of the five sizes.
     pub(crate) class: SegmentClass,
 }
 
-impl Place {
+impl SegmentLocation {
     /// The place at an offset of the mapped file, in bytes; `None` where no side word could say it.
     pub(crate) fn at(offset: u64, class: SegmentClass) -> Option<Self> {
         let unit = u32::try_from(offset / UNIT_BYTES).ok().filter(|_| offset.is_multiple_of(UNIT_BYTES))?;
@@ -78,20 +78,23 @@ mod tests {
     fn places_round_trip_and_namings_words_are_none() {
         for class in SegmentClass::ALL {
             for offset in [0, 512, 7 * 8192, u64::from(u32::MAX) * 512] {
-                let place = Place::at(offset, class).expect("an offset in range");
-                assert_eq!(Place::of_side(place.side()), Some(place));
+                let place = SegmentLocation::at(offset, class).expect("an offset in range");
+                assert_eq!(SegmentLocation::of_side(place.side()), Some(place));
                 assert_eq!((place.offset(), place.end()), (offset, offset + class.bytes()));
-                assert_eq!(Place::note_of_side(place.side()), 0);
+                assert_eq!(SegmentLocation::note_of_side(place.side()), 0);
                 for note in [0, 1, NOTE_MAX] {
                     let side = place.side_noting(note);
-                    assert_eq!((Place::of_side(side), Place::note_of_side(side)), (Some(place), note));
+                    assert_eq!(
+                        (SegmentLocation::of_side(side), SegmentLocation::note_of_side(side)),
+                        (Some(place), note)
+                    );
                 }
             }
         }
         for side in [0, 1, 65_535, 1 << 35, u64::MAX, 1 << 63 | 5 << 32, 1 << 63 | 1 << 35] {
-            assert_eq!(Place::of_side(side), None, "{side:#x}");
+            assert_eq!(SegmentLocation::of_side(side), None, "{side:#x}");
         }
-        assert_eq!(Place::at(513, SegmentClass::ALL[0]), None);
-        assert_eq!(Place::at(1 << 41, SegmentClass::ALL[0]), None);
+        assert_eq!(SegmentLocation::at(513, SegmentClass::ALL[0]), None);
+        assert_eq!(SegmentLocation::at(1 << 41, SegmentClass::ALL[0]), None);
     }
 }

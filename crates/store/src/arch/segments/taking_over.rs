@@ -4,9 +4,9 @@
 
 use super::super::seal::Seal;
 use super::file::SegmentFile;
-use super::{PATH, Place};
+use super::{PATH, SegmentLocation};
 use crate::door::{FileSystem, Mapping, write_full};
-use crate::index::{Index, Seen};
+use crate::index::{Index, NumberState};
 use crate::object::{HEADER_CHECK, read_head};
 use std::io;
 use std::sync::Arc;
@@ -29,8 +29,8 @@ pub(super) fn take_over(files: &dyn FileSystem, index: &Index, is_sound: bool, s
     info!(bytes, "the small objects of an earlier version are sealed, which takes as long as to read them");
     let mapping: Arc<dyn Mapping> = files.map(UNSEALED, bytes)?.into();
     for number in 0..index.geometry().max_objects {
-        if let Seen::Stored(found, key) = index.examine(number)
-            && let Some(place) = Place::of_side(found.side).filter(|place| place.end() <= bytes)
+        if let NumberState::Stored(found, key) = index.examine(number)
+            && let Some(place) = SegmentLocation::of_side(found.side).filter(|place| place.end() <= bytes)
         {
             let plain = SegmentFile::new(Arc::clone(&mapping), place, None);
             match read_head(&plain, number, place.bytes(), None) {

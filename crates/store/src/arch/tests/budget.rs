@@ -3,7 +3,7 @@
 use super::world::fetch;
 use super::*;
 use crate::Store;
-use crate::door::{Calls, Counted};
+use crate::door::{Calls, CountingFs};
 use std::sync::Arc;
 
 for_each_architecture! {
@@ -19,15 +19,15 @@ for_each_architecture_of_files! {
     opening_reads_nothing_however_much_is_stored,
 }
 
-fn counted(world: &World) -> (super::super::files::FileStore, Arc<Counted>) {
-    let door = Arc::new(Counted::new(world.files.clone()));
+fn counted(world: &World) -> (super::super::files::FileStore, Arc<CountingFs>) {
+    let door = Arc::new(CountingFs::new(world.files.clone()));
     let store = world.open_through(door.clone());
     door.take();
     (store, door)
 }
 
 /// The calls without the bytes.
-fn calls(door: &Counted) -> Calls {
+fn calls(door: &CountingFs) -> Calls {
     Calls { bytes_read: 0, bytes_written: 0, ..door.take() }
 }
 
@@ -113,7 +113,7 @@ fn opening_reads_nothing_however_much_is_stored(architecture: &str) {
     let store = world.open();
     (0..1500).for_each(|n| put(&store, n, 1, 100).unwrap());
     drop(store);
-    let door = Arc::new(Counted::new(world.files.clone()));
+    let door = Arc::new(CountingFs::new(world.files.clone()));
     let store = world.open_through(door.clone());
     assert_eq!(door.take(), Calls { others: 1, ..Calls::default() }, "the question for the block size");
     assert!(fetch(&store, 700).is_some());

@@ -3,7 +3,7 @@
 use super::world::{Random, check_books, fetch, maintain, metadata_of};
 use super::*;
 use crate::Store;
-use crate::door::{CrashPoint, Faults, Faulty};
+use crate::door::{CrashPoint, Faults, FaultyFs};
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -91,7 +91,7 @@ fn live_until(world: &World, crash: &Arc<CrashPoint>) -> (HashMap<u64, Right>, b
     let faults = Faults::new(5).crash_at(Arc::clone(crash));
     world.home.crash_at(Arc::clone(crash));
     let mut right: HashMap<u64, Right> = HashMap::new();
-    let faulty = Arc::new(Faulty::new(world.files.clone(), faults));
+    let faulty = Arc::new(FaultyFs::new(world.files.clone(), faults));
     let Ok(store) = world.try_open_through(faulty) else { return (right, true) };
     for operation in life() {
         let entry = right.entry(subject(operation)).or_insert_with(|| vec![None]);
@@ -165,7 +165,7 @@ fn killed_again_while_the_next_opening_settles_things(architecture: &str) {
             world.home.crash_at(Arc::clone(&crash));
             // The files are shared by all rounds: removing what is to be removed can be repeated.
             let faults = Faults::new(6).crash_at(Arc::clone(&crash));
-            drop(world.try_open_through(Arc::new(Faulty::new(world.files.clone(), faults))));
+            drop(world.try_open_through(Arc::new(FaultyFs::new(world.files.clone(), faults))));
             let left = world.after_kill();
             let store = left.open();
             for (n, allowed) in &right {

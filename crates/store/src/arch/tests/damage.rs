@@ -3,7 +3,7 @@
 use super::world::{Random, check_books, fetch, maintain, metadata_of};
 use super::*;
 use crate::Store;
-use crate::index::{MemoryHome, Plain, Words};
+use crate::index::{MemoryHome, RamWords, Words};
 use proptest::prelude::*;
 
 for_each_architecture! {
@@ -91,7 +91,7 @@ fn an_index_of_another_size_or_content_is_set_aside_and_rebuilt(architecture: &s
     let lengths = |world: &World| world.home.words().unwrap().count();
     for (words, seed) in [(512, 1), (0, 2), (5_000, 3)] {
         let mut world = filled(architecture);
-        let plain = Plain::new(if words == 0 { lengths(&world) } else { words });
+        let plain = RamWords::new(if words == 0 { lengths(&world) } else { words });
         let mut random = Random(seed);
         (0..plain.count()).for_each(|at| plain.store(at, random.below(u64::MAX)));
         world.home = MemoryHome::with(Some(plain));

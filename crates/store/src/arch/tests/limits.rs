@@ -3,8 +3,8 @@
 use super::world::{Random, check_books, fetch, maintain, objects_on_disk};
 use super::*;
 use crate::arch::files::FileStore;
-use crate::arch::maintenance::Upkeep;
-use crate::door::{Faults, Faulty};
+use crate::arch::maintenance::BackgroundWork;
+use crate::door::{Faults, FaultyFs};
 use crate::{Declined, Error, Store};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -189,7 +189,7 @@ fn a_failing_disk_costs_misses_and_declines_only(architecture: &str) {
         let world = World::new(architecture, 4 << 20, 300);
         drop(world.open());
         let faults = Faults::new(seed).errors(60).full(30).torn(60);
-        let faulty = Arc::new(Faulty::new(world.files.clone(), faults));
+        let faulty = Arc::new(FaultyFs::new(world.files.clone(), faults));
         let opened = (0..99).find_map(|_| world.try_open_through(faulty.clone()).ok());
         let store = opened.expect("not every try fails");
         let mut random = Random(seed);
@@ -220,7 +220,7 @@ fn a_dead_disk_is_out_of_service_and_comes_back(architecture: &str) {
     let world = World::new(architecture, 100 << 20, 1000);
     drop(world.open());
     let faults = Faults::new(1).errors(1000);
-    let dead = Arc::new(Faulty::new(world.files.clone(), faults));
+    let dead = Arc::new(FaultyFs::new(world.files.clone(), faults));
     // The first call of all is the opening's question for space, which a dead disk does not answer.
     assert!(matches!(world.try_open_through(dead), Err(Error::Unusable(_))));
     let switch = Arc::new(Switch { inner: world.files.clone(), broken: Default::default() });
@@ -257,12 +257,12 @@ fn a_limit_too_small_to_hold_anything_says_what_is_needed(architecture: &str) {
 
 /// A door that can be broken and mended.
 struct Switch {
-    inner: Arc<crate::door::Memory>,
+    inner: Arc<crate::door::MemoryFs>,
     broken: std::sync::atomic::AtomicBool,
 }
 
 impl Switch {
-    fn check(&self) -> std::io::Result<&crate::door::Memory> {
+    fn check(&self) -> std::io::Result<&crate::door::MemoryFs> {
         if self.broken.load(Relaxed) { Err(rustix::io::Errno::IO.into()) } else { Ok(&self.inner) }
     }
 }

@@ -1,8 +1,8 @@
 //! Making stores, and opening what another architecture has made.
 
-use super::super::{ARCHITECTURES, Parts, open_store};
+use super::super::{ARCHITECTURES, StoreEnv, open_store};
 use super::*;
-use crate::door::{Access, FileSystem, Memory, read_full};
+use crate::door::{Access, FileSystem, MemoryFs, read_full};
 use crate::index::{MemoryHome, Words};
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ for_each_architecture! {
 }
 
 /// Everything on a disk.
-fn contents(files: &Memory) -> BTreeMap<String, Vec<u8>> {
+fn contents(files: &MemoryFs) -> BTreeMap<String, Vec<u8>> {
     let read = |path: &String| {
         let mut bytes = vec![0; 1 << 20];
         let length = read_full(&*files.open(path, Access::Read).unwrap(), &mut bytes, 0).unwrap();
@@ -29,7 +29,7 @@ fn refused(world: &World, others: &str) -> String {
         Some((0..words.count()).map(|at| words.load(at)).collect())
     };
     let index = words(world);
-    let parts = Parts {
+    let parts = StoreEnv {
         files: world.files.clone(),
         index: Box::new(world.home.clone()),
         boot: world.boot,
@@ -61,7 +61,7 @@ fn the_store_of_another_architecture_is_refused_and_not_touched(architecture: &s
 
 fn a_lost_index_does_not_make_the_store_anothers(architecture: &str) {
     let mut world = filled(architecture);
-    let damaged = crate::index::Plain::new(1000);
+    let damaged = crate::index::RamWords::new(1000);
     for home in [MemoryHome::default(), MemoryHome::with(Some(damaged))] {
         world.home = home;
         for row in ARCHITECTURES.iter().filter(|row| row.name != architecture) {

@@ -1,6 +1,6 @@
 //! The store on the papers' machine: what an object costs in transfers, and that the order of magnitude is the paper's.
 
-use super::super::{Parts, open_store};
+use super::super::{StoreEnv, open_store};
 use super::*;
 use crate::Store;
 use crate::door::FileSystem;
@@ -15,7 +15,7 @@ fn count(report: &Report, is_write: bool, kind: Kind) -> u64 {
 fn open(architecture: &str) -> (Arc<Ufs1999>, Arc<dyn Store>) {
     let door = Ufs1999::new(Machine::infinite());
     let World { home, settings, boot, .. } = World::new("squid", 2 << 30, 64 * 256);
-    let parts = Parts {
+    let parts = StoreEnv {
         files: door.clone(),
         index: Box::new(home),
         boot,

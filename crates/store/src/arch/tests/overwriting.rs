@@ -4,12 +4,12 @@ use super::world::{Random, check_books, fetch, maintain};
 use super::*;
 use crate::Store;
 use crate::arch::files::FileStore;
-use crate::door::{Calls, Counted};
+use crate::door::{Calls, CountingFs};
 use std::sync::Arc;
 
-fn counted(disk_bytes: u64, max_objects: u64) -> (World, FileStore, Arc<Counted>) {
+fn counted(disk_bytes: u64, max_objects: u64) -> (World, FileStore, Arc<CountingFs>) {
     let world = World::new("squid_lowest", disk_bytes, max_objects);
-    let door = Arc::new(Counted::new(world.files.clone()));
+    let door = Arc::new(CountingFs::new(world.files.clone()));
     let store = world.open_through(door.clone());
     (world, store, door)
 }

@@ -1,7 +1,7 @@
 //! Stores and the secret of their keys: stores of earlier versions go on, those of other nodes are refused.
 
 use super::super::signature::{self, Keys, Signature};
-use super::super::{ARCHITECTURES, Parts, open_store};
+use super::super::{ARCHITECTURES, StoreEnv, open_store};
 use super::world::World;
 use crate::{Error, Store};
 use shoal_core::{KeySecret, ObjectKey};
@@ -13,7 +13,7 @@ fn keyed() -> impl Iterator<Item = &'static str> {
 }
 
 fn open(world: &World) -> Result<Arc<dyn Store>, Error> {
-    let parts = Parts {
+    let parts = StoreEnv {
         files: world.files.clone(),
         index: Box::new(world.home.clone()),
         boot: world.boot,

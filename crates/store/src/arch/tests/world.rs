@@ -1,12 +1,12 @@
 //! Files and index in RAM that outlive the store, and short words for what tests do.
 
 use super::super::files::FileStore;
-use super::super::maintenance::{Step, Upkeep};
+use super::super::maintenance::{BackgroundWork, WorkDone};
 use super::super::opening::build;
-use super::super::{Design, Parts, SegmentSettings, Settings};
+use super::super::{ArchitectureOptions, Design, SegmentSettings, StoreEnv};
 use super::super::{segments, signature};
-use crate::door::{FileSystem, Memory};
-use crate::index::{MemoryHome, Seen};
+use crate::door::{FileSystem, MemoryFs};
+use crate::index::{MemoryHome, NumberState};
 use crate::{Error, Store};
 use shoal_core::{ObjectKey, Timestamp};
 use std::sync::Arc;
@@ -17,9 +17,9 @@ use std::time::Duration;
 pub(in crate::arch) struct World {
     /// Which architecture of the table.
     pub(in crate::arch) architecture: &'static str,
-    pub(in crate::arch) files: Arc<Memory>,
+    pub(in crate::arch) files: Arc<MemoryFs>,
     pub(in crate::arch) home: MemoryHome,
-    pub(in crate::arch) settings: Settings,
+    pub(in crate::arch) settings: ArchitectureOptions,
     pub(in crate::arch) boot: u64,
 }
 
@@ -28,7 +28,7 @@ impl World {
     pub(in crate::arch) fn new(architecture: &str, disk_bytes: u64, max_objects: u64) -> Self {
         let architecture =
             super::super::opening::architecture(architecture).expect("a row of the table").name;
-        let settings = Settings {
+        let settings = ArchitectureOptions {
             disk_bytes,
             max_objects,
             object_max_bytes: 1 << 30,
@@ -38,7 +38,7 @@ impl World {
             volume: Default::default(),
             now: Timestamp::from_seconds(1_000_000),
         };
-        let files = Arc::new(Memory::new(1 << 40));
+        let files = Arc::new(MemoryFs::new(1 << 40));
         Self { architecture, files, home: MemoryHome::default(), settings, boot: 7 }
     }
 
@@ -52,7 +52,7 @@ impl World {
     }
 
     pub(in crate::arch) fn try_open_through(&self, files: Arc<dyn FileSystem>) -> Result<FileStore, Error> {
-        let parts = Parts {
+        let parts = StoreEnv {
             files,
             index: Box::new(self.home.clone()),
             boot: self.boot,
@@ -79,7 +79,7 @@ impl World {
         let words = self.home.words().map(|words| words.after_power_loss(|limit| random.below(limit)));
         let home = MemoryHome::with(words);
         let now = self.settings.now.plus(Duration::from_secs(60));
-        let settings = Settings { now, ..self.settings };
+        let settings = ArchitectureOptions { now, ..self.settings };
         Self { architecture: self.architecture, files, home, boot: self.boot + 1, settings }
     }
 
@@ -105,15 +105,15 @@ pub(in crate::arch) fn objects_on_disk(world: &World, store: &FileStore) -> usiz
     let numbers = 0..store.core.index.geometry().max_objects;
     let is_small = |number: &u32| {
         let seen = store.core.index.examine(*number);
-        matches!(seen, Seen::Stored(found, _) if store.core.place_of_side(found.side).is_some())
+        matches!(seen, NumberState::Stored(found, _) if store.core.place_of_side(found.side).is_some())
     };
     world.object_files().len() - released + numbers.filter(is_small).count()
 }
 
 /// Does all background work that is due; it must come to an end.
-pub(in crate::arch) fn maintain(core: &Arc<impl Upkeep>) {
+pub(in crate::arch) fn maintain(core: &Arc<impl BackgroundWork>) {
     for _ in 0..10_000 {
-        if matches!(core.maintain(), Step::Idle) {
+        if matches!(core.maintain(), WorkDone::Idle) {
             return;
         }
     }

@@ -1,10 +1,10 @@
 //! Bodies as their readers see them: whole in RAM, in pieces on the disk, or still growing.
 
 use super::Volume;
-use super::format::{Head, PIECE_BYTES, Place};
-use super::pending::{Growing, Whereabouts};
-use super::stripes::Pin;
-use super::table::Entry;
+use super::format::{PIECE_BYTES, PieceLocation, RecordHead};
+use super::pending::{ByteLocation, GrowingBody};
+use super::stripes::StripePin;
+use super::table::VolumeEntry;
 use crate::{Error, StoredBody};
 use bytes::Bytes;
 use shoal_core::ObjectKey;
@@ -28,9 +28,9 @@ impl StoredBody for WholeBody {
 }
 
 /// The same in the middle of what was read with it, all of which stays in memory for it.
-pub(super) struct ReadBody(pub(super) Bytes);
+pub(super) struct WindowBody(pub(super) Bytes);
 
-impl StoredBody for ReadBody {
+impl StoredBody for WindowBody {
     fn length(&self) -> u64 {
         self.0.len() as u64
     }
@@ -57,19 +57,19 @@ fn part(bytes: &Bytes, offset: u64, limit: usize) -> Bytes {
 pub(super) struct LargeBody {
     volume: Arc<Volume>,
     key: ObjectKey,
-    entry: Entry,
-    head: Head,
-    places: Vec<Place>,
-    _pin: Pin,
+    entry: VolumeEntry,
+    head: RecordHead,
+    places: Vec<PieceLocation>,
+    _pin: StripePin,
 }
 
 impl LargeBody {
     pub(super) fn new(
         volume: Arc<Volume>,
         key: ObjectKey,
-        (entry, head): (Entry, Head),
-        places: Vec<Place>,
-        pin: Pin,
+        (entry, head): (VolumeEntry, RecordHead),
+        places: Vec<PieceLocation>,
+        pin: StripePin,
     ) -> Self {
         Self { volume, key, entry, head, places, _pin: pin }
     }
@@ -107,31 +107,31 @@ impl StoredBody for LargeBody {
 }
 
 /// A body that is being written, or was until a moment ago.
-pub(super) struct WaitingBody {
+pub(super) struct UnwrittenBody {
     volume: Arc<Volume>,
-    growing: Arc<Growing>,
+    growing: Arc<GrowingBody>,
 }
 
-impl WaitingBody {
-    pub(super) fn new(volume: Arc<Volume>, growing: Arc<Growing>) -> Self {
+impl UnwrittenBody {
+    pub(super) fn new(volume: Arc<Volume>, growing: Arc<GrowingBody>) -> Self {
         Self { volume, growing }
     }
 }
 
-impl StoredBody for WaitingBody {
+impl StoredBody for UnwrittenBody {
     fn length(&self) -> u64 {
         self.growing.length()
     }
 
     fn read(&self, offset: u64, limit: usize) -> Result<Bytes, Error> {
         match self.growing.find(offset) {
-            Whereabouts::Memory(bytes) => Ok(cut(bytes, 0, limit)),
-            Whereabouts::Disk { place, index, skip, piece_bytes } => {
+            ByteLocation::Memory(bytes) => Ok(cut(bytes, 0, limit)),
+            ByteLocation::Disk { place, index, skip, piece_bytes } => {
                 let piece = self.volume.read_piece(place, index, piece_bytes, self.growing.id)?;
                 Ok(cut(piece, skip, limit))
             }
-            Whereabouts::End => Ok(Bytes::new()),
-            Whereabouts::Lost => Err(Error::Corrupt { part: "body that could not be written" }),
+            ByteLocation::End => Ok(Bytes::new()),
+            ByteLocation::Lost => Err(Error::Corrupt { part: "body that could not be written" }),
         }
     }
 }

@@ -9,7 +9,7 @@ use super::Volume;
 use super::format::u64_at;
 use super::state::State;
 use super::table::HEADERS;
-use super::writer::Writer;
+use super::writer::LogWriter;
 use crate::Error;
 use crate::door::{File, PAGE_BYTES, write_full};
 use std::sync::atomic::Ordering::Relaxed;
@@ -126,14 +126,14 @@ impl Volume {
 
     /// The same for who holds the log's end and is about to go on: once half the log has been written since, no more may be
     /// before the index is. Else removals would be written over while the index on disk still has what they removed.
-    pub(super) fn checkpoint_before_more(&self, writer: &Writer) -> Result<(), Error> {
+    pub(super) fn checkpoint_before_more(&self, writer: &LogWriter) -> Result<(), Error> {
         if self.log_since_checkpoint(writer) < self.geometry.log_bytes() / 2 {
             return Ok(());
         }
         self.write_index_as(&mut self.checkpoint.lock(), self.header(writer, false))
     }
 
-    fn log_since_checkpoint(&self, writer: &Writer) -> u64 {
+    fn log_since_checkpoint(&self, writer: &LogWriter) -> u64 {
         let position = u64::from(writer.stripe) * self.geometry.stripe_bytes + writer.offset;
         let around = self.geometry.log_bytes();
         (position + around - self.checkpointed_at.load(Relaxed) % around) % around
@@ -189,7 +189,7 @@ impl Volume {
 
     /// What an index that is written now vouches for. What is entered while its blocks are copied may be in or not: it comes
     /// after this header's chunk.
-    pub(super) fn header(&self, writer: &Writer, is_clean: bool) -> Header {
+    pub(super) fn header(&self, writer: &LogWriter, is_clean: bool) -> Header {
         Header {
             id: self.geometry.id,
             buckets: self.geometry.buckets,
@@ -238,7 +238,7 @@ impl Volume {
         };
         write_all().inspect_err(|_| self.changed.abandon())?;
         self.changed.end(&header);
-        self.forgotten_before.store(forgotten, Relaxed);
+        self.counts.forgotten_before.store(forgotten, Relaxed);
         self.index_may_be_clean.store(header.is_clean, Relaxed);
         self.is_index_known.store(true, Relaxed);
         self.checkpointed_at.store(header.stripe * self.geometry.stripe_bytes + header.offset, Relaxed);

@@ -5,7 +5,7 @@
 //! become the only one: as many as cost little, since an index that is too small gives up an object with each that comes.
 
 use super::Volume;
-use super::table::Entry;
+use super::table::VolumeEntry;
 use shoal_core::Key;
 use std::sync::atomic::Ordering::Relaxed;
 use tracing::warn;
@@ -29,7 +29,7 @@ impl Volume {
     }
 
     /// Whose record an entry leads to.
-    fn key_of(&self, entry: Entry) -> Option<Key> {
+    fn key_of(&self, entry: VolumeEntry) -> Option<Key> {
         let stripe = self.geometry.stripe_of(entry.position())?;
         let _pin = self.stripes.pin([stripe])?;
         let span = self.read_span(entry.position(), entry.bytes().min(HEAD_READ_MAX), None).ok()?;

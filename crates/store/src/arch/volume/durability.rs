@@ -24,20 +24,20 @@ use std::time::Duration;
 
 /// Decides when the next round begins.
 #[derive(Debug)]
-pub(super) struct Pace {
+pub(super) struct SyncPacer {
     /// Since when something waits.
     oldest: Option<Duration>,
     /// What the slowest of the last rounds took; it is forgotten slowly.
     slowest: Duration,
 }
 
-impl Default for Pace {
+impl Default for SyncPacer {
     fn default() -> Self {
         Self { oldest: None, slowest: LOST_MAX / 4 }
     }
 }
 
-impl Pace {
+impl SyncPacer {
     /// Something waits, for as long as is known.
     fn notice(&mut self, now: Duration) {
         self.oldest.get_or_insert(now);
@@ -115,7 +115,7 @@ mod tests {
     /// Has something inserted at every millisecond of a minute, and rounds that take as long as `round_ms` says of each. Gives the
     /// age of the oldest insert that was ever not on the disk, and how many rounds there were.
     fn oldest_and_rounds(round_ms: impl Fn(u64) -> u64) -> (Duration, u64) {
-        let (mut pace, mut rounds, mut oldest) = (Pace::default(), 0, Duration::ZERO);
+        let (mut pace, mut rounds, mut oldest) = (SyncPacer::default(), 0, Duration::ZERO);
         let mut synced_until = Duration::ZERO;
         let mut now = Duration::ZERO;
         while now < Duration::from_secs(60) {
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn nothing_is_due_when_nothing_waits() {
-        let mut pace = Pace::default();
+        let mut pace = SyncPacer::default();
         assert_eq!(pace.due(), None);
         pace.notice(Duration::from_secs(5));
         assert_eq!(pace.due(), Some(Duration::from_millis(5500)));

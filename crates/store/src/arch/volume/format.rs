@@ -113,13 +113,13 @@ pub(super) struct Chunk {
 
 /// Which end of a chunk.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum End {
+pub(super) enum ChunkEnd {
     Head,
     Tail,
 }
 
 impl Chunk {
-    pub(super) fn encode(&self, end: End, id: u64) -> [u8; END_BYTES] {
+    pub(super) fn encode(&self, end: ChunkEnd, id: u64) -> [u8; END_BYTES] {
         let mut bytes = [0; END_BYTES];
         bytes[..8].copy_from_slice(end.magic());
         bytes[8..16].copy_from_slice(&self.sequence.to_le_bytes());
@@ -133,7 +133,7 @@ impl Chunk {
     }
 
     /// `None` when these bytes are no such end.
-    pub(super) fn decode(end: End, bytes: &[u8], id: u64) -> Option<Self> {
+    pub(super) fn decode(end: ChunkEnd, bytes: &[u8], id: u64) -> Option<Self> {
         let bytes = bytes.get(..END_BYTES)?;
         let is_whole = &bytes[..8] == end.magic()
             && xxh3_64_with_seed(&bytes[..END_CHECKED], id) == u64_at(bytes, END_CHECKED);
@@ -152,7 +152,7 @@ impl Chunk {
     }
 }
 
-impl End {
+impl ChunkEnd {
     fn magic(self) -> &'static [u8; 8] {
         match self {
             Self::Head => b"SHOALchk",
@@ -163,21 +163,21 @@ impl End {
 
 /// A line of the contents: what stands where in the stripe.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Item {
+pub(super) struct ContentsItem {
     pub(super) key: Key,
     /// Of the object: pieces have their object's.
     pub(super) id: u64,
     /// From the stripe's beginning, in units.
     pub(super) at: u32,
     pub(super) class: u8,
-    pub(super) kind: Kind,
+    pub(super) kind: RecordKind,
     /// A group begins with it: records of another site or another body stand before it.
     pub(super) begins: bool,
 }
 
 /// What a record is, or an item says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum RecordKind {
     /// An object with its body.
     Whole,
     /// An object with a table of where its body's pieces are.
@@ -190,9 +190,10 @@ pub(super) enum Kind {
     Removed,
 }
 
-const KINDS: [Kind; 5] = [Kind::Whole, Kind::Large, Kind::Piece, Kind::TablePiece, Kind::Removed];
+const KINDS: [RecordKind; 5] =
+    [RecordKind::Whole, RecordKind::Large, RecordKind::Piece, RecordKind::TablePiece, RecordKind::Removed];
 
-impl Kind {
+impl RecordKind {
     fn code(self) -> u8 {
         self as u8 + 1
     }
@@ -202,7 +203,7 @@ impl Kind {
     }
 }
 
-impl Item {
+impl ContentsItem {
     /// Where it begins, if a group begins with it; from the stripe's beginning.
     pub(super) fn group_at(&self) -> Option<u64> {
         self.begins.then_some(u64::from(self.at) * UNIT_BYTES)
@@ -229,28 +230,29 @@ impl Item {
             id: u64_at(bytes, 16),
             at: u32_at(bytes, 24),
             class: Some(bytes[28]).filter(|class| *class < CLASSES)?,
-            kind: Kind::of(bytes[29])?,
+            kind: RecordKind::of(bytes[29])?,
             begins: bytes[30] & 1 == 1,
         })
     }
 }
 
 /// The contents as they are written.
-pub(super) fn encode_contents(items: &[Item], out: &mut [u8]) {
+pub(super) fn encode_contents(items: &[ContentsItem], out: &mut [u8]) {
     for (item, out) in items.iter().zip(out.chunks_exact_mut(ITEM_BYTES)) {
         item.encode(out);
     }
 }
 
 /// Reads contents that end where a tail begins. `None` when they do not stand up to its check.
-pub(super) fn decode_contents(bytes: &[u8], chunk: &Chunk) -> Option<Vec<Item>> {
-    (xxh3_64(bytes) == chunk.check).then(|| bytes.chunks_exact(ITEM_BYTES).filter_map(Item::decode).collect())
+pub(super) fn decode_contents(bytes: &[u8], chunk: &Chunk) -> Option<Vec<ContentsItem>> {
+    (xxh3_64(bytes) == chunk.check)
+        .then(|| bytes.chunks_exact(ITEM_BYTES).filter_map(ContentsItem::decode).collect())
 }
 
 /// The head of a record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Head {
-    pub(super) kind: Kind,
+pub(super) struct RecordHead {
+    pub(super) kind: RecordKind,
     pub(super) key: Key,
     /// Where the record begins.
     pub(super) position: u64,
@@ -269,11 +271,11 @@ pub(super) struct Head {
     pub(super) check: u64,
 }
 
-impl Head {
+impl RecordHead {
     /// Room for metadata of so many bytes: what is a little longer after a validation still fits, and with a large object,
     /// which is not written anew for that, what is a good deal longer.
-    pub(super) fn room_for(kind: Kind, metadata_bytes: usize) -> u32 {
-        let step = if kind == Kind::Large { LARGE_ROOM_STEP } else { ROOM_STEP };
+    pub(super) fn room_for(kind: RecordKind, metadata_bytes: usize) -> u32 {
+        let step = if kind == RecordKind::Large { LARGE_ROOM_STEP } else { ROOM_STEP };
         metadata_bytes.next_multiple_of(step) as u32
     }
 
@@ -285,7 +287,7 @@ impl Head {
     /// Bytes of body or table in the record.
     pub(super) fn payload_bytes(&self) -> u64 {
         match self.kind {
-            Kind::Large => table_bytes(self.body_bytes),
+            RecordKind::Large => table_bytes(self.body_bytes),
             _ => self.body_bytes,
         }
     }
@@ -330,7 +332,7 @@ impl Head {
             _ => return Err("record's beginning"),
         };
         let head = Self {
-            kind: Kind::of(fields[5]).ok_or("kind of record")?,
+            kind: RecordKind::of(fields[5]).ok_or("kind of record")?,
             key: Key::from_bytes(fields[8..24].try_into().map_err(|_| "key")?),
             position: u64_at(fields, 24),
             id: u64_at(fields, 32),
@@ -394,21 +396,21 @@ fn head_check(fields: &[u8], full_key: &[u8], metadata: &[u8]) -> u64 {
 
 /// Where a piece of a body or table is, and its check: a line of a table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct PieceLocation {
     /// Of the record.
     pub(super) position: u64,
     pub(super) check: u64,
 }
 
 /// A table as it is written.
-pub(super) fn encode_table(places: &[Place]) -> Vec<u8> {
-    let line = |place: &Place| [place.position.to_le_bytes(), place.check.to_le_bytes()];
+pub(super) fn encode_table(places: &[PieceLocation]) -> Vec<u8> {
+    let line = |place: &PieceLocation| [place.position.to_le_bytes(), place.check.to_le_bytes()];
     places.iter().flat_map(line).flatten().collect()
 }
 
 /// Reads a table.
-pub(super) fn decode_table(bytes: &[u8]) -> Vec<Place> {
-    let line = |line: &[u8]| Place { position: u64_at(line, 0), check: u64_at(line, 8) };
+pub(super) fn decode_table(bytes: &[u8]) -> Vec<PieceLocation> {
+    let line = |line: &[u8]| PieceLocation { position: u64_at(line, 0), check: u64_at(line, 8) };
     bytes.chunks_exact(PLACE_BYTES).map(line).collect()
 }
 

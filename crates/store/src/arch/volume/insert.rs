@@ -1,14 +1,14 @@
 //! Inserts: whether an object is taken, and its way into the queue.
 
 use super::Volume;
-use super::body::WaitingBody;
+use super::body::UnwrittenBody;
 use super::format::{
-    BODY_MAX, HEAD_BYTES, KEY_MAX, Kind, METADATA_MAX, PIECE_BYTES, encode_table, table_bytes,
+    BODY_MAX, HEAD_BYTES, KEY_MAX, METADATA_MAX, PIECE_BYTES, RecordKind, encode_table, table_bytes,
 };
-use super::pending::{Growing, Pending, PendingBody, Queued};
+use super::pending::{GrowingBody, PendingBody, PendingObject, QueuedRecord};
 use super::queue::enough_for;
 use super::writer::QUEUED_STRIPES;
-use crate::{AtOnce, Declined, Error, Insert, StoredBody};
+use crate::{Declined, Error, Insert, StoredBody, TryInsert};
 use bytes::Bytes;
 use shoal_core::ObjectKey;
 use shoal_policy::Admission;
@@ -20,7 +20,7 @@ struct VolumeInsert {
     volume: Arc<Volume>,
     key: ObjectKey,
     metadata: Bytes,
-    body: Arc<Growing>,
+    body: Arc<GrowingBody>,
     length: u64,
 }
 
@@ -36,7 +36,7 @@ impl Volume {
         if !self.admits(key, body_bytes) {
             return Err(Error::Declined(Declined::OnProbation));
         }
-        let body = Growing::new(self.next_id.fetch_add(1, Relaxed));
+        let body = GrowingBody::new(self.next_id.fetch_add(1, Relaxed));
         let (volume, key) = (Arc::clone(self), key.clone());
         Ok(Box::new(VolumeInsert {
             volume,
@@ -54,7 +54,7 @@ impl Volume {
         metadata: &[u8],
         body: &Bytes,
         still: &dyn Fn() -> bool,
-    ) -> Result<AtOnce, Error> {
+    ) -> Result<TryInsert, Error> {
         self.check_lengths(key, metadata, body.len() as u64)?;
         // Who writes everything himself, for want of background work, waits.
         let must_wait = self.is_alone
@@ -62,23 +62,23 @@ impl Volume {
             || self.check_service().is_err()
             || self.queue.lock().bytes() >= QUEUED_STRIPES * self.geometry.stripe_bytes;
         if must_wait {
-            return Ok(AtOnce::MustWait);
+            return Ok(TryInsert::MustWait);
         }
         if !self.admits(key, Some(body.len() as u64)) {
             return Err(Error::Declined(Declined::OnProbation));
         }
         let (id, metadata) = (self.next_id.fetch_add(1, Relaxed), Bytes::copy_from_slice(metadata));
-        let object = Pending::new(key.clone(), id, 0, metadata, PendingBody::Whole(body.clone()));
+        let object = PendingObject::new(key.clone(), id, 0, metadata, PendingBody::Whole(body.clone()));
         // It may have become longer meanwhile, which `append` leaves room for.
         let limit_bytes = 2 * QUEUED_STRIPES * self.geometry.stripe_bytes;
-        let waiting = self.queue_up(Queued::Object(object), limit_bytes)?;
+        let waiting = self.queue_up(QueuedRecord::Object(object), limit_bytes)?;
         if !still() {
             self.remove_at_once(key);
         }
         let is_due = waiting >= enough_for(self.geometry.stripe_bytes)
             && self.is_recovered.load(Relaxed)
             && !self.is_write_due.swap(true, Relaxed);
-        Ok(if is_due { AtOnce::DoneAndDue } else { AtOnce::Done })
+        Ok(if is_due { TryInsert::DoneAndDue } else { TryInsert::Done })
     }
 
     /// While there is unused space everything is taken, and the smallest objects always are: hundreds of them cost as much as
@@ -119,11 +119,11 @@ impl Insert for VolumeInsert {
         self.volume.check_lengths(&self.key, &self.metadata, length)?;
         self.length = length;
         let whole = self.body.append(bytes);
-        self.queue_pieces(&self.body, Kind::Piece, whole)
+        self.queue_pieces(&self.body, RecordKind::Piece, whole)
     }
 
     fn body(&self) -> Arc<dyn StoredBody> {
-        Arc::new(WaitingBody::new(Arc::clone(&self.volume), Arc::clone(&self.body)))
+        Arc::new(UnwrittenBody::new(Arc::clone(&self.volume), Arc::clone(&self.body)))
     }
 
     fn commit(self: Box<Self>, metadata: Option<&[u8]>) -> Result<(), Error> {
@@ -136,41 +136,41 @@ impl Insert for VolumeInsert {
             Some(body) => PendingBody::Whole(body.into()),
             None => self.finish_large()?,
         };
-        let object = Pending::new(self.key.clone(), self.body.id, 0, metadata, body);
-        self.volume.append(Queued::Object(object))
+        let object = PendingObject::new(self.key.clone(), self.body.id, 0, metadata, body);
+        self.volume.append(QueuedRecord::Object(object))
     }
 }
 
 impl VolumeInsert {
     fn queue_pieces(
         &self,
-        growing: &Arc<Growing>,
-        kind: Kind,
+        growing: &Arc<GrowingBody>,
+        kind: RecordKind,
         pieces: impl IntoIterator<Item = (u32, Bytes)>,
     ) -> Result<(), Error> {
         for (index, bytes) in pieces {
             let (growing, key) = (Arc::clone(growing), self.key.clone());
-            self.volume.append(Queued::Piece { growing, key, kind, index, bytes })?;
+            self.volume.append(QueuedRecord::Piece { growing, key, kind, index, bytes })?;
         }
         Ok(())
     }
 
     /// Queues the last piece, and the table's pieces when it has any.
     fn finish_large(&self) -> Result<PendingBody, Error> {
-        self.queue_pieces(&self.body, Kind::Piece, self.body.finish())?;
+        self.queue_pieces(&self.body, RecordKind::Piece, self.body.finish())?;
         let direct = super::format::pieces(self.length) * 16;
         let table = if direct > table_bytes(self.length) { Some(self.write_table()?) } else { None };
         Ok(PendingBody::Large { body: Arc::clone(&self.body), bytes: self.length, table })
     }
 
     /// A table that names pieces can be written when all of these are.
-    fn write_table(&self) -> Result<Arc<Growing>, Error> {
+    fn write_table(&self) -> Result<Arc<GrowingBody>, Error> {
         self.volume.flush(true)?;
         let places = self.body.places().ok_or(Error::Declined(Declined::NoSpace))?;
-        let table = Growing::new(!self.body.id);
+        let table = GrowingBody::new(!self.body.id);
         let whole = table.append(&encode_table(&places));
-        self.queue_pieces(&table, Kind::TablePiece, whole)?;
-        self.queue_pieces(&table, Kind::TablePiece, table.finish())?;
+        self.queue_pieces(&table, RecordKind::TablePiece, whole)?;
+        self.queue_pieces(&table, RecordKind::TablePiece, table.finish())?;
         Ok(table)
     }
 }

@@ -7,16 +7,19 @@
 
 use super::Volume;
 use super::checkpoint::Header;
-use super::format::{Chunk, END_BYTES, End, Head, Item, Kind, PIECE_BYTES, Place, UNIT_BYTES, decode_table};
+use super::format::{
+    Chunk, ChunkEnd, ContentsItem, END_BYTES, PIECE_BYTES, PieceLocation, RecordHead, RecordKind, UNIT_BYTES,
+    decode_table,
+};
 use super::opening::{existing, index_header};
-use super::pages::Pages;
-use super::recovery::{Walked, whole_chunk};
-use super::table::{Entry, Table};
-use crate::arch::{Parts, SegmentSettings, Settings, VolumeSettings};
+use super::pages::AlignedPages;
+use super::recovery::{StripeScan, whole_chunk};
+use super::table::{VolumeEntry, VolumeIndex};
+use crate::arch::{ArchitectureOptions, SegmentSettings, StoreEnv, VolumeSettings};
 use crate::door::FileSystem;
 use crate::index::MemoryHome;
-use crate::inspect::{Facts, Inspect, Listed, Verified};
-use crate::{Error, Stored};
+use crate::inspect::{Inspect, ListedObject, StoreInfo, VerifyReport};
+use crate::{Error, OpenObject};
 use shoal_core::{KeySecret, ObjectKey, Timestamp};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -27,7 +30,7 @@ pub(in crate::arch) fn look_at(
     is_live: bool,
     secret: Option<KeySecret>,
 ) -> Result<Box<dyn Inspect>, Error> {
-    let mut settings = Settings {
+    let mut settings = ArchitectureOptions {
         disk_bytes: u64::MAX >> 1,
         max_objects: 0,
         object_max_bytes: u64::MAX,
@@ -40,18 +43,18 @@ pub(in crate::arch) fn look_at(
     let Some((geometry, state)) = existing(&*files, &settings)? else {
         return Err(Error::Unusable("the volume has never been finished".into()));
     };
-    let index_bytes = Table::file_bytes(geometry.buckets, geometry.stripes);
+    let index_bytes = VolumeIndex::file_bytes(geometry.buckets, geometry.stripes);
     let header = index_header(&*files, &geometry, state, index_bytes)?;
     settings.disk_bytes = geometry.volume_bytes() + super::opening::own_bytes(&geometry);
     let index = Box::new(MemoryHome::default());
-    let parts = Parts { files, index, boot: 0, lock: None, transient: None, background: false };
+    let parts = StoreEnv { files, index, boot: 0, lock: None, transient: None, background: false };
     let volume = Volume::take_up(super::NAME, &settings, parts)?;
     volume.recover();
-    Ok(Box::new(View { volume: Arc::new(volume), header, is_live, secret }))
+    Ok(Box::new(VolumeInspector { volume: Arc::new(volume), header, is_live, secret }))
 }
 
 /// A volume that nobody changes through it.
-struct View {
+struct VolumeInspector {
     volume: Arc<Volume>,
     /// The index's, if there is one.
     header: Option<Header>,
@@ -60,15 +63,15 @@ struct View {
     secret: Option<KeySecret>,
 }
 
-impl Inspect for View {
-    fn facts(&self) -> Facts {
+impl Inspect for VolumeInspector {
+    fn facts(&self) -> StoreInfo {
         let volume = &self.volume;
         let usage = volume.usage();
         let (cursor, cursor_bytes, sequence) = {
             let writer = volume.writer.lock();
             (writer.stripe, writer.offset, writer.sequence)
         };
-        Facts {
+        StoreInfo {
             architecture: volume.name,
             is_live: self.is_live,
             is_clean: self.header.is_some_and(|header| header.is_clean),
@@ -81,17 +84,21 @@ impl Inspect for View {
             written_stripes: volume.written_stripes.load(Relaxed),
             cursor,
             cursor_bytes,
-            index_bytes: Table::file_bytes(volume.geometry.buckets, volume.geometry.stripes),
+            index_bytes: VolumeIndex::file_bytes(volume.geometry.buckets, volume.geometry.stripes),
             sequence,
         }
     }
 
-    fn list(&self, newest_first: bool, visit: &mut dyn FnMut(&Listed<'_>) -> bool) -> Result<(), Error> {
+    fn list(
+        &self,
+        newest_first: bool,
+        visit: &mut dyn FnMut(&ListedObject<'_>) -> bool,
+    ) -> Result<(), Error> {
         let mut entries = self.entries();
         if newest_first {
             entries.reverse();
         }
-        let stripe_of = |entry: &Entry| self.volume.geometry.stripe_of(entry.position());
+        let stripe_of = |entry: &VolumeEntry| self.volume.geometry.stripe_of(entry.position());
         for group in entries.chunk_by(|one, other| stripe_of(one) == stripe_of(other)) {
             let Some(stripe) = stripe_of(&group[0]) else { continue };
             let pages = self.read_stripe(stripe)?;
@@ -104,7 +111,7 @@ impl Inspect for View {
                     continue;
                 };
                 let (body_bytes, position) = (head.body_bytes, entry.position());
-                if !visit(&Listed { key, metadata, body_bytes, position }) {
+                if !visit(&ListedObject { key, metadata, body_bytes, position }) {
                     return Ok(());
                 }
             }
@@ -112,8 +119,8 @@ impl Inspect for View {
         Ok(())
     }
 
-    fn verify(&self, progress: &mut dyn FnMut(u64, u64)) -> Verified {
-        let mut verified = Verified::default();
+    fn verify(&self, progress: &mut dyn FnMut(u64, u64)) -> VerifyReport {
+        let mut verified = VerifyReport::default();
         let mut entries = self.entries();
         entries.sort_unstable_by_key(|entry| entry.position());
         let written = self.volume.written_stripes.load(Relaxed);
@@ -130,7 +137,7 @@ impl Inspect for View {
         verified
     }
 
-    fn find(&self, key: &ObjectKey) -> Result<Option<Stored>, Error> {
+    fn find(&self, key: &ObjectKey) -> Result<Option<OpenObject>, Error> {
         let own = match self.secret {
             Some(secret) => self.volume.open(&key.under(secret))?,
             None => None,
@@ -139,11 +146,11 @@ impl Inspect for View {
     }
 }
 
-impl View {
+impl VolumeInspector {
     /// All entries in the order in which their stripes were written: the cursor gives up the first next.
-    fn entries(&self) -> Vec<Entry> {
+    fn entries(&self) -> Vec<VolumeEntry> {
         let (geometry, cursor) = (&self.volume.geometry, self.volume.writer.lock().stripe);
-        let age = |entry: &Entry| {
+        let age = |entry: &VolumeEntry| {
             let stripe = geometry.stripe_of(entry.position())?;
             Some((
                 (u64::from(stripe) + u64::from(geometry.stripes - cursor) - 1) % u64::from(geometry.stripes),
@@ -155,22 +162,22 @@ impl View {
         entries.into_iter().map(|(_, entry)| entry).collect()
     }
 
-    fn read_stripe(&self, stripe: u32) -> Result<Pages, Error> {
-        let mut pages = Pages::zeroed(self.volume.geometry.stripe_bytes as usize);
+    fn read_stripe(&self, stripe: u32) -> Result<AlignedPages, Error> {
+        let mut pages = AlignedPages::zeroed(self.volume.geometry.stripe_bytes as usize);
         let read = self.volume.read_pages(&mut pages, self.volume.geometry.stripe_at(stripe));
         read.map_err(|source| Error::Disk { action: "read from the volume", source })?;
         Ok(pages)
     }
 
     /// The bytes that an entry names, of its stripe's.
-    fn record<'a>(&self, stripe_bytes: &'a [u8], stripe: u32, entry: Entry) -> Option<&'a [u8]> {
+    fn record<'a>(&self, stripe_bytes: &'a [u8], stripe: u32, entry: VolumeEntry) -> Option<&'a [u8]> {
         let from = (entry.position() - self.volume.geometry.stripe_at(stripe)) as usize;
         let to = (from + entry.bytes() as usize).min(stripe_bytes.len());
         stripe_bytes.get(from..to)
     }
 
     /// Checks a stripe and what the index has in it. What fails while a process writes is looked at twice: it may have been half written.
-    fn verify_stripe(&self, stripe: u32, entries: &[Entry], verified: &mut Verified) {
+    fn verify_stripe(&self, stripe: u32, entries: &[VolumeEntry], verified: &mut VerifyReport) {
         let mut found = self.look_through(stripe, entries);
         if self.is_live && found.damaged > 0 {
             found = self.look_through(stripe, entries);
@@ -184,8 +191,8 @@ impl View {
         verified.damaged += found.damaged - told;
     }
 
-    fn look_through(&self, stripe: u32, entries: &[Entry]) -> Verified {
-        let mut found = Verified::default();
+    fn look_through(&self, stripe: u32, entries: &[VolumeEntry]) -> VerifyReport {
+        let mut found = VerifyReport::default();
         let stripe_at = self.volume.geometry.stripe_at(stripe);
         let Ok(pages) = self.read_stripe(stripe) else {
             found.note(stripe_at, "stripe that cannot be read");
@@ -208,13 +215,13 @@ impl View {
     }
 
     /// Checks the chunks of a stripe, and gives what the last sound ones list.
-    fn verify_chunks(&self, bytes: &[u8], stripe: u32, found: &mut Verified) -> Vec<Item> {
+    fn verify_chunks(&self, bytes: &[u8], stripe: u32, found: &mut VerifyReport) -> Vec<ContentsItem> {
         let (id, stripe_at) = (self.volume.geometry.id, self.volume.geometry.stripe_at(stripe));
         let walked = self.volume.walk_through(bytes, stripe);
         let (at, last) = walked.as_ref().map_or((0, 0), |walked| (walked.offset as usize, walked.last));
         let full =
             full_stripe(bytes, stripe_at, id).filter(|(chunk, _)| chunk.sequence > last || walked.is_none());
-        let torn = bytes.get(at..).and_then(|rest| Chunk::decode(End::Head, rest, id));
+        let torn = bytes.get(at..).and_then(|rest| Chunk::decode(ChunkEnd::Head, rest, id));
         // What is newer than the log's end is being written, or was when its process was killed; what is older was left
         // from the lap before.
         let log_end = self.volume.writer.lock().sequence;
@@ -231,21 +238,26 @@ impl View {
         }
         match (full, walked) {
             (Some((_, items)), _) => items,
-            (None, Some(Walked { items, .. })) => items,
+            (None, Some(StripeScan { items, .. })) => items,
             (None, None) => Vec::new(),
         }
     }
 
     /// Checks the object that an entry leads to. Its body's bytes; `None` when it has been given up; the error says which part
     /// is damaged.
-    fn verify_entry(&self, bytes: &[u8], stripe: u32, entry: Entry) -> Result<Option<u64>, &'static str> {
+    fn verify_entry(
+        &self,
+        bytes: &[u8],
+        stripe: u32,
+        entry: VolumeEntry,
+    ) -> Result<Option<u64>, &'static str> {
         let record = self.record(bytes, stripe, entry).ok_or("record that is cut off")?;
         let head = self.volume.decode_head(record, entry.position())?;
         if !is_object(&head, entry) {
             return Ok(None);
         }
         let payload = head.payload(record).ok_or("body")?;
-        if head.kind == Kind::Whole {
+        if head.kind == RecordKind::Whole {
             return Ok(Some(head.body_bytes));
         }
         let Some(pin) = self.volume.stripes.pin([stripe]) else { return Ok(None) };
@@ -268,7 +280,7 @@ impl View {
     }
 
     /// Whether a piece of the object has been written over since the index was written.
-    fn is_gone(&self, place: &Place, head: &Head) -> bool {
+    fn is_gone(&self, place: &PieceLocation, head: &RecordHead) -> bool {
         let stripe = self.volume.geometry.stripe_of(place.position);
         let first = stripe.and_then(|stripe| self.volume.first_chunk(stripe));
         first.is_some_and(|chunk| chunk.sequence > head.sequence)
@@ -276,22 +288,22 @@ impl View {
 }
 
 /// Whether the record is the object that the entry means.
-fn is_object(head: &Head, entry: Entry) -> bool {
-    matches!(head.kind, Kind::Whole | Kind::Large) && entry.is_of(head.key)
+fn is_object(head: &RecordHead, entry: VolumeEntry) -> bool {
+    matches!(head.kind, RecordKind::Whole | RecordKind::Large) && entry.is_of(head.key)
 }
 
 /// Whether a stripe's contents say that this entry's object is there.
-fn is_listed(contents: &[Item], stripe_at: u64, entry: Entry) -> bool {
+fn is_listed(contents: &[ContentsItem], stripe_at: u64, entry: VolumeEntry) -> bool {
     contents.iter().any(|item| {
-        matches!(item.kind, Kind::Whole | Kind::Large)
+        matches!(item.kind, RecordKind::Whole | RecordKind::Large)
             && stripe_at + u64::from(item.at) * UNIT_BYTES == entry.position()
             && entry.is_of(item.key)
     })
 }
 
 /// The chunk that ends a full stripe, with contents that list all of it.
-fn full_stripe(bytes: &[u8], stripe_at: u64, id: u64) -> Option<(Chunk, Vec<Item>)> {
-    let tail = Chunk::decode(End::Tail, &bytes[bytes.len().checked_sub(END_BYTES)?..], id)?;
+fn full_stripe(bytes: &[u8], stripe_at: u64, id: u64) -> Option<(Chunk, Vec<ContentsItem>)> {
+    let tail = Chunk::decode(ChunkEnd::Tail, &bytes[bytes.len().checked_sub(END_BYTES)?..], id)?;
     let at = usize::try_from(tail.position.checked_sub(stripe_at)?).ok()?;
     whole_chunk(bytes, at, stripe_at, id).filter(|(chunk, _)| at + chunk.bytes as usize == bytes.len())
 }

@@ -7,7 +7,7 @@
 //! in memory and on the disk (Kroonmaa 1998), ten bytes an object, never read through, and a hint only: each record has
 //! its full key, its position and its checksums. Objects that nobody asks for twice need not be written at all
 //! (`shoal_policy::Probation`), and a read brings in what lies around of the same site, where that has been paying
-//! (`shoal_policy::Neighbourhoods`, `shoal_policy::Borders`).
+//! (`shoal_policy::NeighbourhoodSizer`, `shoal_policy::GroupBorders`).
 //!
 //! What each call costs: a miss, no call to the disk (but for one key in 65,000 that looks like another's); a hit on an
 //! object of up to 64 KiB, one read or none, and one or two more when it is the first in a stripe that an earlier process
@@ -50,18 +50,18 @@ mod update;
 mod windows;
 mod writer;
 
-use super::maintenance::{Bell, Maintenance, Step, Upkeep};
+use super::maintenance::{BackgroundWork, Maintenance, WakeSignal, WorkDone};
 use super::seal::Seal;
 use crate::door::File;
-use crate::{AtOnce, Declined, Error, GaveUp, Insert, Store, Stored, Usage};
+use crate::{Declined, Error, EvictionCallback, Insert, OpenObject, Store, TryInsert, Usage};
 use bytes::Bytes;
 use changed::Changed;
 use checkpoint::Checkpoint;
-use durability::Pace;
+use durability::SyncPacer;
 use format::Geometry;
-use pages::Used;
+use pages::PagePool;
 use parking_lot::Mutex;
-use queue::Queue;
+use queue::WriteQueue;
 use recovery::Recovery;
 use shoal_core::{Key, ObjectKey};
 use shoal_policy::{Admission, Probation};
@@ -69,12 +69,12 @@ use std::collections::HashSet;
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
-use stripes::Stripes;
-use table::Table;
+use stripes::StripePins;
+use table::VolumeIndex;
 use tracing::{debug, error};
 use update::UPDATE_TURNS;
-use windows::Windows;
-use writer::Writer;
+use windows::WindowCache;
+use writer::LogWriter;
 
 pub(super) use inspect::look_at;
 pub(super) use opening::open;
@@ -111,32 +111,28 @@ struct Volume {
     seal: Seal,
     /// Records are sealed in stripes that begin with a chunk of this number or a later one.
     sealed_from: AtomicU64,
-    table: Table,
-    queue: Mutex<Queue>,
-    writer: Mutex<Writer>,
-    pace: Mutex<Pace>,
+    table: VolumeIndex,
+    queue: Mutex<WriteQueue>,
+    writer: Mutex<LogWriter>,
+    pace: Mutex<SyncPacer>,
     /// Rung when something waits to be brought to disk and nothing did.
-    sync_bell: Arc<Bell>,
-    windows: Windows,
+    sync_bell: Arc<WakeSignal>,
+    windows: WindowCache,
     /// Memory for what is read.
-    used: Arc<Used>,
-    stripes: Arc<Stripes>,
+    used: Arc<PagePool>,
+    stripes: Arc<StripePins>,
     admission: Admission,
     probation: Mutex<Probation>,
     checkpoint: Mutex<Checkpoint>,
     /// Which keys the log may speak of since then.
     changed: Changed,
-    /// Entries that were dropped from the table for damage, or for a stripe that could not be written.
-    dropped: AtomicU64,
-    /// What [`forgotten`](Self::forgotten) was when the index was begun that is on disk.
-    forgotten_before: AtomicU64,
     /// A stripe's objects have been taken out of the table, and nothing has been written over them yet.
     is_reclaiming: AtomicBool,
     /// Held while metadata is replaced on the disk, so that a reader who finds it torn can wait.
     updating: Mutex<()>,
     /// Held from where an object's metadata is read to be replaced until that is done, by key; before all other locks.
     update_turns: [Mutex<()>; UPDATE_TURNS],
-    doubts: Mutex<Doubts>,
+    doubts: Mutex<TornWriteSuspects>,
     /// The last process did not end in order: entries may be older than what they point to.
     may_be_stale: bool,
     recovery: Mutex<Recovery>,
@@ -158,14 +154,11 @@ struct Volume {
     /// Somebody has been told to write what waits, and has not begun.
     is_write_due: AtomicBool,
     health: Health,
-    evictions: AtomicU64,
-    corrupt: AtomicU64,
-    /// Pages of the index that could not be read, as far as that was told.
-    lost_pages: AtomicU64,
     /// Somebody has read that the index is too small.
     has_said_crowded: AtomicBool,
+    counts: Counts,
     /// Told of keys whose objects were given up.
-    gave_up: OnceLock<GaveUp>,
+    gave_up: OnceLock<EvictionCallback>,
     /// The index on disk may say that nothing was written to the log since: always after opening when it has a header, for one that
     /// says otherwise may have been read before it was brought to disk.
     index_may_be_clean: AtomicBool,
@@ -185,7 +178,7 @@ struct Volume {
 /// What may not be whole, since the last process did not end in order: large objects whose pieces have to be looked at, and objects
 /// whose damage says nothing about the disk.
 #[derive(Default)]
-struct Doubts {
+struct TornWriteSuspects {
     /// Stripes that may have been half written over.
     stripes: HashSet<u32>,
     /// Chunks after this one had perhaps not been brought to disk as a whole...
@@ -196,6 +189,19 @@ struct Doubts {
     end: u32,
     /// Objects that have been looked at, by number.
     settled: HashSet<u64>,
+}
+
+/// Numbers that only grow.
+#[derive(Default)]
+struct Counts {
+    evictions: AtomicU64,
+    corrupt: AtomicU64,
+    /// Pages of the index that could not be read, as far as that was told.
+    lost_pages: AtomicU64,
+    /// Entries that were dropped from the table for damage, or for a stripe that could not be written.
+    dropped: AtomicU64,
+    /// What [`forgotten`](Self::forgotten) was when the index was begun that is on disk.
+    forgotten_before: AtomicU64,
 }
 
 /// Whether the disk can be relied on.
@@ -223,7 +229,7 @@ impl Store for VolumeStore {
         self.volume.is_recovered.load(Relaxed) || !self.volume.may_be_stale
     }
 
-    fn open(&self, key: &ObjectKey) -> Result<Option<Stored>, Error> {
+    fn open(&self, key: &ObjectKey) -> Result<Option<OpenObject>, Error> {
         self.volume.open(key)
     }
 
@@ -231,7 +237,7 @@ impl Store for VolumeStore {
         self.volume.table.candidates(key.hash()).next().map(|entry| entry.position())
     }
 
-    fn open_at_once(&self, key: &ObjectKey) -> Option<Stored> {
+    fn open_at_once(&self, key: &ObjectKey) -> Option<OpenObject> {
         self.volume.open_at_once(key)
     }
 
@@ -250,7 +256,7 @@ impl Store for VolumeStore {
         metadata: &[u8],
         body: &Bytes,
         still: &dyn Fn() -> bool,
-    ) -> Result<AtOnce, Error> {
+    ) -> Result<TryInsert, Error> {
         self.volume.insert_at_once(key, metadata, body, still)
     }
 
@@ -276,7 +282,7 @@ impl Store for VolumeStore {
         stored_bytes.saturating_sub(head)
     }
 
-    fn tell(&self, gave_up: GaveUp) {
+    fn tell(&self, gave_up: EvictionCallback) {
         // Whoever asks first is told.
         let _ = self.volume.gave_up.set(gave_up);
     }
@@ -308,9 +314,9 @@ impl Volume {
             objects_max: self.table.objects_max(),
             bytes: self.own_bytes + written,
             bytes_max: self.disk_bytes,
-            evictions: self.evictions.load(Relaxed) + self.table.crowded_out(),
+            evictions: self.counts.evictions.load(Relaxed) + self.table.crowded_out(),
             crowded_out: self.table.crowded_out(),
-            corrupt: self.corrupt.load(Relaxed),
+            corrupt: self.counts.corrupt.load(Relaxed),
             spared_reads: self.windows.counts().spared,
             failures: self.health.in_background.load(Relaxed),
             unwritten: waiting + u64::from(is_under_way),
@@ -335,10 +341,10 @@ impl Volume {
     /// Says it when pages of the index could not be read. All of it is written anew with the next checkpoint. What they held is missed, and found again when the
     /// index is made anew.
     fn see_to_lost_pages(&self) {
-        let before = self.lost_pages.load(Relaxed);
+        let before = self.counts.lost_pages.load(Relaxed);
         let lost = self.table.lost_pages(before);
         if lost > before {
-            self.lost_pages.store(lost, Relaxed);
+            self.counts.lost_pages.store(lost, Relaxed);
             self.health.in_background.fetch_add(lost - before, Relaxed);
             error!(
                 pages = lost,
@@ -395,20 +401,20 @@ impl Volume {
     }
 }
 
-impl Upkeep for Volume {
-    fn maintain(&self) -> Step {
+impl BackgroundWork for Volume {
+    fn maintain(&self) -> WorkDone {
         if !self.is_index_read.swap(true, Relaxed) {
             self.table.read_ahead();
         }
         if !self.is_recovered.load(Relaxed) {
             // Who looks for an object meanwhile does it too: it may take about half of the disk's time.
-            return Step::Worked(self.recover_step(recovery::RECOVERED_AT_ONCE) / RECOVERED_FOR_A_PAUSE);
+            return WorkDone::Worked(self.recover_step(recovery::RECOVERED_AT_ONCE) / RECOVERED_FOR_A_PAUSE);
         }
         // After a failure the next call tries again.
         self.note_in_background(self.checkpoint_if_due());
         self.see_to_crowded_out();
         self.see_to_lost_pages();
-        Step::Idle
+        WorkDone::Idle
     }
 }
 

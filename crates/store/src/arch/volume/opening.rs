@@ -3,19 +3,19 @@
 use super::changed::Changed;
 use super::checkpoint::{Checkpoint, Header};
 use super::format::{DAMAGED, DATA_AT, Geometry, POSITION_MAX, STATE_AT, STRIPE_MAX, SUPERBLOCK_BYTES};
-use super::queue::Queue;
-use super::recovery::{Following, Recovery};
+use super::queue::WriteQueue;
+use super::recovery::{LogScan, Recovery};
 use super::state::State;
-use super::table::{HEADER_WORDS, Table};
-use super::windows::Windows;
-use super::writer::Writer;
-use super::{Doubts, Health, Volume, VolumeStore};
+use super::table::{HEADER_WORDS, VolumeIndex};
+use super::windows::WindowCache;
+use super::writer::LogWriter;
+use super::{Counts, Health, TornWriteSuspects, Volume, VolumeStore};
 use crate::Error;
 use crate::arch::maintenance::Maintenance;
 use crate::arch::opening::check_maker;
 use crate::arch::seal::Seal;
 use crate::arch::signature::Signature;
-use crate::arch::{Parts, Settings};
+use crate::arch::{ArchitectureOptions, StoreEnv};
 use crate::door::{Access, File, FileSystem, PAGE_BYTES, read_full, write_full};
 use parking_lot::Mutex;
 use shoal_core::Key;
@@ -28,8 +28,8 @@ use tracing::{info, warn};
 /// Opens or makes a store of one volume.
 pub(in crate::arch) fn open(
     name: &'static str,
-    settings: &Settings,
-    parts: Parts,
+    settings: &ArchitectureOptions,
+    parts: StoreEnv,
 ) -> Result<VolumeStore, Error> {
     let background = parts.background;
     let volume = Arc::new(Volume::take_up(name, settings, parts)?);
@@ -46,7 +46,11 @@ pub(in crate::arch) fn open(
 
 impl Volume {
     /// The volume without its background work; nothing is written before [`recover`](Self::recover) has come to an end.
-    pub(super) fn take_up(name: &'static str, settings: &Settings, parts: Parts) -> Result<Self, Error> {
+    pub(super) fn take_up(
+        name: &'static str,
+        settings: &ArchitectureOptions,
+        parts: StoreEnv,
+    ) -> Result<Self, Error> {
         let is_signed = check_maker(name, &parts)?;
         let files = Arc::clone(&parts.files);
         let (geometry, state) = match existing(&*files, settings)? {
@@ -54,7 +58,7 @@ impl Volume {
             None => (make(name, &*files, settings, parts.boot, is_signed)?, State::NEW),
         };
         let data = files.open_direct(DATA, Access::Write).map_err(|error| unusable("open", DATA, &error))?;
-        let index_bytes = Table::file_bytes(geometry.buckets, geometry.stripes);
+        let index_bytes = VolumeIndex::file_bytes(geometry.buckets, geometry.stripes);
         let (header, is_known) = header_or_new(&*files, &geometry, state, index_bytes)?;
         let loaded = files.load(INDEX, index_bytes).map_err(|error| unusable("map", INDEX, &error))?;
         let file = files.open(INDEX, Access::Write).map_err(|error| unusable("open", INDEX, &error))?;
@@ -63,38 +67,32 @@ impl Volume {
         let numbers = (geometry.id, geometry.buckets, session(settings, parts.boot));
         let changed = Changed::open(parts.transient, numbers, known);
         let recovery = recovery_from(known);
-        let writer = Writer::at_end(&header, geometry.stripe_bytes);
+        let writer = LogWriter::at_end(&header, geometry.stripe_bytes);
+        let checkpoint = Checkpoint::new(file, (header, state), index_bytes, geometry.stripe_bytes);
         Ok(Self {
             name,
             data,
             geometry,
             seal: Seal::of(&*files)?,
             sealed_from: AtomicU64::new(state.sealed_from),
-            table: Table::new(loaded, geometry.buckets, geometry.stripes, header.objects, is_sound),
-            queue: Mutex::new(Queue::default()),
+            table: VolumeIndex::new(loaded, geometry.buckets, geometry.stripes, header.objects, is_sound),
+            queue: Mutex::new(WriteQueue::default()),
             writer: Mutex::new(writer),
             pace: Mutex::default(),
             sync_bell: Arc::default(),
-            windows: Windows::new(settings.volume.window_bytes, &geometry),
+            windows: WindowCache::new(settings.volume.window_bytes, &geometry),
             used: Arc::default(),
             stripes: Arc::default(),
             admission: settings.volume.admission,
             probation: Mutex::new(Probation::default()),
-            checkpoint: Mutex::new(Checkpoint::new(
-                file,
-                (header, state),
-                index_bytes,
-                geometry.stripe_bytes,
-            )),
+            checkpoint: Mutex::new(checkpoint),
             updating: Mutex::new(()),
             update_turns: Default::default(),
-            doubts: Mutex::new(Doubts { from: header.sequence, ..Doubts::default() }),
+            doubts: Mutex::new(TornWriteSuspects { from: header.sequence, ..TornWriteSuspects::default() }),
             may_be_stale: !is_sound,
             recovery: Mutex::new(recovery),
             has_missed: AtomicBool::new(false),
             changed,
-            dropped: AtomicU64::new(0),
-            forgotten_before: AtomicU64::new(0),
             is_reclaiming: AtomicBool::new(false),
             is_followed: AtomicBool::new(is_sound),
             is_recovered: AtomicBool::new(false),
@@ -107,10 +105,8 @@ impl Volume {
             is_write_due: AtomicBool::default(),
             is_index_read: AtomicBool::default(),
             health: Health::default(),
-            evictions: AtomicU64::new(0),
-            corrupt: AtomicU64::new(0),
             has_said_crowded: AtomicBool::new(false),
-            lost_pages: AtomicU64::new(0),
+            counts: Counts::default(),
             gave_up: OnceLock::new(),
             index_may_be_clean: AtomicBool::new(is_known),
             is_generation_due: AtomicBool::new(true),
@@ -123,7 +119,7 @@ impl Volume {
 }
 
 /// Returns a number that differs between processes that open copies of one volume.
-fn session(settings: &Settings, boot: u64) -> u64 {
+fn session(settings: &ArchitectureOptions, boot: u64) -> u64 {
     let numbers = [settings.now.millis(), boot, u64::from(std::process::id())];
     Key::unkeyed(numbers.map(u64::to_le_bytes).as_flattened()).low()
 }
@@ -146,7 +142,7 @@ fn header_or_new(
 fn recovery_from(header: Option<&Header>) -> Recovery {
     match header {
         Some(header) if header.is_clean => Recovery::Clean,
-        Some(header) => Recovery::Following(Following::from(header.stripe as u32, header.sequence)),
+        Some(header) => Recovery::Following(LogScan::from(header.stripe as u32, header.sequence)),
         None => {
             info!("the volume's index is made anew from its contents while it serves");
             Recovery::Dating { next: 0, dated: Vec::new() }
@@ -157,7 +153,7 @@ fn recovery_from(header: Option<&Header>) -> Recovery {
 /// The geometry and the state of the volume that is there.
 pub(super) fn existing(
     files: &dyn FileSystem,
-    settings: &Settings,
+    settings: &ArchitectureOptions,
 ) -> Result<Option<(Geometry, State)>, Error> {
     let length = match files.length(DATA) {
         Ok(length) => length,
@@ -213,7 +209,7 @@ fn superblock(blocks: &[u8]) -> Result<Option<Geometry>, Error> {
 fn make(
     name: &str,
     files: &dyn FileSystem,
-    settings: &Settings,
+    settings: &ArchitectureOptions,
     boot: u64,
     is_signed: bool,
 ) -> Result<Geometry, Error> {
@@ -233,7 +229,7 @@ fn make(
     };
     let file = fresh(files, DATA).map_err(failed)?;
     file.reserve(geometry.volume_bytes(), DATA_AT).map_err(failed)?;
-    make_index(files, &geometry, Table::file_bytes(geometry.buckets, geometry.stripes), true)?;
+    make_index(files, &geometry, VolumeIndex::file_bytes(geometry.buckets, geometry.stripes), true)?;
     for at in [0, SUPERBLOCK_BYTES as u64] {
         write_full(&*file, &geometry.encode(), at).map_err(failed)?;
         file.sync().map_err(failed)?;
@@ -253,19 +249,19 @@ fn within(limit: u64, free: u64) -> u64 {
 }
 
 /// How a new volume divides so many bytes.
-pub(super) fn plan(settings: &Settings, disk_bytes: u64, boot: u64) -> Result<Geometry, Error> {
+pub(super) fn plan(settings: &ArchitectureOptions, disk_bytes: u64, boot: u64) -> Result<Geometry, Error> {
     let objects = match settings.max_objects {
         0 => disk_bytes / MEAN_OBJECT_BYTES,
         objects => objects,
     };
-    let buckets = Table::buckets_for(objects);
+    let buckets = VolumeIndex::buckets_for(objects);
     let mut stripe_bytes =
         settings.volume.stripe_bytes.clamp(STRIPE_MIN, STRIPE_MAX) / STRIPE_MIN * STRIPE_MIN;
     // Many stripes rather than large ones, in a small volume.
     while disk_bytes / stripe_bytes < STRIPES_WANTED && stripe_bytes / 2 >= STRIPE_MIN {
         stripe_bytes = (stripe_bytes / 2).next_multiple_of(STRIPE_MIN);
     }
-    let fixed = DATA_AT + PAGE_BYTES as u64 + Table::file_bytes(buckets, 0);
+    let fixed = DATA_AT + PAGE_BYTES as u64 + VolumeIndex::file_bytes(buckets, 0);
     let stripes = disk_bytes.saturating_sub(fixed) / (stripe_bytes + 8);
     let most = (POSITION_MAX - DATA_AT) / stripe_bytes;
     if stripes > most {
@@ -361,7 +357,7 @@ fn fresh(files: &dyn FileSystem, path: &str) -> io::Result<Box<dyn File>> {
 
 /// Bytes on disk beside the volume itself.
 pub(super) fn own_bytes(geometry: &Geometry) -> u64 {
-    Table::file_bytes(geometry.buckets, geometry.stripes) + PAGE_BYTES as u64
+    VolumeIndex::file_bytes(geometry.buckets, geometry.stripes) + PAGE_BYTES as u64
 }
 
 fn unusable(what: &str, path: &str, error: &io::Error) -> Error {

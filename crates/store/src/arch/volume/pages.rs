@@ -7,15 +7,15 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 /// Whole pages of bytes.
-pub(super) struct Pages {
+pub(super) struct AlignedPages {
     bytes: Vec<u8>,
     start: usize,
     length: usize,
     /// Where they go when they are not needed any more.
-    home: Option<Arc<Used>>,
+    home: Option<Arc<PagePool>>,
 }
 
-impl Pages {
+impl AlignedPages {
     /// At least so many bytes, all zero.
     pub(super) fn zeroed(length: usize) -> Self {
         Self::aligned(length.next_multiple_of(PAGE_BYTES), PAGE_BYTES)
@@ -46,7 +46,7 @@ impl Pages {
 /// Memory that has been used for pages and will be again. An allocator gives so large pieces back to the system, and for each new
 /// one the system clears every page when it is first touched, only for the disk to write over it.
 #[derive(Default)]
-pub(super) struct Used {
+pub(super) struct PagePool {
     state: Mutex<UsedState>,
 }
 
@@ -57,16 +57,16 @@ struct UsedState {
     bytes: usize,
 }
 
-impl Used {
+impl PagePool {
     /// At least so many bytes, of which nothing is known.
-    pub(super) fn pages(self: &Arc<Self>, length: usize) -> Pages {
+    pub(super) fn pages(self: &Arc<Self>, length: usize) -> AlignedPages {
         let length = length.next_multiple_of(PAGE_BYTES);
         let mut pages = match self.take(length + PAGE_BYTES) {
             Some(bytes) => {
                 let start = bytes.as_ptr().align_offset(PAGE_BYTES);
-                Pages { bytes, start, length, home: None }
+                AlignedPages { bytes, start, length, home: None }
             }
-            None => Pages::zeroed(length),
+            None => AlignedPages::zeroed(length),
         };
         pages.home = Some(Arc::clone(self));
         pages
@@ -98,7 +98,7 @@ impl Used {
     }
 }
 
-impl Drop for Pages {
+impl Drop for AlignedPages {
     fn drop(&mut self) {
         if let Some(home) = self.home.take() {
             home.put(std::mem::take(&mut self.bytes));
@@ -106,13 +106,13 @@ impl Drop for Pages {
     }
 }
 
-impl AsRef<[u8]> for Pages {
+impl AsRef<[u8]> for AlignedPages {
     fn as_ref(&self) -> &[u8] {
         &self.bytes[self.start..self.start + self.length]
     }
 }
 
-impl AsMut<[u8]> for Pages {
+impl AsMut<[u8]> for AlignedPages {
     fn as_mut(&mut self) -> &mut [u8] {
         &mut self.bytes[self.start..self.start + self.length]
     }
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn they_begin_at_a_page_and_are_whole() {
         for length in [1, 4096, 5000, 1 << 20] {
-            let mut pages = Pages::zeroed(length);
+            let mut pages = AlignedPages::zeroed(length);
             assert!(pages.as_ref().as_ptr().addr().is_multiple_of(PAGE_BYTES));
             assert_eq!(pages.as_mut().len(), length.next_multiple_of(PAGE_BYTES));
         }
@@ -145,7 +145,7 @@ mod tests {
     #[test]
     fn large_ones_may_be_of_one_piece() {
         for length in [4096, 256 << 10, 1 << 20, 5 << 20] {
-            let mut pages = Pages::in_one_piece(length);
+            let mut pages = AlignedPages::in_one_piece(length);
             assert!(pages.as_ref().len() == length && pages.as_ref().iter().all(|byte| *byte == 0));
             pages.as_mut().fill(7);
             assert!(pages.as_ref().iter().all(|byte| *byte == 7));
@@ -156,13 +156,13 @@ mod tests {
 
     #[test]
     fn what_was_used_is_used_again_and_there_is_a_limit() {
-        let used = Arc::new(Used::default());
+        let used = Arc::new(PagePool::default());
         let first = used.pages(5000);
         let at = first.as_ref().as_ptr();
         drop(first);
         assert_ne!(used.pages(20_000).as_ref().as_ptr(), at);
         assert_eq!(used.pages(8192).as_ref().as_ptr(), at, "as many pages");
-        let many: Vec<Pages> = (0..100).map(|_| used.pages(56 << 10)).collect();
+        let many: Vec<AlignedPages> = (0..100).map(|_| used.pages(56 << 10)).collect();
         drop(many);
         let larger = used.pages(200 << 10);
         assert_eq!(used.pages(48 << 10).as_ref().len(), 48 << 10, "of memory for a little more");

@@ -1,7 +1,10 @@
 //! Objects that are not on the disk yet: bodies that grow, and what waits to be written.
 
-use super::format::{Head, Item, Kind, PIECE_BYTES, Place, encode_table, payload_check, table_bytes};
-use super::stripes::{Pin, Stripes};
+use super::format::{
+    ContentsItem, PIECE_BYTES, PieceLocation, RecordHead, RecordKind, encode_table, payload_check,
+    table_bytes,
+};
+use super::stripes::{StripePin, StripePins};
 use crate::arch::seal::Seal;
 use bytes::Bytes;
 use parking_lot::Mutex;
@@ -10,7 +13,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// A body that is written in pieces.
-pub(super) struct Growing {
+pub(super) struct GrowingBody {
     /// Of the object.
     pub(super) id: u64,
     state: Mutex<GrowingState>,
@@ -21,7 +24,7 @@ struct GrowingState {
     /// What has been appended since the last whole piece.
     rest: Vec<u8>,
     /// Keeps the stripes where pieces are.
-    pin: Option<Pin>,
+    pin: Option<StripePin>,
     /// Bytes of the last piece, once that is known to be a short one.
     short: Option<usize>,
     /// A piece could not be written.
@@ -30,16 +33,16 @@ struct GrowingState {
 
 enum Piece {
     /// Still in RAM, and perhaps about to be written somewhere.
-    Waiting(Bytes, Option<Place>),
-    At(Place),
+    Waiting(Bytes, Option<PieceLocation>),
+    At(PieceLocation),
 }
 
 /// Where bytes of a growing body are.
-pub(super) enum Whereabouts {
+pub(super) enum ByteLocation {
     Memory(Bytes),
     /// In the piece of this index; the read begins so far into it.
     Disk {
-        place: Place,
+        place: PieceLocation,
         index: u32,
         skip: usize,
         piece_bytes: usize,
@@ -49,7 +52,7 @@ pub(super) enum Whereabouts {
     Lost,
 }
 
-impl Growing {
+impl GrowingBody {
     pub(super) fn new(id: u64) -> Arc<Self> {
         let state =
             GrowingState { pieces: Vec::new(), rest: Vec::new(), pin: None, short: None, failed: false };
@@ -92,14 +95,14 @@ impl Growing {
     }
 
     /// A piece is about to be written here.
-    pub(super) fn assign(&self, index: u32, place: Place) {
+    pub(super) fn assign(&self, index: u32, place: PieceLocation) {
         if let Some(Piece::Waiting(_, assigned)) = self.state.lock().pieces.get_mut(index as usize) {
             *assigned = Some(place);
         }
     }
 
     /// A piece is on the disk, where it was assigned.
-    pub(super) fn written(&self, index: u32, stripe: u32, stripes: &Arc<Stripes>) {
+    pub(super) fn written(&self, index: u32, stripe: u32, stripes: &Arc<StripePins>) {
         let mut state = self.state.lock();
         match &mut state.pin {
             // The stripe that is being written to is never the one being taken.
@@ -130,7 +133,7 @@ impl Growing {
     }
 
     /// Where all pieces are or are about to be; `None` while that is not known of some.
-    pub(super) fn places(&self) -> Option<Vec<Place>> {
+    pub(super) fn places(&self) -> Option<Vec<PieceLocation>> {
         let state = self.state.lock();
         let place = |piece: &Piece| match piece {
             Piece::At(place) => Some(*place),
@@ -140,23 +143,23 @@ impl Growing {
     }
 
     /// Where the byte at `offset` is.
-    pub(super) fn find(&self, offset: u64) -> Whereabouts {
+    pub(super) fn find(&self, offset: u64) -> ByteLocation {
         let state = self.state.lock();
         let (index, skip) = ((offset / PIECE_BYTES as u64) as usize, (offset % PIECE_BYTES as u64) as usize);
         match state.pieces.get(index) {
-            _ if state.failed => Whereabouts::Lost,
-            Some(Piece::Waiting(bytes, _)) if skip < bytes.len() => Whereabouts::Memory(bytes.slice(skip..)),
+            _ if state.failed => ByteLocation::Lost,
+            Some(Piece::Waiting(bytes, _)) if skip < bytes.len() => ByteLocation::Memory(bytes.slice(skip..)),
             Some(Piece::At(place)) => {
                 let piece_bytes = state.piece_bytes(index);
                 if skip >= piece_bytes {
-                    return Whereabouts::End;
+                    return ByteLocation::End;
                 }
-                Whereabouts::Disk { place: *place, index: index as u32, skip, piece_bytes }
+                ByteLocation::Disk { place: *place, index: index as u32, skip, piece_bytes }
             }
             None if index == state.pieces.len() && skip < state.rest.len() => {
-                Whereabouts::Memory(Bytes::copy_from_slice(&state.rest[skip..]))
+                ByteLocation::Memory(Bytes::copy_from_slice(&state.rest[skip..]))
             }
-            _ => Whereabouts::End,
+            _ => ByteLocation::End,
         }
     }
 }
@@ -186,7 +189,7 @@ impl GrowingState {
 }
 
 /// An object that is complete and waits to be written.
-pub(super) struct Pending {
+pub(super) struct PendingObject {
     pub(super) key: ObjectKey,
     pub(super) id: u64,
     /// Counted before it was carried over.
@@ -201,9 +204,9 @@ pub(super) enum PendingBody {
     Whole(Bytes),
     /// Its pieces were queued before it. A table that is too long for one record has pieces of its own.
     Large {
-        body: Arc<Growing>,
+        body: Arc<GrowingBody>,
         bytes: u64,
-        table: Option<Arc<Growing>>,
+        table: Option<Arc<GrowingBody>>,
     },
 }
 
@@ -214,7 +217,7 @@ struct PendingState {
 }
 
 /// What becomes of an attempt to change metadata before it is written.
-pub(super) enum Change {
+pub(super) enum MetadataChange {
     Done,
     /// Somebody's metadata, but not that which was to be replaced.
     Refused,
@@ -222,7 +225,7 @@ pub(super) enum Change {
     TooLate,
 }
 
-impl Pending {
+impl PendingObject {
     pub(super) fn new(key: ObjectKey, id: u64, hits: u8, metadata: Bytes, body: PendingBody) -> Arc<Self> {
         let state = Mutex::new(PendingState { metadata, is_encoded: false });
         Arc::new(Self { key, id, hits, body, state, dead: AtomicBool::new(false) })
@@ -233,17 +236,17 @@ impl Pending {
     }
 
     /// Changes the metadata if `replaces` says so of what is there.
-    pub(super) fn change(&self, metadata: &[u8], replaces: &dyn Fn(&[u8]) -> bool) -> Change {
+    pub(super) fn change(&self, metadata: &[u8], replaces: &dyn Fn(&[u8]) -> bool) -> MetadataChange {
         let mut state = self.state.lock();
         if !replaces(&state.metadata) {
-            return Change::Refused;
+            return MetadataChange::Refused;
         }
         // A record's place has been counted with the room that it has.
         if state.is_encoded || self.room(metadata.len()) != self.room(state.metadata.len()) {
-            return Change::TooLate;
+            return MetadataChange::TooLate;
         }
         state.metadata = Bytes::copy_from_slice(metadata);
-        Change::Done
+        MetadataChange::Done
     }
 
     /// It has been replaced or removed: it is not written, or written in vain.
@@ -255,10 +258,10 @@ impl Pending {
         self.dead.load(Relaxed)
     }
 
-    pub(super) fn kind(&self) -> Kind {
+    pub(super) fn kind(&self) -> RecordKind {
         match &self.body {
-            PendingBody::Whole(_) => Kind::Whole,
-            PendingBody::Large { .. } => Kind::Large,
+            PendingBody::Whole(_) => RecordKind::Whole,
+            PendingBody::Large { .. } => RecordKind::Large,
         }
     }
 
@@ -270,7 +273,7 @@ impl Pending {
     }
 
     fn room(&self, metadata_bytes: usize) -> u32 {
-        Head::room_for(self.kind(), metadata_bytes)
+        RecordHead::room_for(self.kind(), metadata_bytes)
     }
 
     /// Bytes of its record.
@@ -284,7 +287,7 @@ impl Pending {
     }
 
     /// Writes the record to `out`, which has its length. `None` when a piece of its body has been lost.
-    pub(super) fn encode(&self, at: At, out: &mut [u8]) -> Option<()> {
+    pub(super) fn encode(&self, at: RecordPosition, out: &mut [u8]) -> Option<()> {
         let mut state = self.state.lock();
         state.is_encoded = true;
         let payload = match &self.body {
@@ -293,7 +296,7 @@ impl Pending {
                 encode_table(&table.as_ref().unwrap_or(body).places()?).into()
             }
         };
-        let head = Head {
+        let head = RecordHead {
             kind: self.kind(),
             key: self.key.hash(),
             position: at.position,
@@ -314,7 +317,7 @@ impl Pending {
 
 /// Where and when a record is written.
 #[derive(Clone, Copy)]
-pub(super) struct At {
+pub(super) struct RecordPosition {
     pub(super) position: u64,
     /// Of the chunk.
     pub(super) sequence: u64,
@@ -322,13 +325,13 @@ pub(super) struct At {
 }
 
 /// Something to be written.
-pub(super) enum Queued {
-    Object(Arc<Pending>),
-    Piece { growing: Arc<Growing>, key: ObjectKey, kind: Kind, index: u32, bytes: Bytes },
+pub(super) enum QueuedRecord {
+    Object(Arc<PendingObject>),
+    Piece { growing: Arc<GrowingBody>, key: ObjectKey, kind: RecordKind, index: u32, bytes: Bytes },
     Removed(Key),
 }
 
-impl Queued {
+impl QueuedRecord {
     /// Bytes of its record; 0 for what has none.
     pub(super) fn record_bytes(&self) -> u64 {
         match self {
@@ -350,7 +353,7 @@ impl Queued {
     /// The object it belongs to.
     pub(super) fn object_id(&self) -> u64 {
         match self {
-            Self::Piece { growing, kind: Kind::TablePiece, .. } => !growing.id,
+            Self::Piece { growing, kind: RecordKind::TablePiece, .. } => !growing.id,
             _ => self.id(),
         }
     }
@@ -365,22 +368,29 @@ impl Queued {
     }
 
     /// Its line in the contents, for a record at `at` units from the stripe's beginning, which begins a group or does not.
-    pub(super) fn item(&self, at: u32, begins: bool) -> Item {
+    pub(super) fn item(&self, at: u32, begins: bool) -> ContentsItem {
         let (key, kind) = match self {
             Self::Object(object) => (object.key.hash(), object.kind()),
             Self::Piece { key, kind, .. } => (key.hash(), *kind),
-            Self::Removed(key) => (*key, Kind::Removed),
+            Self::Removed(key) => (*key, RecordKind::Removed),
         };
-        Item { key, id: self.id(), at, class: super::format::class_of(self.record_bytes()), kind, begins }
+        ContentsItem {
+            key,
+            id: self.id(),
+            at,
+            class: super::format::class_of(self.record_bytes()),
+            kind,
+            begins,
+        }
     }
 
     /// Writes the record to `out`, which has its length. `None` when it is not worth it any more.
-    pub(super) fn encode(&self, at: At, out: &mut [u8]) -> Option<()> {
+    pub(super) fn encode(&self, at: RecordPosition, out: &mut [u8]) -> Option<()> {
         match self {
             Self::Object(object) => object.encode(at, out),
             Self::Piece { growing, key, kind, index, bytes } => {
                 let check = payload_check(growing.id, *index, bytes);
-                let head = Head {
+                let head = RecordHead {
                     kind: *kind,
                     key: key.hash(),
                     position: at.position,
@@ -395,7 +405,7 @@ impl Queued {
                 };
                 head.encode(at.seal, &[], &[], out);
                 out[head.payload_at()..].copy_from_slice(bytes);
-                growing.assign(*index, Place { position: at.position, check });
+                growing.assign(*index, PieceLocation { position: at.position, check });
                 Some(())
             }
             Self::Removed(_) => Some(()),

@@ -1,15 +1,17 @@
 //! From the disk to the caller: finding a record, reading it with its neighbourhood, checking it.
 
 use super::Volume;
-use super::body::{LargeBody, ReadBody, WaitingBody, WholeBody};
-use super::format::{Head, Item, Kind, PIECE_BYTES, Place, decode_table, pieces, table_bytes};
-use super::pending::{Pending, PendingBody};
-use super::stripes::Pin;
-use super::table::{Entry, Table};
-use super::windows::Reach;
+use super::body::{LargeBody, UnwrittenBody, WholeBody, WindowBody};
+use super::format::{
+    ContentsItem, PIECE_BYTES, PieceLocation, RecordHead, RecordKind, decode_table, pieces, table_bytes,
+};
+use super::pending::{PendingBody, PendingObject};
+use super::stripes::StripePin;
+use super::table::{VolumeEntry, VolumeIndex};
+use super::windows::ReadDirection;
 use super::writer::SKIPPED_MAX;
 use crate::door::PAGE_BYTES;
-use crate::{Error, Stored, StoredBody};
+use crate::{Error, OpenObject, StoredBody};
 use bytes::Bytes;
 use shoal_core::ObjectKey;
 use std::sync::Arc;
@@ -17,16 +19,16 @@ use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use tracing::warn;
 
 /// A record that stood up to its checks.
-pub(super) struct Found {
-    pub(super) entry: Entry,
-    pub(super) head: Head,
+pub(super) struct FoundRecord {
+    pub(super) entry: VolumeEntry,
+    pub(super) head: RecordHead,
     /// The record from its beginning: all of it, or up to its table's end.
     pub(super) record: Bytes,
-    pub(super) pin: Pin,
+    pub(super) pin: StripePin,
 }
 
 /// Why a record is not the object that was looked for.
-enum Misfit {
+enum RecordMismatch {
     /// An object whose key looks alike.
     OtherKey,
     /// Something that was written there since.
@@ -36,7 +38,7 @@ enum Misfit {
 }
 
 impl Volume {
-    pub(super) fn open(self: &Arc<Self>, key: &ObjectKey) -> Result<Option<Stored>, Error> {
+    pub(super) fn open(self: &Arc<Self>, key: &ObjectKey) -> Result<Option<OpenObject>, Error> {
         // Twice: what is carried over goes from the table to the queue, what is written from the queue to the table.
         for _ in 0..2 {
             let waiting = self.queue.lock().find(key.hash()).map(Arc::clone);
@@ -55,7 +57,7 @@ impl Volume {
     }
 
     /// The object, and a hit counted, when no device is needed for it: it waits to be written, or a window has all of it.
-    pub(super) fn open_at_once(self: &Arc<Self>, key: &ObjectKey) -> Option<Stored> {
+    pub(super) fn open_at_once(self: &Arc<Self>, key: &ObjectKey) -> Option<OpenObject> {
         let waiting = self.queue.lock().find(key.hash()).map(Arc::clone);
         if let Some(object) = waiting.filter(|object| object.key == *key) {
             // Pieces may be on the disk already.
@@ -72,7 +74,7 @@ impl Volume {
             let (head, record) = self.check_record(key, entry, record).ok()?;
             let (_, metadata) = head.key_and_metadata(&record)?;
             let payload =
-                head.payload(&record).filter(|_| head.kind == Kind::Whole && !may_be_overruled())?;
+                head.payload(&record).filter(|_| head.kind == RecordKind::Whole && !may_be_overruled())?;
             self.table.count_hit(key.hash(), entry);
             Some(whole(&record, metadata, payload))
         })
@@ -80,7 +82,7 @@ impl Volume {
 
     /// Finds the object's record. What a later record may overrule, one that has not been entered yet, is not found: the index of a process that was
     /// killed may have an object that was replaced since, and then removed.
-    pub(super) fn find(&self, key: &ObjectKey) -> Result<Option<Found>, Error> {
+    pub(super) fn find(&self, key: &ObjectKey) -> Result<Option<FoundRecord>, Error> {
         if !self.is_followed.load(Acquire) {
             if let Some(found) = self.find_unchanged(key)? {
                 return Ok(Some(found));
@@ -97,11 +99,11 @@ impl Volume {
             };
             let Some(pin) = self.stripes.pin([stripe]) else { continue };
             match self.read_record(key, entry) {
-                Ok((head, record)) => return Ok(Some(Found { entry, head, record, pin })),
-                Err(Misfit::OtherKey) => {}
-                Err(Misfit::Stale) => drop(self.table.remove(key.hash(), entry)),
-                Err(Misfit::Corrupt(part)) => self.drop_corrupt(key, entry, part),
-                Err(Misfit::Disk(error)) => return Err(error),
+                Ok((head, record)) => return Ok(Some(FoundRecord { entry, head, record, pin })),
+                Err(RecordMismatch::OtherKey) => {}
+                Err(RecordMismatch::Stale) => drop(self.table.remove(key.hash(), entry)),
+                Err(RecordMismatch::Corrupt(part)) => self.drop_corrupt(key, entry, part),
+                Err(RecordMismatch::Disk(error)) => return Err(error),
             }
         }
         Ok(None)
@@ -109,7 +111,7 @@ impl Volume {
 
     /// Finds the object's record where the log has not been followed and says nothing of the object since the index was written. Not one with
     /// pieces, some of which may have been written over.
-    fn find_unchanged(&self, key: &ObjectKey) -> Result<Option<Found>, Error> {
+    fn find_unchanged(&self, key: &ObjectKey) -> Result<Option<FoundRecord>, Error> {
         let is_changed = || self.changed.may_have(key.hash());
         if is_changed() {
             return Ok(None);
@@ -120,19 +122,23 @@ impl Volume {
             let Some(pin) = stripe.and_then(|stripe| self.stripes.pin([stripe])) else { continue };
             match self.read_record(key, entry) {
                 // Looked at again: the index may be about to be made anew by now.
-                Ok((head, record)) if head.kind == Kind::Whole && !is_changed() => {
-                    return Ok(Some(Found { entry, head, record, pin }));
+                Ok((head, record)) if head.kind == RecordKind::Whole && !is_changed() => {
+                    return Ok(Some(FoundRecord { entry, head, record, pin }));
                 }
-                Err(Misfit::Disk(error)) => return Err(error),
+                Err(RecordMismatch::Disk(error)) => return Err(error),
                 _ => {}
             }
         }
         Ok(None)
     }
 
-    fn read_record(&self, key: &ObjectKey, entry: Entry) -> Result<(Head, Bytes), Misfit> {
-        let outcome = self.try_record(key, entry, Some(Reach::Around));
-        if !matches!(outcome, Err(Misfit::Corrupt(_))) {
+    fn read_record(
+        &self,
+        key: &ObjectKey,
+        entry: VolumeEntry,
+    ) -> Result<(RecordHead, Bytes), RecordMismatch> {
+        let outcome = self.try_record(key, entry, Some(ReadDirection::Around));
+        if !matches!(outcome, Err(RecordMismatch::Corrupt(_))) {
             return outcome;
         }
         // A window may be older than the disk, and metadata may have been half replaced when it was read.
@@ -145,44 +151,54 @@ impl Volume {
     fn try_record(
         &self,
         key: &ObjectKey,
-        entry: Entry,
-        reach: Option<Reach>,
-    ) -> Result<(Head, Bytes), Misfit> {
-        let record = self.read_span(entry.position(), entry.bytes(), reach).map_err(Misfit::Disk)?;
+        entry: VolumeEntry,
+        reach: Option<ReadDirection>,
+    ) -> Result<(RecordHead, Bytes), RecordMismatch> {
+        let record = self.read_span(entry.position(), entry.bytes(), reach).map_err(RecordMismatch::Disk)?;
         self.check_record(key, entry, record)
     }
 
     /// Whether these bytes, which stand where the entry says, are the object's record.
-    fn check_record(&self, key: &ObjectKey, entry: Entry, record: Bytes) -> Result<(Head, Bytes), Misfit> {
-        let head = self.decode_head(&record, entry.position()).map_err(Misfit::Corrupt)?;
+    fn check_record(
+        &self,
+        key: &ObjectKey,
+        entry: VolumeEntry,
+        record: Bytes,
+    ) -> Result<(RecordHead, Bytes), RecordMismatch> {
+        let head = self.decode_head(&record, entry.position()).map_err(RecordMismatch::Corrupt)?;
         // What is older than its stripe was there before something that has been lost.
         let stripe = self.geometry.stripe_of(entry.position());
         let is_older = stripe.is_none_or(|stripe| head.sequence < self.table.stripe_sequence(stripe));
-        if head.kind == Kind::Removed || is_older {
-            return Err(Misfit::Stale);
+        if head.kind == RecordKind::Removed || is_older {
+            return Err(RecordMismatch::Stale);
         }
         let stored_key = head.key_and_metadata(&record).map(|(key, _)| key);
         if head.key != key.hash() || stored_key != Some(key.full()) {
-            let is_alike = Table::are_alike(head.key, key.hash());
-            return Err(if is_alike { Misfit::OtherKey } else { Misfit::Stale });
+            let is_alike = VolumeIndex::are_alike(head.key, key.hash());
+            return Err(if is_alike { RecordMismatch::OtherKey } else { RecordMismatch::Stale });
         }
-        if !matches!(head.kind, Kind::Whole | Kind::Large) {
-            return Err(Misfit::Corrupt("kind of record"));
+        if !matches!(head.kind, RecordKind::Whole | RecordKind::Large) {
+            return Err(RecordMismatch::Corrupt("kind of record"));
         }
         match head.payload(&record) {
             Some(_) => Ok((head, record)),
-            None => Err(Misfit::Corrupt("body")),
+            None => Err(RecordMismatch::Corrupt("body")),
         }
     }
 
     /// The head of the record that begins these bytes and is meant to stand there.
-    pub(super) fn decode_head(&self, record: &[u8], position: u64) -> Result<Head, &'static str> {
-        Head::decode(record, position, self.seal, || self.takes_unsealed(position))
+    pub(super) fn decode_head(&self, record: &[u8], position: u64) -> Result<RecordHead, &'static str> {
+        RecordHead::decode(record, position, self.seal, || self.takes_unsealed(position))
     }
 
     /// Bytes of the disk, from a window or by a read of whole pages; fewer at the stripe's end. Without a reach they are read from the
     /// disk, alone.
-    pub(super) fn read_span(&self, position: u64, length: u64, reach: Option<Reach>) -> Result<Bytes, Error> {
+    pub(super) fn read_span(
+        &self,
+        position: u64,
+        length: u64,
+        reach: Option<ReadDirection>,
+    ) -> Result<Bytes, Error> {
         let left = self.left_in_stripe(position);
         let (length, end) = (length.min(left), position + left);
         if reach.is_some() {
@@ -219,7 +235,7 @@ impl Volume {
         let last = self.last_chunk(stripe);
         let current = last.filter(|(chunk, _)| chunk.sequence >= self.table.stripe_sequence(stripe));
         let items = current.map_or_else(Vec::new, |(_, items)| items);
-        let mut offsets: Vec<u64> = items.iter().filter_map(Item::group_at).collect();
+        let mut offsets: Vec<u64> = items.iter().filter_map(ContentsItem::group_at).collect();
         if let (false, Some(last)) = (offsets.is_empty(), items.last()) {
             offsets.push(last.end());
         }
@@ -235,14 +251,14 @@ impl Volume {
     /// A piece of a body or table, checked. `skip` bytes of it are left out.
     pub(super) fn read_piece(
         &self,
-        place: Place,
+        place: PieceLocation,
         index: u32,
         piece_bytes: usize,
         id: u64,
     ) -> Result<Bytes, Error> {
         let at = super::format::HEAD_BYTES as u64;
         let check = |bytes: &Bytes| super::format::payload_check(id, index, bytes) == place.check;
-        let piece = self.read_span(place.position + at, piece_bytes as u64, Some(Reach::Onward))?;
+        let piece = self.read_span(place.position + at, piece_bytes as u64, Some(ReadDirection::Onward))?;
         if piece.len() == piece_bytes && check(&piece) {
             return Ok(piece);
         }
@@ -255,12 +271,12 @@ impl Volume {
         }
     }
 
-    pub(super) fn drop_corrupt(&self, key: &ObjectKey, entry: Entry, part: &'static str) {
+    pub(super) fn drop_corrupt(&self, key: &ObjectKey, entry: VolumeEntry, part: &'static str) {
         // What has been replaced meanwhile was not corrupt.
         let is_removed = self.table.remove(key.hash(), entry);
-        self.dropped.fetch_add(u64::from(is_removed), Relaxed);
+        self.counts.dropped.fetch_add(u64::from(is_removed), Relaxed);
         let is_damage = is_removed && !self.is_in_doubt(entry.position());
-        if is_damage && self.corrupt.fetch_add(1, Relaxed) == 0 {
+        if is_damage && self.counts.corrupt.fetch_add(1, Relaxed) == 0 {
             let position = entry.position();
             warn!(
                 part,
@@ -285,21 +301,23 @@ impl Volume {
             && (is_near_end || doubts.stripes.contains(&stripe))
     }
 
-    fn stored_of(self: &Arc<Self>, object: Arc<Pending>) -> Stored {
+    fn stored_of(self: &Arc<Self>, object: Arc<PendingObject>) -> OpenObject {
         let metadata = object.metadata();
         let body: Arc<dyn StoredBody> = match &object.body {
             PendingBody::Whole(body) => Arc::new(WholeBody(body.clone())),
-            PendingBody::Large { body, .. } => Arc::new(WaitingBody::new(Arc::clone(self), Arc::clone(body))),
+            PendingBody::Large { body, .. } => {
+                Arc::new(UnwrittenBody::new(Arc::clone(self), Arc::clone(body)))
+            }
         };
-        Stored { metadata, body }
+        OpenObject { metadata, body }
     }
 
     /// `None` when the object has been given up meanwhile.
-    fn stored(self: &Arc<Self>, key: &ObjectKey, found: Found) -> Result<Option<Stored>, Error> {
-        let Found { entry, head, record, pin } = found;
+    fn stored(self: &Arc<Self>, key: &ObjectKey, found: FoundRecord) -> Result<Option<OpenObject>, Error> {
+        let FoundRecord { entry, head, record, pin } = found;
         let parts = head.key_and_metadata(&record).zip(head.payload(&record));
         let Some(((_, metadata), payload)) = parts else { return Ok(None) };
-        if head.kind == Kind::Whole {
+        if head.kind == RecordKind::Whole {
             return Ok(Some(whole(&record, metadata, payload)));
         }
         let metadata = Bytes::copy_from_slice(metadata);
@@ -320,20 +338,20 @@ impl Volume {
             return Ok(None);
         }
         let body = LargeBody::new(Arc::clone(self), key.clone(), (entry, head), places, pin);
-        Ok(Some(Stored { metadata, body: Arc::new(body) }))
+        Ok(Some(OpenObject { metadata, body: Arc::new(body) }))
     }
 
     /// Where a large object's pieces are, with all their stripes pinned. `None` when some are gone; [`Error::Corrupt`] when a piece of
     /// their table is damaged.
     pub(super) fn pieces_of(
         &self,
-        head: &Head,
+        head: &RecordHead,
         table: &[u8],
-        mut pin: Pin,
-    ) -> Result<Option<(Vec<Place>, Pin)>, Error> {
+        mut pin: StripePin,
+    ) -> Result<Option<(Vec<PieceLocation>, StripePin)>, Error> {
         // A stripe that was written over since has other things in it.
         let is_as_it_was = |stripe: u32| self.table.stripe_sequence(stripe) <= head.sequence;
-        let pin_all = |pin: &mut Pin, places: &[Place]| {
+        let pin_all = |pin: &mut StripePin, places: &[PieceLocation]| {
             let stripes = places.iter().map(|place| self.geometry.stripe_of(place.position));
             let stripes: Option<Vec<u32>> = stripes.collect();
             stripes.is_some_and(|stripes| {
@@ -365,14 +383,14 @@ impl Volume {
     }
 
     /// Whether the pieces are there that may have been lost or half written over when the last process ended.
-    fn verified(&self, head: &Head, places: &[Place]) -> Result<bool, Error> {
+    fn verified(&self, head: &RecordHead, places: &[PieceLocation]) -> Result<bool, Error> {
         let in_doubt: Vec<usize> = {
             let doubts = self.doubts.lock();
             if doubts.settled.contains(&head.id) {
                 return Ok(true);
             }
             let is_recent = (doubts.from + 1..=doubts.until).contains(&head.sequence);
-            let is_doubtful = |place: &Place| {
+            let is_doubtful = |place: &PieceLocation| {
                 let stripe = self.geometry.stripe_of(place.position);
                 is_recent || stripe.is_some_and(|stripe| doubts.stripes.contains(&stripe))
             };
@@ -396,8 +414,8 @@ impl Volume {
 }
 
 /// An object of one piece, where it stands in what was read.
-fn whole(record: &Bytes, metadata: &[u8], payload: &[u8]) -> Stored {
-    Stored { metadata: record.slice_ref(metadata), body: Arc::new(ReadBody(record.slice_ref(payload))) }
+fn whole(record: &Bytes, metadata: &[u8], payload: &[u8]) -> OpenObject {
+    OpenObject { metadata: record.slice_ref(metadata), body: Arc::new(WindowBody(record.slice_ref(payload))) }
 }
 
 /// Objects remembered as whole; others are looked at again.

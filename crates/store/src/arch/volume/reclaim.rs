@@ -1,24 +1,27 @@
 //! What happens to a stripe's old contents when the cursor comes round: what is popular is carried over, the rest given up.
 
 use super::Volume;
-use super::format::{Chunk, END_BYTES, End, Head, ITEM_BYTES, Item, Kind, class_bytes, decode_contents};
-use super::pages::Pages;
-use super::pending::{Pending, PendingBody, Queued};
-use super::table::Entry;
+use super::format::{
+    Chunk, ChunkEnd, ContentsItem, END_BYTES, ITEM_BYTES, RecordHead, RecordKind, class_bytes,
+    decode_contents,
+};
+use super::pages::AlignedPages;
+use super::pending::{PendingBody, PendingObject, QueuedRecord};
+use super::table::VolumeEntry;
 use crate::door::{PAGE_BYTES, read_full};
 use bytes::Bytes;
 use shoal_core::{Key, ObjectKey};
-use shoal_policy::carry::{Verdict, judge};
+use shoal_policy::carry::{ReinsertionDecision, judge};
 use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// An object that stands in the stripe and can be found.
-struct Live {
-    item: Item,
-    entry: Entry,
-    verdict: Verdict,
+struct LiveObject {
+    item: ContentsItem,
+    entry: VolumeEntry,
+    verdict: ReinsertionDecision,
 }
 
 impl Volume {
@@ -30,16 +33,16 @@ impl Volume {
         }
         let Some(items) = self.contents(stripe) else { return true };
         let live = self.live(stripe, &items);
-        let is_carried = |live: &&Live| matches!(live.verdict, Verdict::Carry(_));
+        let is_carried = |live: &&LiveObject| matches!(live.verdict, ReinsertionDecision::Carry(_));
         let carried: u64 = live.iter().filter(is_carried).map(|live| live.entry.bytes()).sum();
         if carried > self.geometry.stripe_bytes * KEPT_PERCENT / 100 {
             for live in live {
-                let hits = if let Verdict::Carry(hits) = live.verdict { hits } else { 0 };
+                let hits = if let ReinsertionDecision::Carry(hits) = live.verdict { hits } else { 0 };
                 self.table.set_hits(live.item.key, live.entry, hits);
             }
             return false;
         }
-        let wanted: Vec<&Live> = live.iter().filter(is_carried).collect();
+        let wanted: Vec<&LiveObject> = live.iter().filter(is_carried).collect();
         let carried = self.read_live(stripe, &wanted);
         let given_up = self.hand_over(&live, carried);
         given_up.into_iter().for_each(|key| self.gave_up(key));
@@ -49,24 +52,24 @@ impl Volume {
 
     /// Takes objects out of the table, those that are carried into the queue; says which are gone. Under one lock, so that
     /// each is found in one place or the other, and what was removed or replaced meanwhile does not come back.
-    fn hand_over(&self, live: &[Live], carried: Vec<(Entry, Arc<Pending>)>) -> Vec<Key> {
+    fn hand_over(&self, live: &[LiveObject], carried: Vec<(VolumeEntry, Arc<PendingObject>)>) -> Vec<Key> {
         let mut queue = self.queue.lock();
-        let is_current = |entry: Entry, object: &Pending| {
+        let is_current = |entry: VolumeEntry, object: &PendingObject| {
             let key = object.key.hash();
             // It may have been hit since.
             let now = self.table.entry_at(key, entry.position());
             queue.find(key).is_none() && now.is_some_and(|now| now.is_same(entry))
         };
-        let current = |(entry, object): &(Entry, Arc<Pending>)| is_current(*entry, object);
+        let current = |(entry, object): &(VolumeEntry, Arc<PendingObject>)| is_current(*entry, object);
         let carried: Vec<_> = carried.into_iter().filter(current).map(|(_, object)| object).collect();
         let kept: HashSet<Key> = carried.iter().map(|object| object.key.hash()).collect();
-        queue.push_front(carried.into_iter().map(Queued::Object).collect());
+        queue.push_front(carried.into_iter().map(QueuedRecord::Object).collect());
         let removed = live.iter().filter(|live| self.table.remove(live.item.key, live.entry));
         removed.map(|live| live.item.key).filter(|key| !kept.contains(key)).collect()
     }
 
     fn gave_up(&self, key: Key) {
-        self.evictions.fetch_add(1, Relaxed);
+        self.counts.evictions.fetch_add(1, Relaxed);
         self.tell_gone(key);
     }
 
@@ -78,26 +81,27 @@ impl Volume {
     }
 
     /// What the stripe's objects are worth, in their order on the disk.
-    fn live(&self, stripe: u32, items: &[Item]) -> Vec<Live> {
+    fn live(&self, stripe: u32, items: &[ContentsItem]) -> Vec<LiveObject> {
         let stripe_at = self.geometry.stripe_at(stripe);
-        let objects = items.iter().filter(|item| matches!(item.kind, Kind::Whole | Kind::Large));
+        let objects = items.iter().filter(|item| matches!(item.kind, RecordKind::Whole | RecordKind::Large));
         let live = objects.filter_map(|item| {
             let position = stripe_at + u64::from(item.at) * super::format::UNIT_BYTES;
             let entry = self.table.entry_at(item.key, position)?;
             let verdict = match item.kind {
-                Kind::Whole => judge(entry.hits(), entry.bytes()),
+                RecordKind::Whole => judge(entry.hits(), entry.bytes()),
                 // Its pieces are elsewhere, and were written before it.
-                _ => Verdict::GiveUp,
+                _ => ReinsertionDecision::GiveUp,
             };
-            Some(Live { item: *item, entry, verdict })
+            Some(LiveObject { item: *item, entry, verdict })
         });
         live.collect()
     }
 
     /// Large objects that lose a piece with this stripe go as a whole.
-    fn give_up_broken(&self, items: &[Item]) {
+    fn give_up_broken(&self, items: &[ContentsItem]) {
         let mut seen = HashSet::new();
-        let pieces = items.iter().filter(|item| matches!(item.kind, Kind::Piece | Kind::TablePiece));
+        let pieces =
+            items.iter().filter(|item| matches!(item.kind, RecordKind::Piece | RecordKind::TablePiece));
         for item in pieces.filter(|item| seen.insert(item.id)) {
             for entry in self.table.candidates(item.key).collect::<Vec<_>>() {
                 // A table's pieces have the complement of their object's number.
@@ -109,23 +113,23 @@ impl Volume {
         }
     }
 
-    fn read_head(&self, entry: Entry) -> Option<Head> {
+    fn read_head(&self, entry: VolumeEntry) -> Option<RecordHead> {
         let span = self.read_span(entry.position(), entry.bytes(), None).ok()?;
         self.decode_head(&span, entry.position()).ok()
     }
 
     /// Reads objects of a stripe to be written again, neighbours in one read.
-    fn read_live(&self, stripe: u32, wanted: &[&Live]) -> Vec<(Entry, Arc<Pending>)> {
+    fn read_live(&self, stripe: u32, wanted: &[&LiveObject]) -> Vec<(VolumeEntry, Arc<PendingObject>)> {
         let mut carried = Vec::with_capacity(wanted.len());
         let end = self.geometry.stripe_at(stripe + 1);
         let mut rest = wanted;
         while let Some(first) = rest.first() {
-            let range = |live: &Live| -> Range<u64> {
+            let range = |live: &LiveObject| -> Range<u64> {
                 let from = live.entry.position();
                 from..(from + class_bytes(live.item.class)).min(end)
             };
             let mut run = range(first);
-            let is_near = |live: &&Live, end: u64| range(live).start <= end + GAP_MAX;
+            let is_near = |live: &&LiveObject, end: u64| range(live).start <= end + GAP_MAX;
             let mut count = 1;
             while let Some(next) = rest.get(count).filter(|next| is_near(next, run.end)) {
                 run.end = range(next).end;
@@ -144,7 +148,7 @@ impl Volume {
     }
 
     /// What stands in a stripe. `None` when nothing does that is known of: it is new, or was written by who knows whom.
-    pub(super) fn contents(&self, stripe: u32) -> Option<Vec<Item>> {
+    pub(super) fn contents(&self, stripe: u32) -> Option<Vec<ContentsItem>> {
         // Where a stripe was not filled, what ended it a lap before still stands there.
         match self.last_chunk(stripe) {
             Some((chunk, items)) if chunk.sequence >= self.table.stripe_sequence(stripe) => Some(items),
@@ -153,12 +157,12 @@ impl Volume {
     }
 
     /// The chunk that ends a full stripe, with its contents.
-    pub(super) fn last_chunk(&self, stripe: u32) -> Option<(Chunk, Vec<Item>)> {
+    pub(super) fn last_chunk(&self, stripe: u32) -> Option<(Chunk, Vec<ContentsItem>)> {
         let end = self.geometry.stripe_at(stripe + 1);
-        let mut tail = Pages::zeroed(PAGE_BYTES);
+        let mut tail = AlignedPages::zeroed(PAGE_BYTES);
         self.look_up(&mut tail, end - PAGE_BYTES as u64)?;
         let bytes = tail.as_ref();
-        let chunk = Chunk::decode(End::Tail, &bytes[PAGE_BYTES - END_BYTES..], self.geometry.id)?;
+        let chunk = Chunk::decode(ChunkEnd::Tail, &bytes[PAGE_BYTES - END_BYTES..], self.geometry.id)?;
         let contents = chunk.entries as usize * ITEM_BYTES;
         let is_here = chunk.end() == end && u64::from(chunk.bytes) <= self.geometry.stripe_bytes;
         if !is_here || contents + END_BYTES > chunk.bytes as usize {
@@ -167,7 +171,7 @@ impl Volume {
         if let Some(at) = (PAGE_BYTES - END_BYTES).checked_sub(contents) {
             return decode_contents(&bytes[at..PAGE_BYTES - END_BYTES], &chunk).map(|items| (chunk, items));
         }
-        let mut more = Pages::zeroed(contents + END_BYTES);
+        let mut more = AlignedPages::zeroed(contents + END_BYTES);
         let length = more.as_ref().len();
         self.look_up(&mut more, end - length as u64)?;
         let at = length - END_BYTES - contents;
@@ -175,7 +179,7 @@ impl Volume {
     }
 
     /// Fills whole pages from the disk.
-    pub(super) fn read_pages(&self, pages: &mut Pages, position: u64) -> std::io::Result<()> {
+    pub(super) fn read_pages(&self, pages: &mut AlignedPages, position: u64) -> std::io::Result<()> {
         let wanted = pages.as_ref().len();
         match read_full(&*self.data, pages.as_mut(), position) {
             Ok(read) if read == wanted => Ok(()),
@@ -185,7 +189,7 @@ impl Volume {
     }
 
     /// The same for who can do without: a failure is counted.
-    pub(super) fn look_up(&self, pages: &mut Pages, position: u64) -> Option<()> {
+    pub(super) fn look_up(&self, pages: &mut AlignedPages, position: u64) -> Option<()> {
         let read = self.read_pages(pages, position);
         let read = read.map_err(|source| self.failed("read what the volume lists", source));
         match read.is_ok() {
@@ -198,14 +202,14 @@ impl Volume {
 }
 
 /// An object as it is written again, if it is whole.
-fn carry(head: &Head, live: &Live, record: &[u8]) -> Option<(Entry, Arc<Pending>)> {
+fn carry(head: &RecordHead, live: &LiveObject, record: &[u8]) -> Option<(VolumeEntry, Arc<PendingObject>)> {
     let (full_key, metadata) = head.key_and_metadata(record)?;
     let body = head.payload(record)?;
-    let hits = if let Verdict::Carry(hits) = live.verdict { hits } else { 0 };
+    let hits = if let ReinsertionDecision::Carry(hits) = live.verdict { hits } else { 0 };
     let body = PendingBody::Whole(Bytes::copy_from_slice(body));
     let metadata = Bytes::copy_from_slice(metadata);
     let key = ObjectKey::stored(full_key, head.key);
-    Some((live.entry, Pending::new(key, head.id, hits, metadata, body)))
+    Some((live.entry, PendingObject::new(key, head.id, hits, metadata, body)))
 }
 
 /// A stripe of which so much would be carried over is left as it is.

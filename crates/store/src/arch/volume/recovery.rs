@@ -9,9 +9,11 @@
 //! touched before the first is entered, since memory does the same.
 
 use super::Volume;
-use super::format::{Chunk, END_BYTES, End, ITEM_BYTES, Item, Kind, UNIT_BYTES, decode_contents};
-use super::pages::Pages;
-use super::table::Entry;
+use super::format::{
+    Chunk, ChunkEnd, ContentsItem, END_BYTES, ITEM_BYTES, RecordKind, UNIT_BYTES, decode_contents,
+};
+use super::pages::AlignedPages;
+use super::table::VolumeEntry;
 use super::writer::SKIPPED_MAX;
 use crate::door::PAGE_BYTES;
 use crate::together::each_together;
@@ -24,9 +26,9 @@ pub(super) enum Recovery {
     /// Nothing has been lost: the log ends where the index says.
     Clean,
     /// Goes on from the index's place.
-    Following(Following),
+    Following(LogScan),
     /// Counts the index's entries, and takes out those of records that have been written over since it was written.
-    Counting(Rewritten),
+    Counting(RewrittenStripes),
     /// Learns when each stripe was written.
     Dating { next: u32, dated: Vec<(u64, u32)> },
     /// Enters the stripes in that order, the oldest last.
@@ -35,14 +37,14 @@ pub(super) enum Recovery {
 
 /// How far the log has been followed.
 #[derive(Default)]
-pub(super) struct Following {
+pub(super) struct LogScan {
     next: u32,
     /// The last chunk that the index knows.
     known: u64,
     /// Stripes in a row that were not newer.
     not_newer: u32,
     has_begun: bool,
-    rewritten: Rewritten,
+    rewritten: RewrittenStripes,
 }
 
 /// What following the log has come to.
@@ -55,11 +57,11 @@ enum Followed {
 }
 
 /// The stripes that were written since the index was, with the entries that may lead into each, in the order of their records.
-type Rewritten = HashMap<u32, Box<[Entry]>>;
+type RewrittenStripes = HashMap<u32, Box<[VolumeEntry]>>;
 
 /// What a stripe holds that is not full, or whose end is damaged.
-pub(super) struct Walked {
-    pub(super) items: Vec<Item>,
+pub(super) struct StripeScan {
+    pub(super) items: Vec<ContentsItem>,
     /// Of the first chunk.
     first: u64,
     /// Of the last.
@@ -72,7 +74,7 @@ pub(super) struct Walked {
 struct Ends {
     first: Option<Chunk>,
     /// The chunk that ends the stripe, with its contents, if the stripe is newer than was asked for.
-    last: Option<(Chunk, Vec<Item>)>,
+    last: Option<(Chunk, Vec<ContentsItem>)>,
 }
 
 impl Ends {
@@ -82,18 +84,19 @@ impl Ends {
     }
 }
 
-impl Following {
+impl LogScan {
     /// From this stripe on, by an index that knows the log up to this chunk.
     pub(super) fn from(next: u32, known: u64) -> Self {
         Self { next, known, ..Self::default() }
     }
 }
 
-impl Item {
+impl ContentsItem {
     /// What the index has of it, when it is an object in the stripe that begins there.
-    fn entry(&self, stripe_at: u64) -> Option<Entry> {
-        let is_object = matches!(self.kind, Kind::Whole | Kind::Large);
-        is_object.then(|| Entry::new(self.key, stripe_at + u64::from(self.at) * UNIT_BYTES, self.class, 0))
+    fn entry(&self, stripe_at: u64) -> Option<VolumeEntry> {
+        let is_object = matches!(self.kind, RecordKind::Whole | RecordKind::Large);
+        is_object
+            .then(|| VolumeEntry::new(self.key, stripe_at + u64::from(self.at) * UNIT_BYTES, self.class, 0))
     }
 }
 
@@ -102,7 +105,7 @@ impl Recovery {
     fn ahead(&self, most: usize, stripes: u32, newest: u64) -> (Vec<u32>, u64) {
         match self {
             Self::Clean | Self::Counting(_) => (Vec::new(), u64::MAX),
-            Self::Following(Following { next, .. }) => {
+            Self::Following(LogScan { next, .. }) => {
                 let count = most.min(stripes as usize) as u32;
                 ((0..count).map(|step| (next + step) % stripes).collect(), newest)
             }
@@ -194,7 +197,7 @@ impl Volume {
             (Recovery::Following(_), None) => true,
             (Recovery::Entering { .. }, None) => {
                 self.is_followed.store(true, Release);
-                !self.count_some(&Rewritten::new())
+                !self.count_some(&RewrittenStripes::new())
             }
         }
     }
@@ -256,7 +259,7 @@ impl Volume {
     }
 
     /// One step along the log.
-    fn follow(&self, ends: Ends, following: &mut Following) -> Followed {
+    fn follow(&self, ends: Ends, following: &mut LogScan) -> Followed {
         if !following.has_begun {
             self.resume();
         }
@@ -273,7 +276,7 @@ impl Volume {
         if is_newer && self.enter_stripe(stripe, ends) {
             following.not_newer = 0;
             let stripe_at = self.geometry.stripe_at(stripe);
-            let entry = |item: &Item| item.entry(stripe_at);
+            let entry = |item: &ContentsItem| item.entry(stripe_at);
             let entries = self.writer.lock().items.iter().filter_map(entry).collect();
             following.rewritten.insert(stripe, entries);
         } else {
@@ -290,8 +293,8 @@ impl Volume {
     }
 
     /// Counts entries, and takes out those whose records have been written over. False when all have been counted.
-    fn count_some(&self, rewritten: &Rewritten) -> bool {
-        let is_dead = |entry: Entry| {
+    fn count_some(&self, rewritten: &RewrittenStripes) -> bool {
+        let is_dead = |entry: VolumeEntry| {
             let Some(stripe) = self.geometry.stripe_of(entry.position()) else { return true };
             let Some(entries) = rewritten.get(&stripe) else { return false };
             let found = entries.binary_search_by_key(&entry.position(), |entry| entry.position());
@@ -326,7 +329,7 @@ impl Volume {
         let walked = match ends.last {
             Some((last, items)) if first <= last.sequence => {
                 let offset = self.geometry.stripe_bytes;
-                Some(Walked { items, first, last: last.sequence, offset })
+                Some(StripeScan { items, first, last: last.sequence, offset })
             }
             _ => self.walk(stripe),
         };
@@ -347,40 +350,41 @@ impl Volume {
         true
     }
 
-    fn enter_item(&self, stripe_at: u64, item: &Item) {
+    fn enter_item(&self, stripe_at: u64, item: &ContentsItem) {
         match item.kind {
-            Kind::Whole | Kind::Large => {
+            RecordKind::Whole | RecordKind::Large => {
                 let position = stripe_at + u64::from(item.at) * UNIT_BYTES;
                 self.table.put(item.key, position, item.class, 0);
             }
-            Kind::Removed => {
+            RecordKind::Removed => {
                 for entry in self.table.candidates(item.key).collect::<Vec<_>>() {
                     self.table.remove(item.key, entry);
                 }
             }
-            Kind::Piece | Kind::TablePiece => {}
+            RecordKind::Piece | RecordKind::TablePiece => {}
         }
     }
 
     /// The chunk that a stripe begins with.
     pub(super) fn first_chunk(&self, stripe: u32) -> Option<Chunk> {
         let position = self.geometry.stripe_at(stripe);
-        let mut page = Pages::zeroed(PAGE_BYTES);
+        let mut page = AlignedPages::zeroed(PAGE_BYTES);
         self.look_up(&mut page, position)?;
-        Chunk::decode(End::Head, page.as_ref(), self.geometry.id).filter(|chunk| chunk.position == position)
+        Chunk::decode(ChunkEnd::Head, page.as_ref(), self.geometry.id)
+            .filter(|chunk| chunk.position == position)
     }
 
     /// Reads a stripe and goes from chunk to chunk, as long as they follow each other.
-    pub(super) fn walk(&self, stripe: u32) -> Option<Walked> {
-        let mut pages = Pages::zeroed(self.geometry.stripe_bytes as usize);
+    pub(super) fn walk(&self, stripe: u32) -> Option<StripeScan> {
+        let mut pages = AlignedPages::zeroed(self.geometry.stripe_bytes as usize);
         self.look_up(&mut pages, self.geometry.stripe_at(stripe))?;
         self.walk_through(pages.as_ref(), stripe)
     }
 
     /// The same with the stripe's bytes.
-    pub(super) fn walk_through(&self, bytes: &[u8], stripe: u32) -> Option<Walked> {
+    pub(super) fn walk_through(&self, bytes: &[u8], stripe: u32) -> Option<StripeScan> {
         let stripe_at = self.geometry.stripe_at(stripe);
-        let mut walked: Option<Walked> = None;
+        let mut walked: Option<StripeScan> = None;
         let mut at = 0;
         while let Some((chunk, items)) = whole_chunk(bytes, at, stripe_at, self.geometry.id) {
             let follows = walked.as_ref().is_none_or(|before| chunk.sequence > before.last);
@@ -396,7 +400,7 @@ impl Volume {
             }
             listed.extend(items);
             at += chunk.bytes as usize;
-            walked = Some(Walked { items: listed, first, last: chunk.sequence, offset: at as u64 });
+            walked = Some(StripeScan { items: listed, first, last: chunk.sequence, offset: at as u64 });
             if is_end {
                 break;
             }
@@ -406,11 +410,16 @@ impl Volume {
 }
 
 /// The chunk that begins at `at` in a stripe's bytes, when both ends and the contents stand up to their checks.
-pub(super) fn whole_chunk(stripe: &[u8], at: usize, stripe_at: u64, id: u64) -> Option<(Chunk, Vec<Item>)> {
-    let head = Chunk::decode(End::Head, stripe.get(at..)?, id)?;
+pub(super) fn whole_chunk(
+    stripe: &[u8],
+    at: usize,
+    stripe_at: u64,
+    id: u64,
+) -> Option<(Chunk, Vec<ContentsItem>)> {
+    let head = Chunk::decode(ChunkEnd::Head, stripe.get(at..)?, id)?;
     let end = at.checked_add(head.bytes as usize).filter(|end| *end <= stripe.len())?;
     let contents_end = end.checked_sub(END_BYTES)?;
-    let tail = Chunk::decode(End::Tail, &stripe[contents_end..end], id)?;
+    let tail = Chunk::decode(ChunkEnd::Tail, &stripe[contents_end..end], id)?;
     let contents_at =
         contents_end.checked_sub(head.entries as usize * ITEM_BYTES).filter(|start| *start > at)?;
     let is_here = head == tail

@@ -1,9 +1,9 @@
 //! Objects taken out, for good: not found from now on, nor after a kill.
 
 use super::Volume;
-use super::pending::Queued;
+use super::pending::QueuedRecord;
 use super::recovery::RECOVERED_AT_ONCE;
-use super::table::Entry;
+use super::table::VolumeEntry;
 use super::writer::QUEUED_STRIPES;
 use crate::Error;
 use shoal_core::ObjectKey;
@@ -14,7 +14,7 @@ pub(super) struct TakenOut {
     /// There was something.
     found: bool,
     /// Of records that have to be marked.
-    pub(super) entries: Vec<Entry>,
+    pub(super) entries: Vec<VolumeEntry>,
     /// The log will say that it was removed.
     is_logged: bool,
 }
@@ -38,7 +38,7 @@ impl Volume {
             // Who finds a long queue waits for the disk, and for the log's end, before which nothing is written.
             self.recover();
             self.flush(false)?;
-            self.queue_up(Queued::Removed(key.hash()), limit_bytes)?;
+            self.queue_up(QueuedRecord::Removed(key.hash()), limit_bytes)?;
         }
         marked.into_iter().collect::<Result<(), Error>>()?;
         if self.has_missed.load(Relaxed) {
@@ -70,11 +70,11 @@ impl Volume {
             }
             let mut queue = self.queue.lock();
             let has_waited = queue.remove(key.hash()).is_some();
-            let mut entries: Vec<Entry> = self.table.candidates(key.hash()).collect();
+            let mut entries: Vec<VolumeEntry> = self.table.candidates(key.hash()).collect();
             entries.retain(|entry| self.table.remove(key.hash(), *entry));
             let found = has_waited || !entries.is_empty();
             let is_logged = queue.bytes() < limit_bytes;
-            let removal = Queued::Removed(key.hash());
+            let removal = QueuedRecord::Removed(key.hash());
             let is_first = match found || !self.is_recovered.load(Relaxed) {
                 true => is_logged && queue.push(removal),
                 // The index on disk may still have what was given up since. Such removals are no reason to write at all: a stream of
@@ -99,11 +99,11 @@ impl Volume {
     /// Whether the index on disk may lead to objects that the table has lost, and of which the log says nothing: what is not found has to be
     /// removed by a line of the log then.
     fn may_be_on_disk_alone(&self) -> bool {
-        self.is_reclaiming.load(Relaxed) || self.forgotten() > self.forgotten_before.load(Relaxed)
+        self.is_reclaiming.load(Relaxed) || self.forgotten() > self.counts.forgotten_before.load(Relaxed)
     }
 
     /// Entries that went out of the table since the volume was opened, neither by a removal nor for a later record.
     pub(super) fn forgotten(&self) -> u64 {
-        self.dropped.load(Relaxed) + self.table.crowded_out() + self.lost_pages.load(Relaxed)
+        self.counts.dropped.load(Relaxed) + self.table.crowded_out() + self.counts.lost_pages.load(Relaxed)
     }
 }

@@ -6,7 +6,7 @@
 
 use super::Volume;
 use super::format::{STATE_AT, u64_at};
-use super::pages::Pages;
+use super::pages::AlignedPages;
 use crate::door::{PAGE_BYTES, write_full};
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
@@ -81,7 +81,7 @@ impl State {
 impl Volume {
     /// Brings the state to disk.
     pub(super) fn write_state(&self, state: State) -> io::Result<()> {
-        let mut page = Pages::zeroed(PAGE_BYTES);
+        let mut page = AlignedPages::zeroed(PAGE_BYTES);
         page.as_mut().copy_from_slice(&state.encode(self.geometry.id));
         write_full(&*self.data, page.as_ref(), state.at())?;
         self.data.sync()

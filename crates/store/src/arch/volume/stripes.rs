@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 /// The pins on a volume's stripes.
 #[derive(Default)]
-pub(super) struct Stripes {
+pub(super) struct StripePins {
     state: Mutex<State>,
 }
 
@@ -17,16 +17,16 @@ struct State {
 }
 
 /// Keeps stripes from being written over while it lives.
-pub(super) struct Pin {
-    stripes: Arc<Stripes>,
+pub(super) struct StripePin {
+    stripes: Arc<StripePins>,
     /// May name one more than once.
     pinned: Vec<u32>,
 }
 
-impl Stripes {
+impl StripePins {
     /// Pins all of these. `None` when one of them is being taken.
-    pub(super) fn pin(self: &Arc<Self>, wanted: impl IntoIterator<Item = u32>) -> Option<Pin> {
-        let mut pin = Pin { stripes: Arc::clone(self), pinned: Vec::new() };
+    pub(super) fn pin(self: &Arc<Self>, wanted: impl IntoIterator<Item = u32>) -> Option<StripePin> {
+        let mut pin = StripePin { stripes: Arc::clone(self), pinned: Vec::new() };
         pin.add(wanted).then_some(pin)
     }
 
@@ -46,7 +46,7 @@ impl Stripes {
     }
 }
 
-impl Pin {
+impl StripePin {
     /// Pins more. False when one of them is being taken; those before it are pinned.
     pub(super) fn add(&mut self, wanted: impl IntoIterator<Item = u32>) -> bool {
         let mut state = self.stripes.state.lock();
@@ -63,7 +63,7 @@ impl Pin {
     }
 }
 
-impl Drop for Pin {
+impl Drop for StripePin {
     fn drop(&mut self) {
         let mut state = self.stripes.state.lock();
         for stripe in &self.pinned {
@@ -83,7 +83,7 @@ mod tests {
 
     #[test]
     fn what_is_read_is_not_taken_and_what_is_taken_is_not_read() {
-        let stripes = Arc::new(Stripes::default());
+        let stripes = Arc::new(StripePins::default());
         let pin = stripes.pin([1, 1, 2, 1]).expect("nothing is taken");
         let other = stripes.pin([1]).expect("two may read");
         assert!(!stripes.take(1) && !stripes.take(2));

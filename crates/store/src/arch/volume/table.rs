@@ -11,7 +11,7 @@
 //! a page with each insert, and one random write an insert would be more than all others together.
 
 use super::format::{POSITION_MAX, UNIT_BYTES, class_bytes};
-use crate::door::Loaded;
+use crate::door::LoadedWords;
 use parking_lot::Mutex;
 use shoal_core::Key;
 use shoal_policy::carry::HITS_MAX;
@@ -21,8 +21,8 @@ use std::sync::atomic::{
 };
 
 /// The index.
-pub(super) struct Table {
-    loaded: Box<dyn Loaded>,
+pub(super) struct VolumeIndex {
+    loaded: Box<dyn LoadedWords>,
     buckets: u64,
     stripes: u32,
     /// Held by whoever adds, moves or removes entries.
@@ -36,14 +36,14 @@ pub(super) struct Table {
     /// Entries given up because both buckets were full.
     crowded_out: AtomicU64,
     /// The first of these of which nobody has been told.
-    untold: Mutex<Vec<Entry>>,
+    untold: Mutex<Vec<VolumeEntry>>,
 }
 
 /// An entry: 36 bits of position in units, 6 of size class, 20 of tag, 2 of hits. Zero is none, since no record begins at 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Entry(u64);
+pub(super) struct VolumeEntry(u64);
 
-impl Entry {
+impl VolumeEntry {
     pub(super) fn new(key: Key, position: u64, class: u8, hits: u8) -> Self {
         debug_assert!(position.is_multiple_of(UNIT_BYTES) && position < POSITION_MAX);
         let units = position / UNIT_BYTES;
@@ -80,10 +80,10 @@ impl Entry {
     }
 }
 
-impl Table {
+impl VolumeIndex {
     /// Takes up the words of an index file, of which is known, or only supposed, how many objects it has.
     pub(super) fn new(
-        loaded: Box<dyn Loaded>,
+        loaded: Box<dyn LoadedWords>,
         buckets: u64,
         stripes: u32,
         objects: u64,
@@ -136,20 +136,20 @@ impl Table {
     }
 
     /// Some of these, each once. Those that were given up while very many waited to be told of are not among them.
-    pub(super) fn take_crowded_out(&self, most: usize) -> Vec<Entry> {
+    pub(super) fn take_crowded_out(&self, most: usize) -> Vec<VolumeEntry> {
         let mut untold = self.untold.lock();
         let count = untold.len().min(most);
         untold.drain(..count).collect()
     }
 
     /// All of them, in no order that means anything.
-    pub(super) fn entries(&self) -> impl Iterator<Item = Entry> {
+    pub(super) fn entries(&self) -> impl Iterator<Item = VolumeEntry> {
         let places = 0..self.buckets as usize * WAYS;
         places.map(|at| self.entry(at)).filter(|entry| entry.0 != 0)
     }
 
     /// What may be the object's record: nearly always one entry or none.
-    pub(super) fn candidates(&self, key: Key) -> impl Iterator<Item = Entry> {
+    pub(super) fn candidates(&self, key: Key) -> impl Iterator<Item = VolumeEntry> {
         let tag = tag_of(key);
         let entries = self.places(key).map(|at| self.entry(at));
         entries.filter(move |entry| entry.0 != 0 && entry.tag() == tag)
@@ -163,13 +163,13 @@ impl Table {
     }
 
     /// Counts a hit. Nothing is lost when the entry has changed meanwhile, or when the count is.
-    pub(super) fn count_hit(&self, key: Key, entry: Entry) {
+    pub(super) fn count_hit(&self, key: Key, entry: VolumeEntry) {
         if entry.hits() < HITS_MAX
             && let Some(at) = self.find(key, entry)
         {
             let word = self.word(at);
             let now = word.load(Relaxed);
-            if Entry(now).is_same(entry) && now & 3 < u64::from(HITS_MAX) {
+            if VolumeEntry(now).is_same(entry) && now & 3 < u64::from(HITS_MAX) {
                 // Another hit at the same time may win; both mean the same.
                 let _ = word.compare_exchange(now, now + 1, Relaxed, Relaxed);
             }
@@ -178,9 +178,9 @@ impl Table {
 
     /// Enters an object in place of what the key had. True when the key had something.
     pub(super) fn put(&self, key: Key, position: u64, class: u8, hits: u8) -> bool {
-        let entry = Entry::new(key, position, class, hits);
+        let entry = VolumeEntry::new(key, position, class, hits);
         let _changing = self.changing.lock();
-        let is_of_key = |found: Entry| found.0 != 0 && found.tag() == entry.tag();
+        let is_of_key = |found: VolumeEntry| found.0 != 0 && found.tag() == entry.tag();
         if let Some(at) = self.place_where(key, is_of_key) {
             self.set(at, entry.0);
             // An index that was written while an entry was moved has it twice: the other would be taken for the object's some day.
@@ -205,7 +205,7 @@ impl Table {
     }
 
     /// Takes out exactly this entry. False when it is not there any more.
-    pub(super) fn remove(&self, key: Key, entry: Entry) -> bool {
+    pub(super) fn remove(&self, key: Key, entry: VolumeEntry) -> bool {
         let _changing = self.changing.lock();
         let Some(at) = self.find(key, entry) else { return false };
         self.set(at, 0);
@@ -214,7 +214,7 @@ impl Table {
 
     /// Counts the entries in the next places, at most so many, and takes out those that `is_dead` says are of nothing. False when all
     /// have been counted before.
-    pub(super) fn count_next(&self, most: usize, is_dead: impl Fn(Entry) -> bool) -> bool {
+    pub(super) fn count_next(&self, most: usize, is_dead: impl Fn(VolumeEntry) -> bool) -> bool {
         let _changing = self.changing.lock();
         let from = self.counted.load(Relaxed);
         let to = (from + most).min(self.buckets as usize * WAYS);
@@ -224,7 +224,7 @@ impl Table {
         let mut objects = 0;
         for at in from..to {
             match self.entry(at) {
-                Entry(0) => {}
+                VolumeEntry(0) => {}
                 entry if is_dead(entry) => self.set(at, 0),
                 _ => objects += 1,
             }
@@ -235,7 +235,7 @@ impl Table {
     }
 
     /// Gives an entry another count of hits.
-    pub(super) fn set_hits(&self, key: Key, entry: Entry, hits: u8) {
+    pub(super) fn set_hits(&self, key: Key, entry: VolumeEntry, hits: u8) {
         let _changing = self.changing.lock();
         if let Some(at) = self.find(key, entry) {
             self.word(at).store(entry.0 & !3 | u64::from(hits.min(HITS_MAX)), Relaxed);
@@ -248,7 +248,7 @@ impl Table {
     }
 
     /// The entry for exactly this record.
-    pub(super) fn entry_at(&self, key: Key, position: u64) -> Option<Entry> {
+    pub(super) fn entry_at(&self, key: Key, position: u64) -> Option<VolumeEntry> {
         self.candidates(key).find(|entry| entry.position() == position)
     }
 
@@ -309,11 +309,11 @@ impl Table {
         at
     }
 
-    fn find(&self, key: Key, entry: Entry) -> Option<usize> {
+    fn find(&self, key: Key, entry: VolumeEntry) -> Option<usize> {
         self.place_where(key, |found| found.0 != 0 && found.is_same(entry))
     }
 
-    fn place_where(&self, key: Key, wanted: impl Fn(Entry) -> bool) -> Option<usize> {
+    fn place_where(&self, key: Key, wanted: impl Fn(VolumeEntry) -> bool) -> Option<usize> {
         self.places(key).find(|at| wanted(self.entry(*at)))
     }
 
@@ -323,8 +323,8 @@ impl Table {
         (0..WAYS).flat_map(move |way| [first * WAYS + way, second * WAYS + way])
     }
 
-    fn entry(&self, at: usize) -> Entry {
-        Entry(self.word(at).load(Relaxed))
+    fn entry(&self, at: usize) -> VolumeEntry {
+        VolumeEntry(self.word(at).load(Relaxed))
     }
 
     /// Gives a word another value, and counts an entry that comes or goes; of those nobody else changes one meanwhile.
@@ -382,10 +382,10 @@ const UNTOLD_MAX: usize = 1024;
 mod tests {
     use super::*;
 
-    fn table(buckets: u64) -> Table {
-        let words = Table::file_bytes(buckets, 4) / 8;
+    fn table(buckets: u64) -> VolumeIndex {
+        let words = VolumeIndex::file_bytes(buckets, 4) / 8;
         let loaded: Box<[AtomicU64]> = (0..words).map(|_| AtomicU64::new(0)).collect();
-        Table::new(Box::new(loaded), buckets, 4, 0, true)
+        VolumeIndex::new(Box::new(loaded), buckets, 4, 0, true)
     }
 
     #[test]
@@ -395,7 +395,7 @@ mod tests {
         let others = || table.places(key).skip(1);
         for same in [true, false] {
             table.put(key, 64, 1, 0);
-            others().step_by(4).for_each(|at| table.set(at, Entry::new(key, 64, 1, 2).0));
+            others().step_by(4).for_each(|at| table.set(at, VolumeEntry::new(key, 64, 1, 2).0));
             table.put(key, if same { 64 } else { 128 }, 1, 0);
             assert_eq!((table.candidates(key).count(), table.objects()), (1, 1));
             let entry = table.candidates(key).next().expect("the latest");

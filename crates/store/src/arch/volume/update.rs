@@ -2,12 +2,12 @@
 //! one that is removed.
 
 use super::Volume;
-use super::format::{HEAD_BYTES, Head, Kind, METADATA_MAX};
-use super::pages::Pages;
-use super::pending::{Change, Pending, PendingBody, Queued};
-use super::queue::Queue;
-use super::read::Found;
-use super::table::Entry;
+use super::format::{HEAD_BYTES, METADATA_MAX, RecordHead, RecordKind};
+use super::pages::AlignedPages;
+use super::pending::{MetadataChange, PendingBody, PendingObject, QueuedRecord};
+use super::queue::WriteQueue;
+use super::read::FoundRecord;
+use super::table::VolumeEntry;
 use crate::Error;
 use crate::door::{PAGE_BYTES, write_full};
 use bytes::Bytes;
@@ -29,11 +29,11 @@ impl Volume {
         let waiting = self.queue.lock().find(key.hash()).map(Arc::clone);
         if let Some(object) = waiting.filter(|object| object.key == *key) {
             match object.change(metadata, replaces) {
-                Change::Done => return Ok(true),
-                Change::Refused => return Ok(false),
-                Change::TooLate if self.queue_anew(&object, metadata)? => return Ok(true),
+                MetadataChange::Done => return Ok(true),
+                MetadataChange::Refused => return Ok(false),
+                MetadataChange::TooLate if self.queue_anew(&object, metadata)? => return Ok(true),
                 // It will be on the disk in a moment, or is.
-                Change::TooLate => drop(self.flush(true)?),
+                MetadataChange::TooLate => drop(self.flush(true)?),
             }
         }
         let Some(found) = self.find(key)? else { return Ok(false) };
@@ -49,26 +49,27 @@ impl Volume {
 
     /// Queues an object that waits, or is being written, once more with its new metadata. False when it is large, or does not wait any
     /// more.
-    fn queue_anew(&self, object: &Arc<Pending>, metadata: &[u8]) -> Result<bool, Error> {
+    fn queue_anew(&self, object: &Arc<PendingObject>, metadata: &[u8]) -> Result<bool, Error> {
         let PendingBody::Whole(body) = &object.body else { return Ok(false) };
         if self.check_lengths(&object.key, metadata, body.len() as u64).is_err() {
             return Ok(false);
         }
         let (body, metadata) = (PendingBody::Whole(body.clone()), Bytes::copy_from_slice(metadata));
-        let anew = Pending::new(object.key.clone(), object.id, object.hits, metadata, body);
-        let is_it =
-            |queue: &Queue| queue.find(object.key.hash()).is_some_and(|waiting| Arc::ptr_eq(waiting, object));
-        self.append_if(Queued::Object(anew), is_it)
+        let anew = PendingObject::new(object.key.clone(), object.id, object.hits, metadata, body);
+        let is_it = |queue: &WriteQueue| {
+            queue.find(object.key.hash()).is_some_and(|waiting| Arc::ptr_eq(waiting, object))
+        };
+        self.append_if(QueuedRecord::Object(anew), is_it)
     }
 
     /// Writes head, key and metadata over what stands there, unless that has been removed meanwhile.
-    fn replace_in_place(&self, key: &ObjectKey, found: &Found, metadata: &[u8]) -> Result<bool, Error> {
+    fn replace_in_place(&self, key: &ObjectKey, found: &FoundRecord, metadata: &[u8]) -> Result<bool, Error> {
         let _updating = self.updating.lock();
         let position = found.entry.position();
         if self.table.entry_at(key.hash(), position).is_none() {
             return Ok(false);
         }
-        let head = Head { metadata_bytes: metadata.len() as u32, ..found.head };
+        let head = RecordHead { metadata_bytes: metadata.len() as u32, ..found.head };
         let mut bytes = vec![0; found.head.payload_at()];
         head.encode(self.seal, key.full(), metadata, &mut bytes);
         let outcome = self.write_over(position, &bytes);
@@ -78,7 +79,7 @@ impl Volume {
 
     /// Marks a removed object's record as such where it stands. An index on disk may still name it, and after a crash what that
     /// names is served before the log has been followed to where it says that the object was removed.
-    pub(super) fn mark_removed(&self, key: Key, entry: Entry) -> Result<(), Error> {
+    pub(super) fn mark_removed(&self, key: Key, entry: VolumeEntry) -> Result<(), Error> {
         let position = entry.position();
         let stripe = self.geometry.stripe_of(position);
         let pinned = stripe.and_then(|stripe| Some((stripe, self.stripes.pin([stripe])?)));
@@ -87,10 +88,17 @@ impl Volume {
         let _updating = self.updating.lock();
         let record = self.read_span(position, entry.bytes(), None)?;
         // What is older than its stripe is being written over too, and the rest of its pages with it.
-        let is_it = |head: &Head| head.key == key && head.sequence >= self.table.stripe_sequence(stripe);
+        let is_it =
+            |head: &RecordHead| head.key == key && head.sequence >= self.table.stripe_sequence(stripe);
         let Some(head) = self.decode_head(&record, position).ok().filter(is_it) else { return Ok(()) };
-        let removed =
-            Head { kind: Kind::Removed, body_bytes: 0, key_bytes: 0, metadata_bytes: 0, room: 0, ..head };
+        let removed = RecordHead {
+            kind: RecordKind::Removed,
+            body_bytes: 0,
+            key_bytes: 0,
+            metadata_bytes: 0,
+            room: 0,
+            ..head
+        };
         let mut mark = [0; HEAD_BYTES];
         removed.encode(self.seal, &[], &[], &mut mark);
         let outcome = self.write_over(position, &mark);
@@ -107,7 +115,7 @@ impl Volume {
         let page = PAGE_BYTES as u64;
         let from = position / page * page;
         let to = (position + bytes.len() as u64).next_multiple_of(page);
-        let mut pages = Pages::zeroed((to - from) as usize);
+        let mut pages = AlignedPages::zeroed((to - from) as usize);
         self.read_pages(&mut pages, from)
             .map_err(|source| self.failed("read what stands beside metadata", source))?;
         let at = (position - from) as usize;
@@ -117,8 +125,13 @@ impl Volume {
     }
 
     /// Queues the object with its new metadata. A large one keeps what it has: it is validated again.
-    fn write_anew(self: &Arc<Self>, key: &ObjectKey, found: &Found, metadata: &[u8]) -> Result<bool, Error> {
-        if found.head.kind != Kind::Whole
+    fn write_anew(
+        self: &Arc<Self>,
+        key: &ObjectKey,
+        found: &FoundRecord,
+        metadata: &[u8],
+    ) -> Result<bool, Error> {
+        if found.head.kind != RecordKind::Whole
             || metadata.len() + HEAD_BYTES > self.geometry.stripe_bytes as usize / 4
         {
             return Ok(false);
@@ -127,13 +140,13 @@ impl Volume {
         let body = PendingBody::Whole(Bytes::copy_from_slice(body));
         let metadata = Bytes::copy_from_slice(metadata);
         let hits = found.entry.hits();
-        let object = Pending::new(key.clone(), found.head.id, hits, metadata, body);
+        let object = PendingObject::new(key.clone(), found.head.id, hits, metadata, body);
         // What was removed or replaced meanwhile stays so.
-        let is_current = |queue: &Queue| {
+        let is_current = |queue: &WriteQueue| {
             let entry = self.table.entry_at(key.hash(), found.entry.position());
             queue.find(key.hash()).is_none() && entry.is_some()
         };
-        self.append_if(Queued::Object(object), is_current)
+        self.append_if(QueuedRecord::Object(object), is_current)
     }
 }
 

@@ -10,15 +10,15 @@
 use super::format::Geometry;
 use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
-use shoal_policy::Borders;
-use shoal_policy::neighbourhood::{GROUP_MAX, Neighbourhoods};
+use shoal_policy::GroupBorders;
+use shoal_policy::neighbourhood::{GROUP_MAX, NeighbourhoodSizer};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// The windows of a volume.
-pub(super) struct Windows {
+pub(super) struct WindowCache {
     limit_bytes: u64,
     state: Mutex<State>,
 }
@@ -28,32 +28,32 @@ struct State {
     windows: BTreeMap<u64, Bytes>,
     order: VecDeque<u64>,
     bytes: u64,
-    neighbourhoods: Neighbourhoods,
-    borders: Borders,
+    neighbourhoods: NeighbourhoodSizer,
+    borders: GroupBorders,
     counts: Counts,
     /// What is being read, to become windows.
-    reading: Vec<Coming>,
+    reading: Vec<PendingWindow>,
 }
 
 /// A window that is being read.
 #[derive(Clone)]
-struct Coming {
+struct PendingWindow {
     range: Range<u64>,
     /// It has been read, or could not be.
     arrived: Arc<Condvar>,
 }
 
 /// A stretch of the disk that its holder reads. Others who want what lies in it wait until this is dropped.
-pub(super) struct Reading<'a> {
-    windows: &'a Windows,
+pub(super) struct WindowRead<'a> {
+    windows: &'a WindowCache,
     pub(super) range: Range<u64>,
     /// It is more than was asked for, and becomes a window.
-    coming: Option<Coming>,
+    coming: Option<PendingWindow>,
 }
 
 /// Which way a window goes from what is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Reach {
+pub(super) enum ReadDirection {
     /// Both: of an object.
     Around,
     /// On: of a piece, whose body is being read from its beginning.
@@ -71,7 +71,7 @@ pub(super) struct Counts {
     pub(super) bytes: u64,
 }
 
-impl Windows {
+impl WindowCache {
     /// Windows that take so many bytes of memory in all, with the gaps between them.
     pub(super) fn new(limit_bytes: u64, geometry: &Geometry) -> Self {
         let limit_bytes = limit_bytes - limit_bytes / GAPS_SHARE;
@@ -80,8 +80,8 @@ impl Windows {
             windows: BTreeMap::new(),
             order: VecDeque::new(),
             bytes: 0,
-            neighbourhoods: Neighbourhoods::new(REGIONS as usize, largest),
-            borders: Borders::new(geometry.stripes, geometry.stripe_bytes),
+            neighbourhoods: NeighbourhoodSizer::new(REGIONS as usize, largest),
+            borders: GroupBorders::new(geometry.stripes, geometry.stripe_bytes),
             counts: Counts::default(),
             reading: Vec::new(),
         };
@@ -94,8 +94,8 @@ impl Windows {
         &self,
         geometry: &Geometry,
         (start, length): (u64, u64),
-        reach: Reach,
-    ) -> Result<Bytes, Reading<'_>> {
+        reach: ReadDirection,
+    ) -> Result<Bytes, WindowRead<'_>> {
         let mut state = self.state.lock();
         let wanted = start..start + length;
         loop {
@@ -103,8 +103,9 @@ impl Windows {
                 state.spared(region_of(geometry, start));
                 return Ok(found);
             }
-            let has_all =
-                |coming: &&Coming| coming.range.start <= wanted.start && wanted.end <= coming.range.end;
+            let has_all = |coming: &&PendingWindow| {
+                coming.range.start <= wanted.start && wanted.end <= coming.range.end
+            };
             // Each has its own: what else is read meanwhile makes nobody wait for longer.
             let Some(arrived) = state.reading.iter().find(has_all).map(|coming| Arc::clone(&coming.arrived))
             else {
@@ -117,9 +118,9 @@ impl Windows {
         let range = state.around(geometry, &wanted, reach);
         let pages = start / PAGE * PAGE..wanted.end.next_multiple_of(PAGE);
         let is_window = range.start < pages.start || range.end > pages.end;
-        let coming = is_window.then(|| Coming { range: range.clone(), arrived: Arc::default() });
+        let coming = is_window.then(|| PendingWindow { range: range.clone(), arrived: Arc::default() });
         state.reading.extend(coming.clone());
-        Err(Reading { windows: self, range, coming })
+        Err(WindowRead { windows: self, range, coming })
     }
 
     /// Bytes `start..start + length` of the disk, if a window has them all now.
@@ -208,12 +209,12 @@ impl State {
         (to <= window.len()).then(|| window.slice(from..to))
     }
 
-    fn place_of(&self, own: &Coming) -> Option<usize> {
+    fn place_of(&self, own: &PendingWindow) -> Option<usize> {
         self.reading.iter().position(|coming| Arc::ptr_eq(&coming.arrived, &own.arrived))
     }
 
     /// What to read for these bytes; alone when they are of no stripe.
-    fn around(&mut self, geometry: &Geometry, wanted: &Range<u64>, reach: Reach) -> Range<u64> {
+    fn around(&mut self, geometry: &Geometry, wanted: &Range<u64>, reach: ReadDirection) -> Range<u64> {
         let region = region_of(geometry, wanted.start);
         self.neighbourhoods.read(region);
         let Some(stripe) = geometry.stripe_of(wanted.start) else {
@@ -225,14 +226,14 @@ impl State {
         let certain = offsets.start..offsets.end - (offsets.end - offsets.start) / 5;
         let group = self.borders.group_of(stripe, &certain);
         let read = match reach {
-            Reach::Around => self.neighbourhoods.around(region, length, &offsets, group),
-            Reach::Onward => self.neighbourhoods.onward(length, &offsets, group),
+            ReadDirection::Around => self.neighbourhoods.around(region, length, &offsets, group),
+            ReadDirection::Onward => self.neighbourhoods.onward(length, &offsets, group),
         };
         at + read.start..at + read.end
     }
 }
 
-impl Reading<'_> {
+impl WindowRead<'_> {
     /// It was read; a window is kept.
     pub(super) fn done(self, bytes: &Bytes) {
         let mut state = self.windows.state.lock();
@@ -245,7 +246,7 @@ impl Reading<'_> {
     }
 }
 
-impl Drop for Reading<'_> {
+impl Drop for WindowRead<'_> {
     fn drop(&mut self) {
         let Some(own) = &self.coming else { return };
         let mut state = self.windows.state.lock();
@@ -281,7 +282,7 @@ mod tests {
     #[test]
     fn a_window_is_not_hidden_by_one_that_lies_in_it() {
         let geometry = Geometry { id: 1, stripe_bytes: 1 << 20, stripes: 64, buckets: 64 };
-        let windows = Windows::new(1 << 20, &geometry);
+        let windows = WindowCache::new(1 << 20, &geometry);
         let mut state = windows.state.lock();
         let pages = |count: usize| Bytes::from(vec![count as u8; count * 4096]);
         for (start, count) in [(10, 2), (12, 4), (15, 3), (10, 7), (12, 2)] {
@@ -296,9 +297,9 @@ mod tests {
     #[test]
     fn who_waits_for_a_read_that_takes_long_does_not_wait_for_others_too() {
         let geometry = Geometry { id: 1, stripe_bytes: 1 << 20, stripes: 64, buckets: 64 };
-        let windows = Windows::new(1 << 20, &geometry);
+        let windows = WindowCache::new(1 << 20, &geometry);
         let read = |stripe: u32| {
-            windows.find(&geometry, (geometry.stripe_at(stripe) + 500_000, 1000), Reach::Around).err()
+            windows.find(&geometry, (geometry.stripe_at(stripe) + 500_000, 1000), ReadDirection::Around).err()
         };
         let slow = read(0).expect("nothing has been read there");
         let (stop, stopped) = mpsc::channel::<()>();
@@ -322,10 +323,10 @@ mod tests {
     #[test]
     fn windows_leave_room_for_the_gaps_between_them() {
         let geometry = Geometry { id: 1, stripe_bytes: 1 << 20, stripes: 64, buckets: 64 };
-        let windows = Windows::new(1 << 20, &geometry);
+        let windows = WindowCache::new(1 << 20, &geometry);
         for stripe in 0..64 {
             let wanted = (geometry.stripe_at(stripe) + 500_000, 1000);
-            let Err(reading) = windows.find(&geometry, wanted, Reach::Around) else {
+            let Err(reading) = windows.find(&geometry, wanted, ReadDirection::Around) else {
                 panic!("nothing has been read there");
             };
             let bytes = vec![0; (reading.range.end - reading.range.start) as usize];

@@ -3,13 +3,13 @@
 use super::Volume;
 use super::checkpoint::Header;
 use super::format::{
-    Chunk, END_BYTES, End, Geometry, ITEM_BYTES, Item, UNIT_BYTES, class_of, encode_contents,
+    Chunk, ChunkEnd, ContentsItem, END_BYTES, Geometry, ITEM_BYTES, UNIT_BYTES, class_of, encode_contents,
 };
-use super::pages::Pages;
-use super::pending::{At, Pending, Queued};
-use super::queue::{Batch, Due, Group, Queue, cost};
+use super::pages::AlignedPages;
+use super::pending::{PendingObject, QueuedRecord, RecordPosition};
+use super::queue::{Batch, FlushTarget, RecordGroup, WriteQueue, cost};
 use super::recovery::RECOVERED_AT_ONCE;
-use super::table::Entry;
+use super::table::VolumeEntry;
 use crate::arch::seal::Seal;
 use crate::door::{PAGE_BYTES, write_full};
 use crate::{Declined, Error};
@@ -18,25 +18,25 @@ use std::sync::atomic::Ordering::Relaxed;
 use xxhash_rust::xxh3::xxh3_64;
 
 /// Where the log ends.
-pub(super) struct Writer {
+pub(super) struct LogWriter {
     pub(super) stripe: u32,
     /// From the stripe's beginning: where the next chunk begins, a whole page. A full stripe's is its length.
     pub(super) offset: u64,
     /// Of the last chunk.
     pub(super) sequence: u64,
     /// What stands in the stripe.
-    pub(super) items: Vec<Item>,
+    pub(super) items: Vec<ContentsItem>,
     /// Reused for each chunk.
-    buffer: Pages,
+    buffer: AlignedPages,
 }
 
 /// What became of a queued record.
-struct Placed {
-    record: Queued,
+struct PlacedRecord {
+    record: QueuedRecord,
     position: u64,
 }
 
-impl Writer {
+impl LogWriter {
     /// Where an index with this header says that the log ends.
     pub(super) fn at_end(header: &Header, stripe_bytes: u64) -> Self {
         Self {
@@ -44,7 +44,7 @@ impl Writer {
             offset: header.offset,
             sequence: header.sequence,
             items: Vec::new(),
-            buffer: Pages::in_one_piece(stripe_bytes as usize),
+            buffer: AlignedPages::in_one_piece(stripe_bytes as usize),
         }
     }
 
@@ -58,15 +58,15 @@ impl Writer {
 impl Volume {
     /// Queues a record, and writes when a stripe can be filled. Who finds a long queue waits for the disk; one that does not
     /// get shorter takes nothing more.
-    pub(super) fn append(&self, record: Queued) -> Result<(), Error> {
+    pub(super) fn append(&self, record: QueuedRecord) -> Result<(), Error> {
         self.append_if(record, |_| true).map(drop)
     }
 
     /// The same if the queue is as it should be. Whether it was.
     pub(super) fn append_if(
         &self,
-        record: Queued,
-        is_wanted: impl FnOnce(&Queue) -> bool,
+        record: QueuedRecord,
+        is_wanted: impl FnOnce(&WriteQueue) -> bool,
     ) -> Result<bool, Error> {
         self.check_service()?;
         let limit_bytes = 2 * QUEUED_STRIPES * self.geometry.stripe_bytes;
@@ -95,16 +95,16 @@ impl Volume {
     }
 
     /// Puts a record into the queue, unless so many bytes wait already. Bytes that wait then.
-    pub(super) fn queue_up(&self, record: Queued, limit_bytes: u64) -> Result<u64, Error> {
+    pub(super) fn queue_up(&self, record: QueuedRecord, limit_bytes: u64) -> Result<u64, Error> {
         self.queue_up_if(record, limit_bytes, |_| true).map(Option::unwrap_or_default)
     }
 
     /// The same if the queue is as it should be; `None` when it is not.
     fn queue_up_if(
         &self,
-        record: Queued,
+        record: QueuedRecord,
         limit_bytes: u64,
-        is_wanted: impl FnOnce(&Queue) -> bool,
+        is_wanted: impl FnOnce(&WriteQueue) -> bool,
     ) -> Result<Option<u64>, Error> {
         let mut queue = self.queue.lock();
         if !is_wanted(&queue) {
@@ -132,7 +132,7 @@ impl Volume {
     }
 
     /// Writes what is due, and not what has come since: whoever waits for this does not wait for others.
-    pub(super) fn write_due(&self, writer: &mut Writer, due: Due) -> Result<bool, Error> {
+    pub(super) fn write_due(&self, writer: &mut LogWriter, due: FlushTarget) -> Result<bool, Error> {
         // Who is told from here on writes what may be too late for this.
         self.is_write_due.store(false, Relaxed);
         let stripe_bytes = self.geometry.stripe_bytes;
@@ -157,7 +157,7 @@ impl Volume {
     }
 
     /// Goes to the next stripe that can be written over.
-    fn move_on(&self, writer: &mut Writer) -> Result<(), Error> {
+    fn move_on(&self, writer: &mut LogWriter) -> Result<(), Error> {
         let mut kept = 0;
         for step in 1..=self.geometry.stripes {
             let stripe = (u64::from(writer.stripe) + u64::from(step)) % u64::from(self.geometry.stripes);
@@ -184,7 +184,7 @@ impl Volume {
     }
 
     /// Has the log go on in a stripe that has no old records any more, so many steps ahead.
-    fn go_on_in(&self, writer: &mut Writer, stripe: u32, steps: u32) -> Result<(), Error> {
+    fn go_on_in(&self, writer: &mut LogWriter, stripe: u32, steps: u32) -> Result<(), Error> {
         self.doubts.lock().stripes.remove(&stripe);
         let before = std::mem::replace(&mut writer.stripe, stripe);
         writer.offset = 0;
@@ -198,7 +198,7 @@ impl Volume {
         })
     }
 
-    fn write_chunk(&self, writer: &mut Writer, batch: Batch) -> Result<(), Error> {
+    fn write_chunk(&self, writer: &mut LogWriter, batch: Batch) -> Result<(), Error> {
         let stripe_at = self.geometry.stripe_at(writer.stripe);
         let chunk_at = writer.offset;
         let listed = writer.items.len();
@@ -215,7 +215,7 @@ impl Volume {
         if chunk_at == 0 {
             self.windows.clear_borders(writer.stripe);
         }
-        let begin = writer.items[listed..].iter().filter_map(Item::group_at);
+        let begin = writer.items[listed..].iter().filter_map(ContentsItem::group_at);
         // What comes after the last record is of no group.
         self.windows.mark_borders(writer.stripe, begin.chain([records_end]));
         writer.offset = chunk_at + length as u64;
@@ -233,7 +233,7 @@ impl Volume {
                 // What is lost is fetched again; the rest of the stripe is left alone.
                 writer.offset = self.geometry.stripe_bytes;
                 // What stood there before may stand there still.
-                self.dropped.fetch_add(1, Relaxed);
+                self.counts.dropped.fetch_add(1, Relaxed);
                 placed.into_iter().for_each(|placed| self.give_up_on(placed.record));
                 Err(self.failed("write to the volume", source))
             }
@@ -241,9 +241,9 @@ impl Volume {
     }
 
     /// What has been written can be found.
-    fn publish(&self, placed: Placed, stripe: u32) {
+    fn publish(&self, placed: PlacedRecord, stripe: u32) {
         match placed.record {
-            Queued::Object(object) => {
+            QueuedRecord::Object(object) => {
                 let mut queue = self.queue.lock();
                 // Under the queue's lock, so that a removal finds it in one place or the other.
                 let is_dead = object.is_dead();
@@ -253,35 +253,35 @@ impl Volume {
                 queue.settle(&object);
                 let key = object.key.hash();
                 if is_dead && queue.find(key).is_none() {
-                    let entry = Entry::new(key, placed.position, class_of(object.record_bytes()), 0);
+                    let entry = VolumeEntry::new(key, placed.position, class_of(object.record_bytes()), 0);
                     // The bell was rung for what removed it.
                     queue.mark_later(key, [entry]);
                 }
             }
-            Queued::Piece { growing, index, .. } => growing.written(index, stripe, &self.stripes),
-            Queued::Removed(_) => {}
+            QueuedRecord::Piece { growing, index, .. } => growing.written(index, stripe, &self.stripes),
+            QueuedRecord::Removed(_) => {}
         }
     }
 
-    fn enter(&self, object: &Arc<Pending>, position: u64) {
+    fn enter(&self, object: &Arc<PendingObject>, position: u64) {
         self.table.put(object.key.hash(), position, class_of(object.record_bytes()), object.hits);
     }
 
     /// A record was not written. With an object goes the older one that it was to replace; that something was removed is written
     /// with the next round.
-    fn give_up_on(&self, record: Queued) {
+    fn give_up_on(&self, record: QueuedRecord) {
         let is_first = match record {
-            Queued::Object(object) => self.give_up_with_older(&object),
-            Queued::Piece { growing, key, .. } => {
+            QueuedRecord::Object(object) => self.give_up_with_older(&object),
+            QueuedRecord::Piece { growing, key, .. } => {
                 growing.lose();
                 let object = self.queue.lock().find(key.hash()).map(Arc::clone);
                 // It may wait already.
                 let its = object.filter(|object| [growing.id, !growing.id].contains(&object.id));
                 its.is_some_and(|object| self.give_up_with_older(&object))
             }
-            Queued::Removed(key) => {
+            QueuedRecord::Removed(key) => {
                 let mut queue = self.queue.lock();
-                queue.push_front(vec![Queued::Removed(key)]);
+                queue.push_front(vec![QueuedRecord::Removed(key)]);
                 queue.leave_unsynced()
             }
         };
@@ -291,18 +291,18 @@ impl Volume {
     }
 
     /// True when this is the first that has to be brought to disk.
-    fn give_up_with_older(&self, object: &Arc<Pending>) -> bool {
+    fn give_up_with_older(&self, object: &Arc<PendingObject>) -> bool {
         let key = object.key.hash();
         let is_first = {
             let mut queue = self.queue.lock();
             if !queue.settle(object) {
                 return false;
             }
-            let mut older: Vec<Entry> = self.table.candidates(key).collect();
+            let mut older: Vec<VolumeEntry> = self.table.candidates(key).collect();
             older.retain(|entry| self.table.remove(key, *entry));
             // Also when there is none: what could not be written may stand on the disk nevertheless, and be older by then than what came
             // after it and was lost too.
-            let is_first = queue.push(Queued::Removed(key));
+            let is_first = queue.push(QueuedRecord::Removed(key));
             queue.mark_later(key, older) || is_first
         };
         self.tell_gone(key);
@@ -312,15 +312,15 @@ impl Volume {
 
 /// Puts records one after the other into the buffer, behind the chunk's head; and says which are not worth it any more.
 fn lay_out(
-    writer: &mut Writer,
+    writer: &mut LogWriter,
     stripe_at: u64,
     seal: Seal,
-    records: Vec<Queued>,
-) -> (Vec<Placed>, Vec<Queued>) {
+    records: Vec<QueuedRecord>,
+) -> (Vec<PlacedRecord>, Vec<QueuedRecord>) {
     let chunk_at = writer.offset;
     let mut at = (chunk_at + END_BYTES as u64).next_multiple_of(UNIT_BYTES);
     let (mut placed, mut lost) = (Vec::with_capacity(records.len()), Vec::new());
-    let mut group = Group::None;
+    let mut group = RecordGroup::None;
     writer.buffer.as_mut()[..(at - chunk_at) as usize].fill(0);
     for record in records {
         let length = record.record_bytes();
@@ -329,15 +329,15 @@ fn lay_out(
         let out = &mut writer.buffer.as_mut()[from..end];
         let (used, slack) = out.split_at_mut(length as usize);
         let position = stripe_at + at;
-        if record.encode(At { position, sequence: writer.sequence + 1, seal }, used).is_none() {
+        if record.encode(RecordPosition { position, sequence: writer.sequence + 1, seal }, used).is_none() {
             lost.push(record);
             continue;
         }
         slack.fill(0);
-        let before = std::mem::replace(&mut group, Group::of(&record));
+        let before = std::mem::replace(&mut group, RecordGroup::of(&record));
         writer.items.push(record.item((at / UNIT_BYTES) as u32, group != before));
         at += (end - from) as u64;
-        placed.push(Placed { record, position });
+        placed.push(PlacedRecord { record, position });
     }
     writer.offset = at;
     (placed, lost)
@@ -345,7 +345,7 @@ fn lay_out(
 
 /// Adds contents and both ends to the chunk in the buffer. A chunk that fills the stripe lists all of it, at its very end.
 fn finish(
-    writer: &mut Writer,
+    writer: &mut LogWriter,
     geometry: &Geometry,
     (chunk_at, listed): (u64, usize),
     is_full: bool,
@@ -374,8 +374,8 @@ fn finish(
         entries: items.len() as u32,
         check: xxh3_64(&buffer[contents_at..length - END_BYTES]),
     };
-    buffer[..END_BYTES].copy_from_slice(&chunk.encode(End::Head, geometry.id));
-    buffer[length - END_BYTES..length].copy_from_slice(&chunk.encode(End::Tail, geometry.id));
+    buffer[..END_BYTES].copy_from_slice(&chunk.encode(ChunkEnd::Head, geometry.id));
+    buffer[length - END_BYTES..length].copy_from_slice(&chunk.encode(ChunkEnd::Tail, geometry.id));
     chunk
 }
 

@@ -17,16 +17,16 @@ mod table;
 #[cfg(test)]
 mod tests;
 
-use super::{Access, File, FileSystem, Loaded, Mapping, Space, read_full, write_full};
+use super::{Access, File, FileSystem, LoadedWords, Mapping, Space, read_full, write_full};
 use crate::Error;
 use parking_lot::Mutex;
 use rustix::io::Errno;
 use std::io;
 use std::sync::Arc;
-use table::{ALIGN, COPY_BYTES, EXTENTS_MAX, Extent, FIRST_AT, Found, NAME_MAX, Table};
+use table::{ALIGN, COPY_BYTES, DeviceContents, EXTENTS_MAX, Extent, FIRST_AT, NAME_MAX, Table};
 
 /// What a device is reached by.
-pub trait Medium: Send + Sync {
+pub trait DeviceIo: Send + Sync {
     /// Its size in bytes.
     fn bytes(&self) -> u64;
 
@@ -37,20 +37,20 @@ pub trait Medium: Send + Sync {
     fn direct(&self) -> &dyn File;
 
     /// A stretch of it as words in memory: see [`FileSystem::load`].
-    fn load(&self, at: u64, bytes: u64) -> io::Result<Box<dyn Loaded>>;
+    fn load(&self, at: u64, bytes: u64) -> io::Result<Box<dyn LoadedWords>>;
 }
 
 /// A device with its table.
-pub struct Device {
+pub struct DeviceFs {
     shared: Arc<Shared>,
 }
 
 struct Shared {
-    medium: Box<dyn Medium>,
+    medium: Box<dyn DeviceIo>,
     table: Mutex<Table>,
 }
 
-impl Device {
+impl DeviceFs {
     /// Bytes of a device that are no store's: the table's, and what three extents lose to their alignment.
     pub const OWN_BYTES: u64 = FIRST_AT + 4 * ALIGN;
 
@@ -58,17 +58,17 @@ impl Device {
     ///
     /// # Errors
     /// [`Error::Unusable`] says what it holds instead, and the way out.
-    pub fn open(medium: Box<dyn Medium>, access: Access) -> Result<Self, Error> {
+    pub fn open(medium: Box<dyn DeviceIo>, access: Access) -> Result<Self, Error> {
         let table = match found(&*medium)? {
-            (Found::Table(table), _) => checked(table, medium.bytes())?,
-            (Found::Unusable(why), _) => {
+            (DeviceContents::Table(table), _) => checked(table, medium.bytes())?,
+            (DeviceContents::Unusable(why), _) => {
                 return Err(refused(&format!("its contents are {why}")));
             }
-            (Found::Nothing, Some(what)) => return Err(refused(&format!("it holds {what}"))),
-            (Found::Nothing, None) if access == Access::Read => {
+            (DeviceContents::Nothing, Some(what)) => return Err(refused(&format!("it holds {what}"))),
+            (DeviceContents::Nothing, None) if access == Access::Read => {
                 return Err(Error::Unusable("the device is blank".into()));
             }
-            (Found::Nothing, None) => {
+            (DeviceContents::Nothing, None) => {
                 write_fresh(&*medium)?;
                 Table::new(medium.bytes())
             }
@@ -80,11 +80,11 @@ impl Device {
     ///
     /// # Errors
     /// [`Error::Unusable`] says what it holds.
-    pub fn format(medium: &dyn Medium, erases: bool) -> Result<(), Error> {
+    pub fn format(medium: &dyn DeviceIo, erases: bool) -> Result<(), Error> {
         let holds = match found(medium)? {
-            (Found::Nothing, None) => None,
-            (Found::Nothing, Some(what)) => Some(what),
-            (Found::Table(_) | Found::Unusable(_), _) => Some("a store of Shoal"),
+            (DeviceContents::Nothing, None) => None,
+            (DeviceContents::Nothing, Some(what)) => Some(what),
+            (DeviceContents::Table(_) | DeviceContents::Unusable(_), _) => Some("a store of Shoal"),
         };
         match holds {
             Some(what) if !erases => Err(Error::Unusable(format!(
@@ -96,7 +96,7 @@ impl Device {
 }
 
 /// The table, or what else the device holds.
-fn found(medium: &dyn Medium) -> Result<(Found, Option<&'static str>), Error> {
+fn found(medium: &dyn DeviceIo) -> Result<(DeviceContents, Option<&'static str>), Error> {
     let failed = |source| Error::Disk { action: "read from the device", source };
     if medium.bytes() < LEAST_BYTES {
         return Err(Error::Unusable(format!(
@@ -128,7 +128,7 @@ fn checked(table: Table, device_bytes: u64) -> Result<Table, Error> {
 }
 
 /// Two empty tables, and zeros up to the first extent.
-fn write_fresh(medium: &dyn Medium) -> Result<(), Error> {
+fn write_fresh(medium: &dyn DeviceIo) -> Result<(), Error> {
     let failed = |source| Error::Disk { action: "write to the device", source };
     let mut table = Table::new(medium.bytes());
     let mut beginning = table.encode().0;
@@ -193,7 +193,7 @@ impl Shared {
     }
 }
 
-impl FileSystem for Device {
+impl FileSystem for DeviceFs {
     fn create(&self, path: &str) -> io::Result<Box<dyn File>> {
         self.shared.change(|table| {
             if path.is_empty() || path.len() > NAME_MAX || path.contains('/') {
@@ -223,7 +223,7 @@ impl FileSystem for Device {
         Ok(Box::new(ExtentFile { shared, name, access, is_direct: true }))
     }
 
-    fn load(&self, path: &str, bytes: u64) -> io::Result<Box<dyn Loaded>> {
+    fn load(&self, path: &str, bytes: u64) -> io::Result<Box<dyn LoadedWords>> {
         let extent = self.shared.extent(path)?;
         match bytes <= extent.length {
             true => self.shared.medium.load(extent.at, bytes),

@@ -27,7 +27,7 @@ pub(super) struct Extent {
 
 /// What the beginning of a device says.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Found {
+pub(super) enum DeviceContents {
     Table(Table),
     /// It was ours, and cannot be used.
     Unusable(&'static str),
@@ -62,7 +62,7 @@ impl Table {
     }
 
     /// The newer of the two copies that a device begins with.
-    pub(super) fn read(beginning: &[u8]) -> Found {
+    pub(super) fn read(beginning: &[u8]) -> DeviceContents {
         let copies = beginning.chunks_exact(COPY_BYTES).take(2);
         let (mut newest, mut reason): (Option<Self>, _) = (None, None);
         for copy in copies {
@@ -75,9 +75,9 @@ impl Table {
             }
         }
         match (newest, reason) {
-            (Some(table), _) => Found::Table(table),
-            (None, Some(why)) => Found::Unusable(why),
-            (None, None) => Found::Nothing,
+            (Some(table), _) => DeviceContents::Table(table),
+            (None, Some(why)) => DeviceContents::Unusable(why),
+            (None, None) => DeviceContents::Nothing,
         }
     }
 

@@ -1,16 +1,16 @@
 //! A device that is a plain file in RAM.
 
 use super::*;
-use crate::arch::{Parts, Settings, open_store};
-use crate::door::{Memory, read_words};
+use crate::arch::{ArchitectureOptions, StoreEnv, open_store};
+use crate::door::{MemoryFs, read_words};
 use crate::index::MemoryHome;
 use crate::{Insert, Store};
 use shoal_core::{ObjectKey, Timestamp};
 
 /// A file that stands for a device.
-struct Plain(Arc<Memory>, Box<dyn File>);
+struct Plain(Arc<MemoryFs>, Box<dyn File>);
 
-impl Medium for Plain {
+impl DeviceIo for Plain {
     fn bytes(&self) -> u64 {
         self.0.length(PATH).expect("it is there")
     }
@@ -23,10 +23,10 @@ impl Medium for Plain {
         &*self.1
     }
 
-    fn load(&self, at: u64, bytes: u64) -> io::Result<Box<dyn Loaded>> {
+    fn load(&self, at: u64, bytes: u64) -> io::Result<Box<dyn LoadedWords>> {
         let mut content = vec![0; bytes as usize];
         read_full(&*self.1, &mut content, at)?;
-        let memory = Memory::new(1 << 30);
+        let memory = MemoryFs::new(1 << 30);
         write_full(&*memory.create("words")?, &content, 0)?;
         Ok(Box::new(read_words(&*memory.open("words", Access::Read)?, bytes)?))
     }
@@ -35,22 +35,22 @@ impl Medium for Plain {
 const PATH: &str = "device";
 const BYTES: u64 = 40 << 20;
 
-fn blank() -> Arc<Memory> {
-    let memory = Arc::new(Memory::new(1 << 30));
+fn blank() -> Arc<MemoryFs> {
+    let memory = Arc::new(MemoryFs::new(1 << 30));
     memory.create(PATH).and_then(|file| file.set_length(BYTES)).expect("RAM is there");
     memory
 }
 
-fn medium(memory: &Arc<Memory>) -> Box<Plain> {
+fn medium(memory: &Arc<MemoryFs>) -> Box<Plain> {
     let file = memory.open(PATH, Access::Write).expect("it is there");
     Box::new(Plain(Arc::clone(memory), file))
 }
 
-fn open(memory: &Arc<Memory>) -> Result<Device, Error> {
-    Device::open(medium(memory), Access::Write)
+fn open(memory: &Arc<MemoryFs>) -> Result<DeviceFs, Error> {
+    DeviceFs::open(medium(memory), Access::Write)
 }
 
-fn refusal(memory: &Arc<Memory>) -> String {
+fn refusal(memory: &Arc<MemoryFs>) -> String {
     open(memory).err().map(|error| error.to_string()).unwrap_or_default()
 }
 
@@ -96,12 +96,12 @@ fn what_is_foreign_damaged_or_cut_off_is_refused_with_the_way_out() {
         memory.tamper(PATH, |content| content[at..at + bytes.len()].copy_from_slice(bytes));
         let why = refusal(&memory);
         assert!(why.contains(what) && why.contains("shoal store format --erase"), "{why}");
-        assert!(Device::format(&*medium(&memory), false).is_err());
-        Device::format(&*medium(&memory), true).expect("erased");
+        assert!(DeviceFs::format(&*medium(&memory), false).is_err());
+        DeviceFs::format(&*medium(&memory), true).expect("erased");
         open(&memory).expect("it is ours now");
     }
     let memory = blank();
-    assert!(Device::open(medium(&memory), Access::Read).is_err(), "who only reads makes nothing");
+    assert!(DeviceFs::open(medium(&memory), Access::Read).is_err(), "who only reads makes nothing");
     drop(open(&memory).expect("blank"));
     memory.tamper(PATH, |content| content.truncate(20 << 20));
     assert!(refusal(&memory).contains("says that it has"), "{}", refusal(&memory));
@@ -129,7 +129,7 @@ fn a_torn_table_leaves_the_one_before_and_two_are_refused() {
 }
 
 /// The extents that are found when the copy at `at` is torn.
-fn names_without_copy(memory: &Arc<Memory>, at: usize) -> Vec<String> {
+fn names_without_copy(memory: &Arc<MemoryFs>, at: usize) -> Vec<String> {
     let flip = |content: &mut Vec<u8>| content[at + 100] ^= 1;
     memory.tamper(PATH, flip);
     let names = open(memory).expect("the other copy").list("", 10).expect("names");
@@ -137,9 +137,9 @@ fn names_without_copy(memory: &Arc<Memory>, at: usize) -> Vec<String> {
     names
 }
 
-fn volume(memory: &Arc<Memory>) -> Result<Arc<dyn Store>, Error> {
-    let settings = Settings {
-        disk_bytes: BYTES - Device::OWN_BYTES,
+fn volume(memory: &Arc<MemoryFs>) -> Result<Arc<dyn Store>, Error> {
+    let settings = ArchitectureOptions {
+        disk_bytes: BYTES - DeviceFs::OWN_BYTES,
         max_objects: 2000,
         object_max_bytes: 1 << 20,
         files_per_folder: 0,
@@ -152,7 +152,7 @@ fn volume(memory: &Arc<Memory>) -> Result<Arc<dyn Store>, Error> {
     open_store(
         "volume",
         &settings,
-        Parts { files, index, boot: 7, lock: None, transient: None, background: false },
+        StoreEnv { files, index, boot: 7, lock: None, transient: None, background: false },
     )
 }
 
@@ -161,7 +161,7 @@ fn a_volume_lives_on_a_device_that_held_other_things_and_is_found_again() {
     let memory = blank();
     // What an erased device still has beyond its beginning must not pass for an index.
     memory.tamper(PATH, |content| content[1 << 20..].fill(0xa5));
-    Device::format(&*medium(&memory), true).expect("erased");
+    DeviceFs::format(&*medium(&memory), true).expect("erased");
     let key = |number: u32| ObjectKey::new(format!("http://a.example/{number}").into_bytes());
     let store = volume(&memory).expect("it fits");
     for number in 0..200 {

@@ -1,23 +1,23 @@
 //! A change under way: entries, chains, the list of free numbers, and the totals, as one transaction.
 
-use super::Refusal;
+use super::CommitRefusal;
 use crate::index::chain::{CHAIN_MAX, Chain, Link, read_entry};
 use crate::index::journal::Transaction;
 use crate::index::layout::{
-    CHARGED_AT, Entry, FRESH_AT, HAND_AT, OBJECTS_AT, SEALED_MAX, State, seal, unseal,
+    CHARGED_AT, FRESH_AT, HAND_AT, IndexEntry, OBJECTS_AT, SEALED_MAX, State, seal, unseal,
 };
-use crate::index::{Index, Live};
+use crate::index::{Index, IndexSession};
 use shoal_core::Key;
 
 /// A change under way: a transaction, with the names of things.
 pub(in crate::index) struct Change<'a> {
     pub(super) index: &'a Index,
-    live: &'a mut Live,
+    live: &'a mut IndexSession,
     pub(super) transaction: Transaction<'a>,
 }
 
 impl<'a> Change<'a> {
-    pub(in crate::index) fn new(index: &'a Index, live: &'a mut Live) -> Self {
+    pub(in crate::index) fn new(index: &'a Index, live: &'a mut IndexSession) -> Self {
         Self { index, live, transaction: Transaction::new(&*index.words) }
     }
 
@@ -34,12 +34,12 @@ impl<'a> Change<'a> {
         self.transaction.store(at, seal(at, value.min(SEALED_MAX)));
     }
 
-    pub(in crate::index) fn entry(&self, number: u32) -> Option<Entry> {
+    pub(in crate::index) fn entry(&self, number: u32) -> Option<IndexEntry> {
         read_entry(&self.index.geometry, &|at| self.transaction.load(at), number)
     }
 
     /// Changes an entry and the totals with it.
-    pub(in crate::index) fn put(&mut self, number: u32, entry: Entry) {
+    pub(in crate::index) fn put(&mut self, number: u32, entry: IndexEntry) {
         let before = self.entry(number);
         let at = self.index.geometry.entry(number);
         for (n, word) in entry.encode(number).into_iter().enumerate() {
@@ -80,10 +80,10 @@ impl<'a> Change<'a> {
     pub(in crate::index) fn make_busy(&mut self, number: u32) {
         let before = self.entry(number);
         let generation = before.map_or(0, |entry| entry.generation).wrapping_add(1);
-        let free = |entry: &Entry| entry.state == State::Free;
+        let free = |entry: &IndexEntry| entry.state == State::Free;
         let entry = match before.filter(|entry| !free(entry)) {
-            Some(entry) => Entry { state: State::Busy, next: None, ..entry },
-            None => Entry { generation, ..blank(State::Busy) },
+            Some(entry) => IndexEntry { state: State::Busy, next: None, ..entry },
+            None => IndexEntry { generation, ..blank(State::Busy) },
         };
         self.put(number, entry);
         let berth = self.live.free_berths.pop();
@@ -100,7 +100,7 @@ impl<'a> Change<'a> {
         }
     }
 
-    pub(in crate::index) fn free(&mut self, number: u32, entry: &Entry) {
+    pub(in crate::index) fn free(&mut self, number: u32, entry: &IndexEntry) {
         self.end_busy(number);
         self.list(number, entry);
     }
@@ -120,7 +120,7 @@ impl<'a> Change<'a> {
     }
 
     /// Takes a stored number out of its chain and marks it busy.
-    pub(super) fn unlink_number(&mut self, number: u32, entry: &Entry) {
+    pub(super) fn unlink_number(&mut self, number: u32, entry: &IndexEntry) {
         let bucket = self.index.geometry.bucket_of(entry.key);
         match self.find_link(bucket, |link| link.number == number) {
             Some(link) => self.unlink(&link),
@@ -131,9 +131,9 @@ impl<'a> Change<'a> {
     }
 
     /// Whether the chain of `key` can take one more. Asked before anything is changed.
-    pub(super) fn check_room(&self, key: Key) -> Result<(), Refusal> {
+    pub(super) fn check_room(&self, key: Key) -> Result<(), CommitRefusal> {
         let (length, _) = self.measure(self.index.geometry.bucket_of(key));
-        if length < CHAIN_MAX - 1 { Ok(()) } else { Err(Refusal::Crowded) }
+        if length < CHAIN_MAX - 1 { Ok(()) } else { Err(CommitRefusal::Crowded) }
     }
 
     /// Puts a busy number at the head of its chain, as the object of `key`.
@@ -144,7 +144,7 @@ impl<'a> Change<'a> {
         let generation = self.entry(number).map_or(0, |entry| entry.generation);
         let policy_bits = self.index.policy.admitted(self.hand_is_near(number));
         let next = self.head(bucket);
-        self.put(number, Entry { key, next, generation, policy_bits, blocks, state: State::Stored });
+        self.put(number, IndexEntry { key, next, generation, policy_bits, blocks, state: State::Stored });
         self.set_link(None, bucket, Some(number));
         self.note_used(number);
     }
@@ -164,7 +164,7 @@ impl<'a> Change<'a> {
         let (length, _) = self.measure(bucket);
         if length < CHAIN_MAX - 1 {
             let next = self.head(bucket);
-            self.put(number, Entry { next, ..entry });
+            self.put(number, IndexEntry { next, ..entry });
             self.set_link(None, bucket, Some(number));
         }
     }
@@ -201,7 +201,7 @@ impl<'a> Change<'a> {
             return self.transaction.store(at, others | u64::from(next.map_or(0, |next| next + 1)) << shift);
         };
         if let Some(entry) = self.entry(after) {
-            self.put(after, Entry { next, ..entry });
+            self.put(after, IndexEntry { next, ..entry });
         }
     }
 
@@ -213,12 +213,12 @@ impl<'a> Change<'a> {
 }
 
 /// What an entry counts for: blocks and objects.
-pub(in crate::index) fn weigh(entry: &Entry) -> (u64, u64) {
+pub(in crate::index) fn weigh(entry: &IndexEntry) -> (u64, u64) {
     (u64::from(entry.blocks), u64::from(entry.state == State::Stored))
 }
 
-pub(super) fn blank(state: State) -> Entry {
-    Entry { key: Key::from_bytes([0; 16]), next: None, generation: 0, policy_bits: 0, blocks: 0, state }
+pub(super) fn blank(state: State) -> IndexEntry {
+    IndexEntry { key: Key::from_bytes([0; 16]), next: None, generation: 0, policy_bits: 0, blocks: 0, state }
 }
 
 /// Objects of one key that one transaction takes; each stores up to five words of the journal's 48.

@@ -5,7 +5,7 @@
 
 use super::edit::{Change, blank};
 use crate::index::free_map::{FreeMap, Numbers};
-use crate::index::layout::{CURSOR_AT, Entry, FREE_AT, FREE_LIST_AT, FRESH_AT, SEALED_MAX, State};
+use crate::index::layout::{CURSOR_AT, FREE_AT, FREE_LIST_AT, FRESH_AT, IndexEntry, SEALED_MAX, State};
 use shoal_core::Key;
 
 impl Change<'_> {
@@ -18,8 +18,8 @@ impl Change<'_> {
     }
 
     /// Makes the number free and leaves it to a later claim.
-    pub(in crate::index) fn list(&mut self, number: u32, entry: &Entry) {
-        let free = Entry { generation: entry.generation, ..blank(State::Free) };
+    pub(in crate::index) fn list(&mut self, number: u32, entry: &IndexEntry) {
+        let free = IndexEntry { generation: entry.generation, ..blank(State::Free) };
         if let Some(map) = self.index.free_map {
             self.put(number, free);
             return self.mark(&map, number, true);
@@ -27,12 +27,12 @@ impl Change<'_> {
         let mut low = [0; 16];
         low[..8].copy_from_slice(&self.list_mark().to_le_bytes());
         let next = u32::try_from(self.get(FREE_AT)).ok().and_then(|head| head.checked_sub(1));
-        self.put(number, Entry { key: Key::from_bytes(low), next, ..free });
+        self.put(number, IndexEntry { key: Key::from_bytes(low), next, ..free });
         self.set(FREE_AT, u64::from(number) + 1);
     }
 
     /// Whether a claim may come upon a free entry: it stands in the list that is valid now, or is marked in the map.
-    pub(in crate::index) fn is_listed(&self, number: u32, entry: &Entry) -> bool {
+    pub(in crate::index) fn is_listed(&self, number: u32, entry: &IndexEntry) -> bool {
         match self.index.free_map {
             Some(map) => map.is_free(&|at| self.transaction.load(at), number),
             None => entry.key.low() == self.list_mark(),
@@ -40,7 +40,7 @@ impl Change<'_> {
     }
 
     /// Whether exactly this number may be taken though it is free: not out of the middle of a list.
-    pub(in crate::index) fn is_free_to_take(&self, number: u32, entry: &Entry) -> bool {
+    pub(in crate::index) fn is_free_to_take(&self, number: u32, entry: &IndexEntry) -> bool {
         self.index.free_map.is_some() || !self.is_listed(number, entry)
     }
 

@@ -5,11 +5,13 @@ mod free;
 
 pub(super) use edit::{Change, weigh};
 
-use super::layout::{CEILING_AT, CHARGED_AT, Entry, FRESH_AT, HAND_AT, SEALED_MAX, State, with_policy_bits};
+use super::layout::{
+    CEILING_AT, CHARGED_AT, FRESH_AT, HAND_AT, IndexEntry, SEALED_MAX, State, with_policy_bits,
+};
 use super::words::PAGE_WORDS;
-use super::{Found, Index, Live};
+use super::{Index, IndexSession, IndexedObject};
 use shoal_core::Key;
-use shoal_policy::Passing;
+use shoal_policy::HandDecision;
 use std::io;
 
 /// What became of a claim.
@@ -36,7 +38,7 @@ pub(crate) enum Charge {
 
 /// Why a commit did not happen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Refusal {
+pub(crate) enum CommitRefusal {
     /// The object that was to be replaced is no longer there.
     Superseded,
     /// Too many keys in one bucket.
@@ -45,7 +47,7 @@ pub(crate) enum Refusal {
 
 /// What the hand met.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Swept {
+pub(crate) enum HandStep {
     /// This number is busy now; its file is to be removed, then the number freed.
     Victim(u32),
     /// A number that had been lost is free again.
@@ -79,7 +81,7 @@ impl Index {
         let mut live = self.live.write();
         let entry = self.entry(number).filter(|entry| entry.state == State::Busy)?;
         let mut change = self.change(&mut live);
-        change.put(number, Entry { generation: entry.generation.wrapping_add(1), ..entry });
+        change.put(number, IndexEntry { generation: entry.generation.wrapping_add(1), ..entry });
         change.set_side(number, side);
         change.commit();
         Some(entry.blocks)
@@ -110,7 +112,7 @@ impl Index {
             return Charge::AtCeiling;
         }
         let mut change = self.change(&mut live);
-        change.put(number, Entry { blocks, ..entry });
+        change.put(number, IndexEntry { blocks, ..entry });
         change.commit();
         Charge::Done
     }
@@ -144,15 +146,16 @@ impl Index {
         number: u32,
         key: Key,
         blocks: u32,
-        instead_of: Option<Found>,
+        instead_of: Option<IndexedObject>,
         side: Option<u64>,
-    ) -> Result<Vec<u32>, Refusal> {
+    ) -> Result<Vec<u32>, CommitRefusal> {
         let mut live = self.live.write();
         if let Some(expected) = instead_of {
-            let is_there =
-                |found: Found| (found.number, found.generation) == (expected.number, expected.generation);
+            let is_there = |found: IndexedObject| {
+                (found.number, found.generation) == (expected.number, expected.generation)
+            };
             if !self.find(key).is_some_and(is_there) {
-                return Err(Refusal::Superseded);
+                return Err(CommitRefusal::Superseded);
             }
         }
         let mut change = self.change(&mut live);
@@ -167,7 +170,7 @@ impl Index {
     }
 
     /// Like [`Index::commit`], for a file that was there before: its space is in the total already.
-    pub(crate) fn adopt(&self, number: u32, key: Key, blocks: u32) -> Result<Vec<u32>, Refusal> {
+    pub(crate) fn adopt(&self, number: u32, key: Key, blocks: u32) -> Result<Vec<u32>, CommitRefusal> {
         let mut live = self.live.write();
         let mut change = self.change(&mut live);
         let charged = change.get(CHARGED_AT);
@@ -191,7 +194,7 @@ impl Index {
     /// Takes a stored object out of sight if it still is the same: the number is busy now.
     pub(crate) fn retire(&self, number: u32, generation: u8) -> bool {
         let mut live = self.live.write();
-        let stored = |entry: &Entry| entry.state == State::Stored && entry.generation == generation;
+        let stored = |entry: &IndexEntry| entry.state == State::Stored && entry.generation == generation;
         let Some(entry) = self.entry(number).filter(stored) else { return false };
         let mut change = self.change(&mut live);
         change.unlink_number(number, &entry);
@@ -200,9 +203,10 @@ impl Index {
     }
 
     /// Like [`Index::retire`], unless the object is in use: nobody can begin to use it in between.
-    pub(crate) fn retire_unless(&self, found: Found, in_use: impl FnOnce() -> bool) -> bool {
+    pub(crate) fn retire_unless(&self, found: IndexedObject, in_use: impl FnOnce() -> bool) -> bool {
         let mut live = self.live.write();
-        let stored = |entry: &Entry| entry.state == State::Stored && entry.generation == found.generation;
+        let stored =
+            |entry: &IndexEntry| entry.state == State::Stored && entry.generation == found.generation;
         let Some(entry) = self.entry(found.number).filter(stored).filter(|_| !in_use()) else { return false };
         let mut change = self.change(&mut live);
         change.unlink_number(found.number, &entry);
@@ -226,7 +230,7 @@ impl Index {
 
     /// Moves the hand until it meets an object to give up, over a bounded number of entries. `in_use` are passed
     /// over.
-    pub(crate) fn sweep(&self, in_use: impl Fn(u32) -> bool) -> Swept {
+    pub(crate) fn sweep(&self, in_use: impl Fn(u32) -> bool) -> HandStep {
         let mut live = self.live.write();
         let fresh = self.sealed(FRESH_AT) as u32;
         let mut hand = self.sealed(HAND_AT) as u32;
@@ -243,7 +247,7 @@ impl Index {
                 // A removal of an earlier session, for which no berth was left.
                 Some(_) if !live.busy.contains_key(&number) => {
                     live.busy.insert(number, None);
-                    Some(Swept::Victim(number))
+                    Some(HandStep::Victim(number))
                 }
                 Some(_) => None,
             };
@@ -254,7 +258,7 @@ impl Index {
                 return swept;
             }
         }
-        Swept::Passed(SWEEP_MAX.min(fresh))
+        HandStep::Passed(SWEEP_MAX.min(fresh))
     }
 
     /// Entries in use or used once: what a full round of the hand passes.
@@ -269,38 +273,43 @@ impl Index {
 
     fn pass(
         &self,
-        live: &mut Live,
+        live: &mut IndexSession,
         number: u32,
-        entry: &Entry,
+        entry: &IndexEntry,
         in_use: &impl Fn(u32) -> bool,
-    ) -> Option<Swept> {
+    ) -> Option<HandStep> {
         if in_use(number) {
             return None;
         }
         match self.policy.passed(entry.policy_bits) {
-            Passing::Keep(bits) => {
+            HandDecision::Keep(bits) => {
                 let at = self.geometry.entry(number) + 2;
                 self.words.store(at, with_policy_bits(self.words.load(at), bits));
                 None
             }
-            Passing::Evict => {
+            HandDecision::Evict => {
                 let mut change = self.change(live);
                 change.unlink_number(number, entry);
                 change.commit();
-                Some(Swept::Victim(number))
+                Some(HandStep::Victim(number))
             }
         }
     }
 
     /// Puts a free number that is on no list, for instance since a power loss, back on it.
-    pub(super) fn reclaim_lost(&self, live: &mut Live, number: u32, entry: &Entry) -> Option<Swept> {
+    pub(super) fn reclaim_lost(
+        &self,
+        live: &mut IndexSession,
+        number: u32,
+        entry: &IndexEntry,
+    ) -> Option<HandStep> {
         let mut change = self.change(live);
         let is_lost = !change.is_listed(number, entry) && change.audit_is_past(number);
         if is_lost {
             change.list(number, entry);
         }
         change.commit();
-        is_lost.then_some(Swept::Reclaimed)
+        is_lost.then_some(HandStep::Reclaimed)
     }
 }
 

@@ -224,7 +224,7 @@ const BERTHS_AT: usize = PAGE_WORDS;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::index::words::Plain;
+    use crate::index::words::RamWords;
 
     fn shape(max_objects: u32, sides: bool) -> Shape<'static> {
         Shape {
@@ -252,7 +252,7 @@ mod tests {
     fn geometry_round_trips_and_every_flipped_bit_is_noticed() {
         for sides in [false, true] {
             let geometry = Geometry::new(&shape(1000, sides));
-            let words = Plain::new(geometry.words());
+            let words = RamWords::new(geometry.words());
             geometry.write(&words);
             assert_eq!(Geometry::read(&words), Ok(geometry));
             assert_eq!(geometry.architecture(), "squid");
@@ -262,14 +262,14 @@ mod tests {
                 assert!(Geometry::read(&words).is_err(), "word {at}, bit {bit}");
                 words.store(at, words.load(at) ^ 1 << bit);
             }
-            assert_eq!(Geometry::read(&Plain::new(geometry.words() + 512)), Err("not an index"));
+            assert_eq!(Geometry::read(&RamWords::new(geometry.words() + 512)), Err("not an index"));
         }
     }
 
     #[test]
     fn an_index_of_version_1_is_read() {
         let now = Geometry::new(&shape(1000, false));
-        let words = Plain::new(now.words());
+        let words = RamWords::new(now.words());
         let fixed = [MAGIC, 1 | 4 << 32, 1000 | 125 << 32, 4096, 16 | 256 << 32];
         fixed.iter().enumerate().for_each(|(at, word)| words.store(at, *word));
         words.store(CHECK_AT, hash(&fixed));

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::memory::tests::{Article, key};
-use crate::memory::{ENTRY_OVERHEAD_BYTES, LENT_MIN, Ledger};
+use crate::memory::{ENTRY_OVERHEAD_BYTES, LENT_MIN, MemoryBudget};
 use crate::sys::tract::REFUSED;
 use bytes::Bytes;
 use std::collections::VecDeque;
@@ -11,7 +11,7 @@ use std::thread;
 type Tier = Arc<MemoryTier<Article>>;
 
 fn tier(bytes: u64) -> Tier {
-    MemoryTier::new(Ledger::new(bytes), 4)
+    MemoryTier::new(MemoryBudget::new(bytes), 4)
 }
 
 /// Numbers that look like chance.
@@ -211,7 +211,7 @@ fn large_bodies_for_which_there_are_no_pages_stand_in_spans_unless_they_are_too_
 #[test]
 fn threads_that_insert_read_hold_replace_and_remove_see_whole_bodies_only() {
     const NUMBERS: u64 = 600;
-    let ledger = Ledger::new(2 << 20);
+    let ledger = MemoryBudget::new(2 << 20);
     let tier: Tier = MemoryTier::new(Arc::clone(&ledger), 4);
     thread::scope(|scope| {
         for worker in 0..4_u64 {

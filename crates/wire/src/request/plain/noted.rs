@@ -2,7 +2,7 @@
 
 /// The fields that a plain request may have and that matter, as `V`: values, or where they are.
 #[derive(Default)]
-pub(super) struct Noted<V> {
+pub(super) struct RelevantFields<V> {
     pub host: Option<V>,
     pub referer: Option<V>,
     pub user_agent: Option<V>,
@@ -12,7 +12,7 @@ pub(super) struct Noted<V> {
     pub authorizes: bool,
 }
 
-impl<V> Noted<V> {
+impl<V> RelevantFields<V> {
     /// Takes note of one field. `None` when it makes the request one that is not plain.
     pub fn note(&mut self, name: &[u8], value: &[u8], noted: V) -> Option<()> {
         let is = |lower_case: &str| name.eq_ignore_ascii_case(lower_case.as_bytes());

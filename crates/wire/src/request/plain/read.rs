@@ -4,14 +4,14 @@ use crate::hpack::FieldList;
 
 /// Where they stand.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum FieldsRead<'b> {
+pub(super) enum FieldSource<'b> {
     /// The section of a head that was found sound, to its empty line.
     Section(&'b [u8]),
     /// A list, and how many pseudo-fields it begins with.
     List(&'b FieldList, usize),
 }
 
-impl<'b> FieldsRead<'b> {
+impl<'b> FieldSource<'b> {
     /// Has `taker` look at each name, in any case, and value, in their order.
     pub fn each(self, mut taker: impl FnMut(&'b [u8], &'b [u8])) {
         match self {

@@ -25,7 +25,7 @@ const TELLING: [&str; 13] = [
     "Proxy-Authorization",
 ];
 
-const LIMITS: Limits = Limits { head_bytes_max: 4096, fields_max: 32, target_bytes_max: 1024 };
+const LIMITS: HeadLimits = HeadLimits { head_bytes_max: 4096, fields_max: 32, target_bytes_max: 1024 };
 
 #[test]
 fn plain_requests_are_seen() {
@@ -45,7 +45,7 @@ fn plain_requests_are_seen() {
 #[test]
 fn what_a_client_has_and_wants_is_told() {
     let text = "GET / HTTP/1.1\r\nHost: a\r\nif-none-match: \"a\", \"b\"\r\nIf-Modified-Since: then\r\nRange: bytes=0-1\r\n\r\n";
-    let mut remembered = Remembered::new();
+    let mut remembered = SectionCache::new();
     // Read three times, remembered from the second on.
     for _ in 0..3 {
         let mut parser = HeadParser::new();
@@ -74,7 +74,7 @@ fn plain_requests_of_http_2() {
         let mut list = FieldList::default();
         Decoder::default().decode(&block, &mut list, 1 << 16).expect("a block");
         let head = Http2Head::read(&list).expect("sound");
-        PlainRequest::of_http2(&head, &LIMITS).map(|get| {
+        FastPathRequest::of_http2(&head, &LIMITS).map(|get| {
             let parts = head.to_parts().expect("the ordinary way takes it");
             assert_eq!((parts.method.as_str(), parts.uri.to_string().as_str()), (method, uri));
             assert_eq!((get.absolute, get.version, get.is_head), (false, Version::HTTP_2, method == "HEAD"));

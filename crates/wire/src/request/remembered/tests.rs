@@ -1,18 +1,18 @@
 //! Cases for remembered sections: which are, for how long, and that nothing but the work is changed by it.
 
-use super::super::{HeadParser, Limits};
+use super::super::{HeadLimits, HeadParser};
 use super::*;
 use bytes::BytesMut;
 use proptest::prelude::*;
 
-const LIMITS: Limits = Limits { head_bytes_max: 4096, fields_max: 8, target_bytes_max: 64 };
+const LIMITS: HeadLimits = HeadLimits { head_bytes_max: 4096, fields_max: 8, target_bytes_max: 64 };
 
 fn head(line: &str, section: &str) -> Vec<u8> {
     format!("{line} HTTP/1.1\r\n{section}").into_bytes()
 }
 
 /// Whether `head` is plain, and its section was known.
-fn is_known(remembered: &mut Remembered, head: &[u8]) -> bool {
+fn is_known(remembered: &mut SectionCache, head: &[u8]) -> bool {
     let mut parser = HeadParser::new();
     let is_plain = parser.plain_by(remembered, head, &LIMITS).is_some();
     assert!(is_plain, "{}", String::from_utf8_lossy(head));
@@ -21,14 +21,14 @@ fn is_known(remembered: &mut Remembered, head: &[u8]) -> bool {
 
 /// Another section that has the place of `section`.
 fn neighbour(section: &str) -> String {
-    let place = |section: &str| Key::of(section.as_bytes()).expect("of a fit size").place();
+    let place = |section: &str| SectionKey::of(section.as_bytes()).expect("of a fit size").place();
     let others = (0..).map(|number| format!("Host: other{number}\r\n\r\n"));
     others.into_iter().find(|other| place(other) == place(section)).expect("one in 64")
 }
 
 #[test]
 fn a_section_is_known_from_its_third_request_on() {
-    let (mut remembered, mut parser) = (Remembered::new(), HeadParser::new());
+    let (mut remembered, mut parser) = (SectionCache::new(), HeadParser::new());
     let section = "Host: a:8080\r\nCookie: b=c\r\nReferer:  d \r\nUser-agent: e\r\nReferer: f\r\n\r\n";
     for (line, known) in
         [("GET /1", false), ("GET /2", false), ("GET /3", true), ("GET http://a:8080/4", true)]
@@ -47,7 +47,7 @@ fn a_section_is_known_from_its_third_request_on() {
 
 #[test]
 fn clients_that_do_not_repeat_themselves_drive_nobody_out() {
-    let mut remembered = Remembered::new();
+    let mut remembered = SectionCache::new();
     let section = "Host: a\r\n\r\n";
     let (own, other) = (head("GET /", section), head("GET /", &neighbour(section)));
     for _ in 0..2 {
@@ -65,7 +65,7 @@ fn clients_that_do_not_repeat_themselves_drive_nobody_out() {
 
 #[test]
 fn a_section_that_is_driven_out_leaves_nothing_behind() {
-    let mut remembered = Remembered::new();
+    let mut remembered = SectionCache::new();
     let section = format!("Host: a\r\nCookie: {}\r\n\r\n", "secret".repeat(50));
     for (section, holds) in [(&section, true), (&neighbour(&section), false)] {
         for _ in 0..2 {
@@ -82,7 +82,7 @@ fn what_is_not_to_be_kept_is_not() {
     for section in
         [&*long, "Host: a\r\nAuthorization: Basic b\r\n\r\n", "Host: a\r\n\r\nGET /pipelined HTTP/1.1\r\n"]
     {
-        let mut remembered = Remembered::new();
+        let mut remembered = SectionCache::new();
         for _ in 0..4 {
             assert!(!is_known(&mut remembered, &head("GET /", section)), "{section}");
         }
@@ -93,10 +93,10 @@ fn what_is_not_to_be_kept_is_not() {
 /// The sum of the words is the same in any order.
 #[test]
 fn sections_of_one_key_are_told_apart() {
-    let mut remembered = Remembered::new();
+    let mut remembered = SectionCache::new();
     let [own, other] =
         ["aaaaaaaabbbbbbbb", "bbbbbbbbaaaaaaaa"].map(|host| format!("Host:   {host}.example\r\n\r\n"));
-    assert_eq!(Key::of(own.as_bytes()), Key::of(other.as_bytes()));
+    assert_eq!(SectionKey::of(own.as_bytes()), SectionKey::of(other.as_bytes()));
     for known in [false, false, true] {
         assert_eq!(is_known(&mut remembered, &head("GET /", &own)), known);
     }
@@ -106,7 +106,7 @@ fn sections_of_one_key_are_told_apart() {
 /// What comes behind a head may be chosen so that both together have the head's key.
 #[test]
 fn a_section_that_is_known_ends_where_it_ended() {
-    let mut remembered = Remembered::new();
+    let mut remembered = SectionCache::new();
     let head = head("GET /", "Host: www.example.us\r\n\r\n");
     for _ in 0..2 {
         is_known(&mut remembered, &head);
@@ -116,7 +116,7 @@ fn a_section_that_is_known_ends_where_it_ended() {
     let last = *b"GET /b H";
     let filler = word(section).wrapping_sub(2 * word(&last) + 16).to_le_bytes();
     let longer = [section, &filler, &last].concat();
-    assert_eq!(Key::of(&longer), Key::of(section));
+    assert_eq!(SectionKey::of(&longer), SectionKey::of(section));
     let buffer = [&head[..], &filler, &last].concat();
     let get = HeadParser::new().plain_by(&mut remembered, &buffer, &LIMITS).map(|get| get.head_bytes);
     assert_eq!(get, Some(head.len()));
@@ -125,24 +125,24 @@ fn a_section_that_is_known_ends_where_it_ended() {
 /// Limits are looked at each time.
 #[test]
 fn a_section_that_is_known_keeps_to_limits() {
-    let mut remembered = Remembered::new();
+    let mut remembered = SectionCache::new();
     let head = head("GET /path", "Host: a\r\nAccept: b\r\n\r\n");
     for _ in 0..2 {
         is_known(&mut remembered, &head);
     }
-    let exact = Limits { head_bytes_max: head.len(), fields_max: 2, target_bytes_max: 5 };
+    let exact = HeadLimits { head_bytes_max: head.len(), fields_max: 2, target_bytes_max: 5 };
     let mut is_taken = |limits| HeadParser::new().plain_by(&mut remembered, &head, &limits).is_some();
     assert!(is_taken(exact));
-    assert!(!is_taken(Limits { head_bytes_max: head.len() - 1, ..exact }));
-    assert!(!is_taken(Limits { fields_max: 1, ..exact }));
-    assert!(!is_taken(Limits { target_bytes_max: 4, ..exact }));
+    assert!(!is_taken(HeadLimits { head_bytes_max: head.len() - 1, ..exact }));
+    assert!(!is_taken(HeadLimits { fields_max: 1, ..exact }));
+    assert!(!is_taken(HeadLimits { target_bytes_max: 4, ..exact }));
 }
 
 /// What comes in one buffer: a head, changed or not, and bytes behind it.
 #[derive(Clone, Debug)]
 struct Arrival {
     buffer: Vec<u8>,
-    limits: Limits,
+    limits: HeadLimits,
 }
 
 fn arrival(sections: Vec<String>) -> impl Strategy<Value = Arrival> {
@@ -170,7 +170,7 @@ fn arrival(sections: Vec<String>) -> impl Strategy<Value = Arrival> {
     let cut = prop::option::weighted(0.2, any::<prop::sample::Index>());
     let limits =
         (20..200usize, 0..6usize, 0..16usize).prop_map(|(head_bytes_max, fields_max, target_bytes_max)| {
-            Limits { head_bytes_max, fields_max, target_bytes_max }
+            HeadLimits { head_bytes_max, fields_max, target_bytes_max }
         });
     let limits = prop_oneof![Just(LIMITS), limits];
     (line, prop::sample::select(sections), behind, change, swap, cut, limits).prop_map(
@@ -216,7 +216,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(2000))]
     #[test]
     fn what_is_remembered_changes_no_answer((sections, arrivals) in arrivals()) {
-        let mut remembered = Remembered::new();
+        let mut remembered = SectionCache::new();
         for section in &sections {
             for _ in 0..2 {
                 HeadParser::new().plain_by(&mut remembered, &head("GET /", section), &LIMITS);
@@ -225,7 +225,7 @@ proptest! {
         for Arrival { buffer, limits } in arrivals {
             let mut parser = HeadParser::new();
             let by_memory = format!("{:?}", parser.plain_by(&mut remembered, &buffer, &limits));
-            let without = format!("{:?}", HeadParser::new().plain_by(&mut Remembered::new(), &buffer, &limits));
+            let without = format!("{:?}", HeadParser::new().plain_by(&mut SectionCache::new(), &buffer, &limits));
             prop_assert_eq!(by_memory, without);
             let (mut left, mut left_without) = (BytesMut::from(&buffer[..]), BytesMut::from(&buffer[..]));
             let taken = parser.parse(&mut left, &limits);

@@ -6,7 +6,8 @@ use bytes::BytesMut;
 use http::{Method, StatusCode, Version, header};
 use shoal_core::Fields;
 use shoal_wire::{
-    BodyDecoder, BodyFraming, Decoded, HeadParser, Limits, Parsed, ResponseHead, ResponseHeadParser, response,
+    BodyDecoder, BodyFraming, Decoded, HeadLimits, HeadParser, Parsed, ResponseHead, ResponseHeadParser,
+    response,
 };
 
 /// A request that was said.
@@ -47,7 +48,7 @@ impl Said {
     /// Reads what was said, all of it at once.
     pub fn read(bytes: &[u8]) -> Self {
         let limits =
-            Limits { head_bytes_max: HEAD_MAX, fields_max: FIELDS_MAX, target_bytes_max: TARGET_MAX };
+            HeadLimits { head_bytes_max: HEAD_MAX, fields_max: FIELDS_MAX, target_bytes_max: TARGET_MAX };
         let (mut parser, mut buffer) = (HeadParser::new(), BytesMut::from(bytes));
         let mut said = Self { asked: Vec::new(), end: End::Open, rest: Vec::new() };
         while said.end == End::Open {

@@ -7,7 +7,7 @@ use super::streams::Seen;
 use crate::server::http2::CONNECTION_WINDOW;
 use shoal_wire::hpack::{Decoder, FieldList};
 use shoal_wire::http2::{
-    ACK, Code, END_HEADERS, END_STREAM, FRAME_BYTES_MAX, FRAME_HEAD_BYTES, Fault, Frame, FrameHead,
+    ACK, END_HEADERS, END_STREAM, ErrorCode, FRAME_BYTES_MAX, FRAME_HEAD_BYTES, Frame, FrameError, FrameHead,
     FrameKind, PREFACE, PeerSettings, WINDOW_INITIAL, write_ping, write_reset, write_settings_ack,
     write_window_update,
 };
@@ -43,7 +43,7 @@ pub(super) struct Account {
     /// The last stream that it takes up, once it has said so.
     last_stream: Option<u32>,
     /// Why it has given up the connection.
-    pub given_up: Option<Code>,
+    pub given_up: Option<ErrorCode>,
     pub frames_said: usize,
     control_bytes: usize,
 }
@@ -97,7 +97,7 @@ impl Account {
             };
             match Frame::read(head, &payload) {
                 Ok(frame) if is_in_place => self.said_frame(frame, payload.len()),
-                Err(Fault { stream: Some(_), .. }) if is_in_place => {}
+                Err(FrameError { stream: Some(_), .. }) if is_in_place => {}
                 _ => self.is_wrong = true,
             }
         }
@@ -240,7 +240,7 @@ impl Account {
             "more streams are taken up than before"
         );
         self.last_stream = Some(last);
-        self.given_up = Some(Code(code)).filter(|code| *code != Code::NO_ERROR);
+        self.given_up = Some(ErrorCode(code)).filter(|code| *code != ErrorCode::NO_ERROR);
     }
 
     fn stream(&mut self, id: u32) -> &mut Seen {
@@ -264,7 +264,7 @@ impl Account {
         let change = self.change_to_come();
         for (&id, seen) in self.streams.iter().filter(|(_, seen)| !seen.is_over()) {
             if seen.waits_for_ever() {
-                write_reset(&mut words, id, Code::CANCEL);
+                write_reset(&mut words, id, ErrorCode::CANCEL);
                 continue;
             }
             if seen.window + change < 1 << 30 {

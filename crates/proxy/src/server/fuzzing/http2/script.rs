@@ -9,7 +9,7 @@ use crate::server::fuzzing::input::Input;
 use crate::server::fuzzing::peer::{Manner, Next};
 use shoal_wire::hpack::encode;
 use shoal_wire::http2::{
-    ACK, Code, END_HEADERS, END_STREAM, FRAME_BYTES_MAX, FrameHead, FrameKind, PREFACE, write_goaway,
+    ACK, END_HEADERS, END_STREAM, ErrorCode, FRAME_BYTES_MAX, FrameHead, FrameKind, PREFACE, write_goaway,
     write_ping, write_reset, write_window_update,
 };
 
@@ -102,7 +102,7 @@ impl Script {
                 if let Some(stream) = stream {
                     self.resets += 1;
                     self.is_sound &= self.resets <= RESETS_SOUND;
-                    write_reset(&mut words, stream, Code::CANCEL);
+                    write_reset(&mut words, stream, ErrorCode::CANCEL);
                 }
             }
             5 => {
@@ -159,9 +159,9 @@ impl Script {
                     8..11 => write_window_update(&mut words, stream, value),
                     11 => write_window_update(&mut words, 0, value),
                     12 => write_ping(&mut words, *b"shoal by", true),
-                    13 => write_goaway(&mut words, first, Code(second)),
+                    13 => write_goaway(&mut words, first, ErrorCode(second)),
                     14 => words = frame(FrameKind::Settings, ACK, 0, b""),
-                    _ => write_reset(&mut words, first, Code(second)),
+                    _ => write_reset(&mut words, first, ErrorCode(second)),
                 }
                 words
             }

@@ -4,17 +4,17 @@ use super::guest::Guest;
 use super::origin::{self, PATHS};
 use super::row::{Row, Step};
 use crate::access_log::AccessLog;
-use crate::exchange::shelf::{Limits, Shelf};
-use crate::exchange::{Epochs, Exchange, Front, Live, Parts};
+use crate::exchange::shelf::{HybridCache, ObjectSizeLimits};
+use crate::exchange::{CacheEngine, CacheEngineParts, CacheHandler, ExchangeSettings, PurgeTable};
 use crate::io_pool::IoPool;
 use crate::message::Client;
 use crate::metrics::Metrics;
-use crate::server::detached::Detached;
+use crate::server::detached::StreamServer;
 use crate::upstream::Upstreams;
 use parking_lot::Mutex;
 use shoal_core::{ByteCount, Timestamp};
 use shoal_settings::{Listen, Settings, Site};
-use shoal_store::memory::{Ledger, MemoryTier};
+use shoal_store::memory::{MemoryBudget, MemoryTier};
 use std::io;
 use std::net::{SocketAddr, TcpStream};
 use std::os::fd::OwnedFd;
@@ -28,7 +28,7 @@ use tokio::runtime::Runtime;
 /// See the head of this file.
 pub(super) struct Rig {
     runtime: Runtime,
-    server: Detached<Front>,
+    server: StreamServer<CacheHandler>,
     metrics: Arc<Metrics>,
 }
 
@@ -44,8 +44,8 @@ impl Rig {
         settings.listen = vec![Listen::reverse(CLIENT)];
         settings.site = vec![Site::to(&format!("http://{}", origin::start()))];
         let metrics = Arc::new(Metrics::default());
-        let server = Detached::new(
-            Arc::new(Front(exchange(&settings, &metrics))),
+        let server = StreamServer::new(
+            Arc::new(CacheHandler(exchange(&settings, &metrics))),
             Arc::clone(&metrics),
             &settings.client,
         );
@@ -161,15 +161,15 @@ async fn turns(count: u32) {
     }
 }
 
-fn exchange(settings: &Settings, metrics: &Arc<Metrics>) -> Arc<Exchange> {
-    let ledger = Ledger::new(settings.cache.ram.0);
+fn exchange(settings: &Settings, metrics: &Arc<Metrics>) -> Arc<CacheEngine> {
+    let ledger = MemoryBudget::new(settings.cache.ram.0);
     let memory = MemoryTier::new(Arc::clone(&ledger), 64);
     let pools = vec![Arc::new(IoPool::new(1, 1).expect("a thread"))];
-    let limits = Limits { memory_object_max: settings.cache.ram_object_max.0, disk_object_max: 0 };
-    Exchange::new(Parts {
-        live: Live::new(settings, &[], SEED).expect("valid settings"),
-        shelf: Arc::new(Shelf::new((memory, ledger, None), None, pools, Arc::clone(metrics), limits)),
-        epochs: Arc::new(Epochs::volatile(Timestamp::from_seconds(10))),
+    let limits = ObjectSizeLimits { memory_object_max: settings.cache.ram_object_max.0, disk_object_max: 0 };
+    CacheEngine::new(CacheEngineParts {
+        live: ExchangeSettings::new(settings, &[], SEED).expect("valid settings"),
+        shelf: Arc::new(HybridCache::new((memory, ledger, None), None, pools, Arc::clone(metrics), limits)),
+        epochs: Arc::new(PurgeTable::volatile(Timestamp::from_seconds(10))),
         upstreams: Arc::new(Upstreams::new(settings, Arc::clone(metrics)).expect("upstreams")),
         metrics: Arc::clone(metrics),
         log: AccessLog::open(&settings.log, Arc::clone(metrics)).expect("no log"),

@@ -14,13 +14,13 @@
 mod receive;
 mod send;
 
-use super::receiving::Receiving;
-use super::sending::Sending;
+use super::receiving::StreamReceiver;
+use super::sending::StreamSender;
 use bytes::BytesMut;
 use parking_lot::{Mutex, MutexGuard};
 use receive::ReceiveHalf;
 use send::SendHalf;
-use shoal_wire::http2::{self, Code, WINDOW_INITIAL};
+use shoal_wire::http2::{self, ErrorCode, WINDOW_INITIAL};
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
@@ -28,7 +28,7 @@ use std::time::Instant;
 
 /// The way to a connection's [`State`]. Clones share it.
 #[derive(Clone)]
-pub(super) struct Link(Arc<Mutex<State>>);
+pub(super) struct SharedState(Arc<Mutex<State>>);
 
 /// See the head of this file.
 pub(super) struct State {
@@ -69,9 +69,9 @@ pub(super) struct Stream {
 
 /// The stream was reset, or the connection has gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Gone;
+pub(super) struct StreamClosed;
 
-impl Link {
+impl SharedState {
     /// Of a connection that begins.
     pub fn new() -> Self {
         Self(Arc::new(Mutex::new(State {
@@ -99,13 +99,13 @@ impl Link {
 
     /// Opens a stream: `remaining` bytes of body are said to come, or any number, or none when it has `ended`. Its task
     /// gets both halves.
-    pub fn open(&self, id: u32, ended: bool, remaining: Option<u64>) -> (Sending, Receiving) {
+    pub fn open(&self, id: u32, ended: bool, remaining: Option<u64>) -> (StreamSender, StreamReceiver) {
         let mut state = self.lock();
         let receive = ReceiveHalf::new(ended, remaining);
         let send = SendHalf::new(state.stream_window);
         state.open.insert(id, Stream { receive, send });
         state.tasks += 1;
-        (Sending::new(self.clone(), id), Receiving::new(self.clone(), id, ended))
+        (StreamSender::new(self.clone(), id), StreamReceiver::new(self.clone(), id, ended))
     }
 }
 
@@ -148,8 +148,8 @@ impl State {
     }
 
     /// The stream, unless it is over.
-    pub fn stream(&mut self, id: u32) -> Result<&mut Stream, Gone> {
-        self.open.get_mut(&id).ok_or(Gone)
+    pub fn stream(&mut self, id: u32) -> Result<&mut Stream, StreamClosed> {
+        self.open.get_mut(&id).ok_or(StreamClosed)
     }
 
     /// Ready once the stream is over; wakes the task of our half, which asks.
@@ -160,7 +160,7 @@ impl State {
     }
 
     /// Ends a stream, if it is not over, and says so to the client.
-    pub fn reset(&mut self, id: u32, code: Code) {
+    pub fn reset(&mut self, id: u32, code: ErrorCode) {
         if self.remove(id) {
             http2::write_reset(&mut self.control, id, code);
             self.wake();
@@ -168,7 +168,7 @@ impl State {
     }
 
     /// Says to the client that a stream is over that was not opened, or not any more.
-    pub fn refuse(&mut self, id: u32, code: Code) {
+    pub fn refuse(&mut self, id: u32, code: ErrorCode) {
         http2::write_reset(&mut self.control, id, code);
     }
 
@@ -181,7 +181,7 @@ impl State {
     }
 
     /// A stream was ended for the client's error; says how many were that were not made up for.
-    pub fn reset_for_error(&mut self, id: u32, code: Code) -> u32 {
+    pub fn reset_for_error(&mut self, id: u32, code: ErrorCode) -> u32 {
         match self.stream(id) {
             Ok(_) => self.reset(id, code),
             Err(_) => self.refuse(id, code),
@@ -221,7 +221,7 @@ impl State {
             (true, true, true) => {
                 self.remove(id);
             }
-            (true, false, true) => self.reset(id, Code::NO_ERROR),
+            (true, false, true) => self.reset(id, ErrorCode::NO_ERROR),
             _ => {}
         }
     }

@@ -4,7 +4,7 @@ use super::super::held_heads::HeldHead;
 use super::{CONNECTION_WINDOW, STREAM_WINDOW, State, Stream};
 use bytes::BytesMut;
 use http::HeaderMap;
-use shoal_wire::http2::{self, Code, Fault};
+use shoal_wire::http2::{self, ErrorCode, FrameError};
 use std::collections::VecDeque;
 use std::task::Waker;
 
@@ -70,10 +70,10 @@ impl State {
     }
 
     /// DATA came, in a frame of `payload` bytes with padding.
-    pub fn received(&mut self, id: u32, data: &[u8], payload: usize, end: bool) -> Result<(), Fault> {
+    pub fn received(&mut self, id: u32, data: &[u8], payload: usize, end: bool) -> Result<(), FrameError> {
         self.receive_window -= payload as i64;
         if self.receive_window < 0 {
-            return Err(Fault::connection(Code::FLOW_CONTROL_ERROR));
+            return Err(FrameError::connection(ErrorCode::FLOW_CONTROL_ERROR));
         }
         let Ok(Stream { receive, .. }) = self.stream(id) else {
             // It is over for us; the client has yet to hear of it.
@@ -85,15 +85,15 @@ impl State {
         let remaining = receive.remaining.map(|remaining| remaining.checked_sub(data.len() as u64));
         let fault = match remaining {
             _ if receive.ended => Some(STREAM_CLOSED),
-            _ if receive.window < 0 => Some(Code::FLOW_CONTROL_ERROR),
+            _ if receive.window < 0 => Some(ErrorCode::FLOW_CONTROL_ERROR),
             // Section 8.1.1: "… if the value of a Content-Length header field does not equal the sum of the DATA frame payload lengths".
-            Some(None) => Some(Code::PROTOCOL_ERROR),
-            Some(Some(1..)) if end => Some(Code::PROTOCOL_ERROR),
+            Some(None) => Some(ErrorCode::PROTOCOL_ERROR),
+            Some(Some(1..)) if end => Some(ErrorCode::PROTOCOL_ERROR),
             _ => None,
         };
         if let Some(code) = fault {
             self.give_back(payload);
-            return Err(Fault::stream(id, code));
+            return Err(FrameError::stream(id, code));
         }
         receive.remaining = remaining.flatten();
         let kept = if receive.unread { 0 } else { data.len() };
@@ -112,11 +112,11 @@ impl State {
     }
 
     /// The client's half ends with trailers.
-    pub fn received_trailers(&mut self, id: u32, trailers: (HeaderMap, HeldHead)) -> Result<(), Fault> {
+    pub fn received_trailers(&mut self, id: u32, trailers: (HeaderMap, HeldHead)) -> Result<(), FrameError> {
         let Ok(Stream { receive, .. }) = self.stream(id) else { return Ok(()) };
         match receive.remaining {
-            _ if receive.ended => Err(Fault::stream(id, STREAM_CLOSED)),
-            Some(1..) => Err(Fault::stream(id, Code::PROTOCOL_ERROR)),
+            _ if receive.ended => Err(FrameError::stream(id, STREAM_CLOSED)),
+            Some(1..) => Err(FrameError::stream(id, ErrorCode::PROTOCOL_ERROR)),
             _ => {
                 self.end_received(id, Some(trailers));
                 Ok(())
@@ -172,7 +172,7 @@ impl ReceiveHalf {
 }
 
 /// Section 7: a frame came for a stream whose end had come.
-const STREAM_CLOSED: Code = Code(5);
+const STREAM_CLOSED: ErrorCode = ErrorCode(5);
 
 /// Bytes of body that are gathered in one piece.
 const PIECE_BYTES: usize = 16 * 1024;
@@ -180,12 +180,12 @@ const PIECE_BYTES: usize = 16 * 1024;
 #[cfg(test)]
 mod tests {
     use super::super::super::tunnel_io::StreamIo;
-    use super::super::Link;
+    use super::super::SharedState;
     use tokio::io::AsyncReadExt;
 
     #[tokio::test]
     async fn what_a_tunnel_had_and_did_not_read_is_given_back() {
-        let link = Link::new();
+        let link = SharedState::new();
         let (sending, receiving) = link.open(1, false, None);
         link.lock().received(1, &[0; 1000], 1000, false).expect("within the window");
         let mut io = StreamIo::new(receiving, sending);
@@ -196,7 +196,7 @@ mod tests {
 
     #[test]
     fn padding_alone_closes_no_window() {
-        let link = Link::new();
+        let link = SharedState::new();
         let (_sending, _receiving) = link.open(1, false, None);
         let mut state = link.lock();
         for _ in 0..10_000 {
@@ -207,7 +207,7 @@ mod tests {
 
     #[test]
     fn bytes_that_come_one_by_one_are_gathered() {
-        let link = Link::new();
+        let link = SharedState::new();
         let (_sending, _receiving) = link.open(1, false, None);
         let mut state = link.lock();
         for _ in 0..100_000 {

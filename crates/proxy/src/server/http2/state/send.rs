@@ -1,10 +1,10 @@
 //! Our half of streams: what was handed over, in whose turn it is framed, and how much more the client takes.
 
-use super::super::output::Output;
-use super::{Gone, State, Stream};
-use crate::server::patience::Patience;
+use super::super::output::FrameOutput;
+use super::{State, Stream, StreamClosed};
+use crate::server::patience::SlowClientPolicy;
 use bytes::Bytes;
-use shoal_wire::http2::{Code, Fault, PeerSettings, WINDOW_MAX};
+use shoal_wire::http2::{ErrorCode, FrameError, PeerSettings, WINDOW_MAX};
 use std::collections::VecDeque;
 use std::task::{Context, Waker};
 
@@ -13,7 +13,7 @@ use std::task::{Context, Waker};
 pub(in super::super) struct SendHalf {
     /// Bytes that the client takes, of which those in the queue are still a part.
     window: i64,
-    queue: VecDeque<Piece>,
+    queue: VecDeque<QueuedFrame>,
     /// Bytes of bodies in the queue.
     pub queued: usize,
     /// A final head was handed over.
@@ -34,7 +34,7 @@ pub(in super::super) struct SendHalf {
 }
 
 /// What is framed.
-enum Piece {
+enum QueuedFrame {
     /// A field block, and whether the stream ends with it.
     Fields(Vec<u8>, bool),
     /// Bytes of a body, and whether the stream ends with them.
@@ -58,7 +58,7 @@ impl State {
     }
 
     /// Bytes of body that may be handed over for the stream. When none, its task is woken once that has changed.
-    pub fn room(&mut self, id: u32, context: &Context<'_>) -> Result<usize, Gone> {
+    pub fn room(&mut self, id: u32, context: &Context<'_>) -> Result<usize, StreamClosed> {
         let window = self.window;
         let send = &mut self.stream(id)?.send;
         let queued = send.queued as i64;
@@ -76,9 +76,15 @@ impl State {
     }
 
     /// Hands over a field block.
-    pub fn send_fields(&mut self, id: u32, block: Vec<u8>, end: bool, is_final: bool) -> Result<(), Gone> {
+    pub fn send_fields(
+        &mut self,
+        id: u32,
+        block: Vec<u8>,
+        end: bool,
+        is_final: bool,
+    ) -> Result<(), StreamClosed> {
         let send = &mut self.stream(id)?.send;
-        send.queue.push_back(Piece::Fields(block, end));
+        send.queue.push_back(QueuedFrame::Fields(block, end));
         send.answered |= is_final;
         send.ended |= end;
         if is_final {
@@ -90,7 +96,7 @@ impl State {
     }
 
     /// Hands over no more bytes than there is room for.
-    pub fn send_data(&mut self, id: u32, data: Bytes, end: bool) -> Result<(), Gone> {
+    pub fn send_data(&mut self, id: u32, data: Bytes, end: bool) -> Result<(), StreamClosed> {
         let length = data.len();
         let send = &mut self.stream(id)?.send;
         send.queued += length;
@@ -106,13 +112,13 @@ impl State {
     pub fn drop_sending(&mut self, id: u32) {
         self.tasks -= 1;
         if self.stream(id).is_ok_and(|stream| !stream.send.ended) {
-            self.reset(id, Code::CANCEL);
+            self.reset(id, ErrorCode::CANCEL);
         }
         self.wake();
     }
 
     /// The client's window, a stream's or with 0 the connection's, has grown.
-    pub fn widen(&mut self, id: u32, increment: u32) -> Result<(), Fault> {
+    pub fn widen(&mut self, id: u32, increment: u32) -> Result<(), FrameError> {
         let window = match id {
             0 => &mut self.window,
             id => match self.open.get_mut(&id) {
@@ -122,7 +128,10 @@ impl State {
         };
         *window += i64::from(increment);
         if *window > WINDOW_MAX {
-            return Err(Fault { stream: Some(id).filter(|id| *id != 0), code: Code::FLOW_CONTROL_ERROR });
+            return Err(FrameError {
+                stream: Some(id).filter(|id| *id != 0),
+                code: ErrorCode::FLOW_CONTROL_ERROR,
+            });
         }
         match id {
             0 => self.feed_starved(),
@@ -132,7 +141,7 @@ impl State {
     }
 
     /// The client's settings have changed.
-    pub fn set(&mut self, settings: PeerSettings) -> Result<(), Fault> {
+    pub fn set(&mut self, settings: PeerSettings) -> Result<(), FrameError> {
         if let Some(bytes) = settings.frame_bytes_max {
             self.frame_bytes_max = bytes.min(FRAME_BYTES_WRITTEN_MAX);
         }
@@ -144,7 +153,7 @@ impl State {
             let Ok(Stream { send, .. }) = self.stream(id) else { continue };
             send.window += difference;
             if send.window > WINDOW_MAX {
-                return Err(Fault::connection(Code::FLOW_CONTROL_ERROR));
+                return Err(FrameError::connection(ErrorCode::FLOW_CONTROL_ERROR));
             }
             self.widened(id);
         }
@@ -152,7 +161,7 @@ impl State {
     }
 
     /// Frames what is ready, one frame of body a turn, until `output` has enough.
-    pub fn pump(&mut self, output: &mut Output) {
+    pub fn pump(&mut self, output: &mut FrameOutput) {
         output.append(&mut self.control);
         while !output.is_full()
             && let Some(id) = self.ready.pop_front()
@@ -173,7 +182,7 @@ impl State {
 
     /// Ends streams that their tasks have left, and whose windows hold back what is left of them: a client may take back what it
     /// had allowed (section 6.9.2), but it may not have us keep it for ever. To be called once in the time of the longest pause.
-    pub fn end_held(&mut self, patience: &Patience) {
+    pub fn end_held(&mut self, patience: &SlowClientPolicy) {
         let mut ended = Vec::new();
         for (&id, Stream { send, .. }) in &mut self.open {
             let held = Some(send.queued).filter(|_| send.ended && !send.queue.is_empty() && !send.is_ready);
@@ -186,7 +195,7 @@ impl State {
         }
         for id in ended {
             patience.metrics.clients_slow.count();
-            self.reset(id, Code::CANCEL);
+            self.reset(id, ErrorCode::CANCEL);
         }
     }
 
@@ -233,14 +242,14 @@ impl SendHalf {
 
     /// Puts bytes at the end of the queue. Pieces of a byte each, as a tunnel may bring them, would take many times their room.
     fn put(&mut self, data: Bytes, end: bool) {
-        if let Some(Piece::Data(last, ends)) = self.queue.back_mut()
+        if let Some(QueuedFrame::Data(last, ends)) = self.queue.back_mut()
             && last.len() + data.len() <= SMALL_BYTES
         {
             *last = [&last[..], &data[..]].concat().into();
             *ends = end;
             return;
         }
-        self.queue.push_back(Piece::Data(data, end));
+        self.queue.push_back(QueuedFrame::Data(data, end));
     }
 
     fn wake(&mut self) {
@@ -251,15 +260,15 @@ impl SendHalf {
     }
 
     /// Frames field blocks as they come, and after them one frame of body. Whether more could follow.
-    fn frame(&mut self, id: u32, frame_bytes_max: usize, output: &mut Output) -> bool {
+    fn frame(&mut self, id: u32, frame_bytes_max: usize, output: &mut FrameOutput) -> bool {
         while let Some(piece) = self.queue.front_mut() {
             match piece {
-                Piece::Fields(block, end) => {
+                QueuedFrame::Fields(block, end) => {
                     output.fields(id, *end, frame_bytes_max, |out| out.extend_from_slice(block));
                     self.sent |= *end;
                     self.queue.pop_front();
                 }
-                Piece::Data(data, end) => {
+                QueuedFrame::Data(data, end) => {
                     let window = usize::try_from(self.window).unwrap_or(0);
                     let length = data.len().min(window).min(frame_bytes_max);
                     if length == 0 && !data.is_empty() {
@@ -293,12 +302,12 @@ const SMALL_BYTES: usize = 1024;
 
 #[cfg(test)]
 mod tests {
-    use super::super::Link;
+    use super::super::SharedState;
     use super::*;
 
     #[test]
     fn bytes_that_are_handed_over_one_by_one_are_put_together() {
-        let link = Link::new();
+        let link = SharedState::new();
         let (_sending, _receiving) = link.open(1, true, None);
         let mut state = link.lock();
         for at in 0..50_000 {
@@ -306,7 +315,7 @@ mod tests {
         }
         let send = &state.stream(1).expect("open").send;
         assert_eq!((send.queued, send.queue.len()), (50_000, 50_000_usize.div_ceil(SMALL_BYTES)));
-        let (mut output, mut turns) = (Output::default(), 0);
+        let (mut output, mut turns) = (FrameOutput::default(), 0);
         while state.has_ready() {
             state.pump(&mut output);
             turns += 1;

@@ -77,7 +77,7 @@ fn what_a_full_disk_cut_short_takes_no_space_that_nobody_is_charged_for() {
     for seed in 0..10 {
         let disk = Disk::new(4 << 20, 0);
         drop(disk.open());
-        let door = Arc::new(Faulty::new(disk.files.clone(), Faults::new(seed).full(100)));
+        let door = Arc::new(FaultyFs::new(disk.files.clone(), Faults::new(seed).full(100)));
         let opened = (0..99).find_map(|_| disk.try_open_through(door.clone()).ok());
         let store = opened.expect("not every try fails");
         maintain(&store.tree);
@@ -96,7 +96,7 @@ fn a_failing_disk_costs_misses_and_declines_only() {
         let disk = Disk::new(4 << 20, 0);
         drop(disk.open());
         let faults = Faults::new(seed).errors(40).full(30).torn(40);
-        let faulty = Arc::new(Faulty::new(disk.files.clone(), faults));
+        let faulty = Arc::new(FaultyFs::new(disk.files.clone(), faults));
         let opened = (0..99).find_map(|_| disk.try_open_through(faulty.clone()).ok());
         let store = opened.expect("not every try fails");
         maintain(&store.tree);

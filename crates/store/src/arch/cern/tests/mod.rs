@@ -5,7 +5,7 @@ mod damage;
 use super::*;
 use crate::arch::opening::architecture;
 use crate::arch::tests::world::{Random, body_of, fetch, key, maintain, matches, metadata_of, put};
-use crate::door::{Calls, Counted, CrashPoint, Faults, Faulty, Memory};
+use crate::door::{Calls, CountingFs, CrashPoint, Faults, FaultyFs, MemoryFs};
 use crate::index::MemoryHome;
 use shoal_core::Timestamp;
 use std::collections::HashMap;
@@ -16,17 +16,17 @@ use std::time::Duration;
 /// A disk that outlives the store.
 #[derive(Clone)]
 struct Disk {
-    files: Arc<Memory>,
-    settings: Settings,
+    files: Arc<MemoryFs>,
+    settings: ArchitectureOptions,
 }
 
-fn parts(files: Arc<dyn FileSystem>, home: MemoryHome) -> Parts {
-    Parts { files, index: Box::new(home), boot: 1, lock: None, transient: None, background: true }
+fn parts(files: Arc<dyn FileSystem>, home: MemoryHome) -> StoreEnv {
+    StoreEnv { files, index: Box::new(home), boot: 1, lock: None, transient: None, background: true }
 }
 
 impl Disk {
     fn new(disk_bytes: u64, max_objects: u64) -> Self {
-        let settings = Settings {
+        let settings = ArchitectureOptions {
             disk_bytes,
             max_objects,
             object_max_bytes: 1 << 30,
@@ -36,7 +36,7 @@ impl Disk {
             volume: Default::default(),
             now: Timestamp::from_seconds(1_000_000),
         };
-        Self { files: Arc::new(Memory::new(1 << 40)), settings }
+        Self { files: Arc::new(MemoryFs::new(1 << 40)), settings }
     }
 
     fn open(&self) -> Cern {
@@ -47,7 +47,7 @@ impl Disk {
     fn try_open_through(&self, files: Arc<dyn FileSystem>) -> Result<Cern, Error> {
         let name = architecture("cern")?.name;
         let parts = parts(files, MemoryHome::default());
-        Ok(Cern { tree: Arc::new(Tree::open(name, &self.settings, parts)?), _maintenance: None })
+        Ok(Cern { tree: Arc::new(UrlTree::open(name, &self.settings, parts)?), _maintenance: None })
     }
 
     /// Opens, and counts what is there.
@@ -61,7 +61,7 @@ impl Disk {
         let mut random = Random(seed);
         let files = Arc::new(self.files.after_power_loss(|limit| random.below(limit)));
         let now = self.settings.now.plus(Duration::from_secs(60));
-        Self { files, settings: Settings { now, ..self.settings } }
+        Self { files, settings: ArchitectureOptions { now, ..self.settings } }
     }
 
     fn object_files(&self) -> Vec<String> {
@@ -186,9 +186,9 @@ fn a_lock_that_was_left_behind_is_broken() {
 #[test]
 fn the_calls_are_those_of_the_original() {
     let disk = Disk::new(100 << 20, 0);
-    let door = Arc::new(Counted::new(disk.files.clone()));
+    let door = Arc::new(CountingFs::new(disk.files.clone()));
     let store = disk.try_open_through(door.clone()).unwrap();
-    let calls = |door: &Counted| Calls { bytes_read: 0, bytes_written: 0, ..door.take() };
+    let calls = |door: &CountingFs| Calls { bytes_read: 0, bytes_written: 0, ..door.take() };
     door.take();
     assert!(store.may_contain(&key(1)));
     assert!(fetch(&store, 1).is_none());
@@ -306,7 +306,7 @@ type Right = HashMap<u64, Vec<Option<(u64, usize)>>>;
 fn live_until(disk: &Disk, crash: &Arc<CrashPoint>) -> Right {
     let mut right = Right::new();
     let faults = Faults::new(5).crash_at(Arc::clone(crash));
-    let Ok(store) = disk.try_open_through(Arc::new(Faulty::new(disk.files.clone(), faults))) else {
+    let Ok(store) = disk.try_open_through(Arc::new(FaultyFs::new(disk.files.clone(), faults))) else {
         return right;
     };
     maintain(&store.tree);

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::arch::files::FileStore;
-use crate::door::{Calls, Counted};
+use crate::door::{Calls, CountingFs};
 use std::sync::Arc;
 
 for_each_with_segments! {
@@ -16,15 +16,15 @@ for_each_with_segments! {
     opening_reads_nothing_however_much_is_stored,
 }
 
-fn counted(world: &World) -> (FileStore, Arc<Counted>) {
-    let door = Arc::new(Counted::new(world.files.clone()));
+fn counted(world: &World) -> (FileStore, Arc<CountingFs>) {
+    let door = Arc::new(CountingFs::new(world.files.clone()));
     let store = world.open_through(door.clone());
     door.take();
     (store, door)
 }
 
 /// The calls without the bytes.
-fn calls(door: &Counted) -> Calls {
+fn calls(door: &CountingFs) -> Calls {
     Calls { bytes_read: 0, bytes_written: 0, ..door.take() }
 }
 
@@ -117,7 +117,7 @@ fn metadata_is_updated_with_one_read_and_one_write(architecture: &str) {
 fn opening_reads_nothing_however_much_is_stored(architecture: &str) {
     let world = roomy(architecture);
     let store = world.open();
-    let door = Arc::new(Counted::new(world.files.clone()));
+    let door = Arc::new(CountingFs::new(world.files.clone()));
     drop(store);
     drop(world.open_through(door.clone()));
     let when_empty = calls(&door);

@@ -1,7 +1,7 @@
 //! The process is killed at every call to the disk, every write to the mapped file and every store to the index.
 
 use super::*;
-use crate::door::{CrashPoint, Faults, Faulty, FileSystem};
+use crate::door::{CrashPoint, Faults, FaultyFs, FileSystem};
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
@@ -109,7 +109,7 @@ impl Right {
 fn live_until(world: &World, crash: &Arc<CrashPoint>, life: &[Operation]) -> Right {
     world.home.crash_at(Arc::clone(crash));
     let faults = Faults::new(5).crash_at(Arc::clone(crash));
-    let faulty = Arc::new(Faulty::new(world.files.clone(), faults));
+    let faulty = Arc::new(FaultyFs::new(world.files.clone(), faults));
     let mut right = Right::default();
     let Ok(store) = world.try_open_through(faulty) else {
         return Right { crashed: true, ..right };
@@ -193,7 +193,7 @@ fn killed_at_any_step_of_a_full_store_only_what_was_being_given_up_is_missing(ar
         let crash = CrashPoint::after(steps);
         world.home.crash_at(Arc::clone(&crash));
         let faults = Faults::new(5).crash_at(Arc::clone(&crash));
-        let faulty = Arc::new(Faulty::new(world.files.clone(), faults));
+        let faulty = Arc::new(FaultyFs::new(world.files.clone(), faults));
         let before = world.try_open_through(faulty).map(|store| replace_until(&store, filled, &crash));
         check_full(
             &world.after_kill(),
@@ -287,7 +287,7 @@ fn killed_again_while_the_next_opening_settles_things(architecture: &str) {
             world.home.crash_at(Arc::clone(&crash));
             // The files are shared by all rounds: settling can be repeated.
             let faults = Faults::new(6).crash_at(Arc::clone(&crash));
-            drop(world.try_open_through(Arc::new(Faulty::new(world.files.clone(), faults))));
+            drop(world.try_open_through(Arc::new(FaultyFs::new(world.files.clone(), faults))));
             let store = world.after_kill().open();
             for n in 0..10 {
                 assert!(

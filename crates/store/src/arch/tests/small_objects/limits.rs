@@ -1,7 +1,7 @@
 //! A finite mapped file: what is given up, what stays, and the limits that hold meanwhile (section 3).
 
 use super::*;
-use crate::door::{Faults, Faulty};
+use crate::door::{Faults, FaultyFs};
 use crate::{Declined, Error};
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -217,7 +217,7 @@ fn a_failing_disk_costs_misses_and_declines_only(architecture: &str) {
         let world = world(architecture, 1 << 20, 256 << 10, 1_000);
         drop(world.open());
         let faults = Faults::new(seed).errors(60).full(30).torn(60);
-        let faulty = Arc::new(Faulty::new(world.files.clone(), faults));
+        let faulty = Arc::new(FaultyFs::new(world.files.clone(), faults));
         let opened = (0..99).find_map(|_| world.try_open_through(faulty.clone()).ok());
         let store = opened.expect("not every try fails");
         let mut random = Random(seed);

@@ -2,9 +2,9 @@
 
 use super::*;
 use crate::arch::files::FileStore;
-use crate::arch::segments::{self, Place};
+use crate::arch::segments::{self, SegmentLocation};
 use crate::door::{Access, File, FileSystem, Mapping, read_full};
-use crate::index::{Found, Seen};
+use crate::index::{IndexedObject, NumberState};
 use crate::object::{HEADER_CHECK, read_head};
 use shoal_policy::SegmentClass;
 
@@ -19,10 +19,12 @@ for_each_with_segments! {
 const UNSEALED: &str = "segments";
 
 /// What the index has of objects in segments.
-fn small(store: &FileStore) -> Vec<(Found, Place)> {
+fn small(store: &FileStore) -> Vec<(IndexedObject, SegmentLocation)> {
     let numbers = 0..store.core.index.geometry().max_objects;
     let seen = numbers.filter_map(|number| match store.core.index.examine(number) {
-        Seen::Stored(found, _) => store.core.place_of_side(found.side).map(|(_, place)| (found, place)),
+        NumberState::Stored(found, _) => {
+            store.core.place_of_side(found.side).map(|(_, place)| (found, place))
+        }
         _ => None,
     });
     seen.collect()
@@ -33,7 +35,7 @@ fn mapping(world: &World, path: &str) -> Box<dyn Mapping> {
 }
 
 /// The object file in a segment, as it is specified.
-fn record(store: &FileStore, found: Found) -> Vec<u8> {
+fn record(store: &FileStore, found: IndexedObject) -> Vec<u8> {
     let file = store.core.open_bytes(found.number, found.side, Access::Read).unwrap();
     let mut bytes = vec![0; 8192];
     let length = read_full(&*file, &mut bytes, 0).unwrap();
@@ -96,7 +98,7 @@ fn a_record_in_the_body_of_another_is_none(architecture: &str) {
     mapping(&world, segments::PATH).read(&mut on_disk, at).unwrap();
     assert_eq!(on_disk, forged);
     assert!(matches(&store, 1, 1, 100));
-    let astray = Place::at(at, SegmentClass::ALL[0]).unwrap();
+    let astray = SegmentLocation::at(at, SegmentClass::ALL[0]).unwrap();
     store.core.index.update_side(victim, astray.side());
     assert_eq!(fetch(&store, 1), None);
 }

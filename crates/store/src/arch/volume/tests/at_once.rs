@@ -1,12 +1,12 @@
 //! What is done without the device: that it makes no call, and comes to the same as what may wait.
 
 use super::*;
-use crate::AtOnce;
-use crate::door::Counted;
+use crate::TryInsert;
+use crate::door::CountingFs;
 use bytes::Bytes;
 use std::collections::HashMap;
 
-fn offer(store: &VolumeStore, number: u32, version: u32, length: usize) -> Result<AtOnce, Error> {
+fn offer(store: &VolumeStore, number: u32, version: u32, length: usize) -> Result<TryInsert, Error> {
     let body = Bytes::from(body_of(number, version, length));
     store.insert_at_once(&key(number), &metadata_of(version, length), &body, &|| true)
 }
@@ -25,11 +25,11 @@ fn at_hand(store: &VolumeStore, number: u32) -> Option<u32> {
 #[test]
 fn what_waits_and_what_lies_in_a_window_is_found_without_a_call() {
     let world = World::new(16 << 20);
-    let counted = Arc::new(Counted::new(world.files.clone()));
+    let counted = Arc::new(CountingFs::new(world.files.clone()));
     let store = world.try_open(counted.clone()).unwrap();
     counted.take();
     for number in 0..100 {
-        assert_eq!(offer(&store, number, 1, 1500).unwrap(), AtOnce::Done);
+        assert_eq!(offer(&store, number, 1, 1500).unwrap(), TryInsert::Done);
         assert_eq!((at_hand(&store, number), version_of(&store, number)), (Some(1), Some(1)));
     }
     let calls = counted.take();
@@ -73,7 +73,7 @@ fn who_may_not_wait_is_told_once_that_something_is_due_and_then_that_he_would_ha
     loop {
         let answer = offer(&store, number, 1, 10_000).unwrap();
         *answers.entry(format!("{answer:?}")).or_insert(0) += 1;
-        if answer == AtOnce::MustWait {
+        if answer == TryInsert::MustWait {
             break;
         }
         number += 1;
@@ -82,7 +82,7 @@ fn who_may_not_wait_is_told_once_that_something_is_due_and_then_that_he_would_ha
     assert_eq!(answers["DoneAndDue"], 1);
     assert_eq!(version_of(&store, number), None, "nothing has been done");
     store.write_due(key(0).hash()).unwrap();
-    assert_ne!(offer(&store, number, 1, 10_000).unwrap(), AtOnce::MustWait, "there is room again");
+    assert_ne!(offer(&store, number, 1, 10_000).unwrap(), TryInsert::MustWait, "there is room again");
     assert!((0..=number).all(|number| version_of(&store, number) == Some(1)));
 }
 
@@ -110,17 +110,17 @@ fn what_should_not_be_is_taken_back_for_good() {
 fn large_bodies_and_a_store_without_background_work_wait() {
     let world = World::new(16 << 20);
     let store = world.open();
-    assert_eq!(offer(&store, 1, 1, 65_536).unwrap(), AtOnce::Done);
-    assert_eq!(offer(&store, 2, 1, 65_537).unwrap(), AtOnce::MustWait);
+    assert_eq!(offer(&store, 1, 1, 65_536).unwrap(), TryInsert::Done);
+    assert_eq!(offer(&store, 2, 1, 65_537).unwrap(), TryInsert::MustWait);
     put(&store, 2, 1, 100_000).unwrap();
     assert_eq!((at_hand(&store, 2), version_of(&store, 2)), (None, Some(1)), "its pieces may be on the disk");
     let store = super::super::open("volume", &world.settings, alone()).unwrap();
-    assert_eq!(offer(&store, 1, 1, 100).unwrap(), AtOnce::MustWait);
+    assert_eq!(offer(&store, 1, 1, 100).unwrap(), TryInsert::MustWait);
 }
 
-fn alone() -> Parts {
-    let files = Arc::new(Memory::new(1 << 40));
-    Parts {
+fn alone() -> StoreEnv {
+    let files = Arc::new(MemoryFs::new(1 << 40));
+    StoreEnv {
         files,
         index: Box::new(MemoryHome::default()),
         boot: 7,
@@ -144,7 +144,7 @@ fn probation_is_the_same() {
     let declined = |answer| matches!(answer, Err(Error::Declined(crate::Declined::OnProbation)));
     assert!(declined(offer(&store, 5000, 1, 10_000)));
     assert_eq!(version_of(&store, 5000), None);
-    assert_eq!(offer(&store, 5000, 1, 10_000).unwrap(), AtOnce::Done, "asked for again");
+    assert_eq!(offer(&store, 5000, 1, 10_000).unwrap(), TryInsert::Done, "asked for again");
     assert_eq!(version_of(&store, 5000), Some(1));
 }
 
@@ -161,7 +161,7 @@ fn both_ways_mixed_give_the_latest_or_nothing() {
         match random.below(20) {
             0..6 => {
                 let (version, length) = (turn % 100, random.length());
-                if matches!(offer(&store, number, version, length).unwrap(), AtOnce::MustWait) {
+                if matches!(offer(&store, number, version, length).unwrap(), TryInsert::MustWait) {
                     put(&store, number, version, length).unwrap();
                 }
                 latest.insert(number, version);
@@ -202,7 +202,7 @@ fn both_ways_mixed_give_the_latest_or_nothing() {
 #[test]
 fn a_new_volume_is_filled_without_reading() {
     let world = World::new(8 << 20);
-    let counted = Arc::new(Counted::new(world.files.clone()));
+    let counted = Arc::new(CountingFs::new(world.files.clone()));
     let store = world.try_open(counted.clone()).unwrap();
     counted.take();
     let mut number = 0;

@@ -1,16 +1,16 @@
 //! What each call costs, counted at the door.
 
 use super::*;
-use crate::door::{Calls, Counted};
+use crate::door::{Calls, CountingFs};
 
 pub(super) struct Budget {
-    counted: Arc<Counted>,
+    counted: Arc<CountingFs>,
     pub(super) store: VolumeStore,
 }
 
 impl Budget {
     pub(super) fn new(world: &World) -> Self {
-        let counted = Arc::new(Counted::new(world.files.clone()));
+        let counted = Arc::new(CountingFs::new(world.files.clone()));
         let store = world.try_open(counted.clone()).unwrap();
         Self { counted, store }
     }
@@ -114,7 +114,7 @@ fn opening_costs_the_same_at_any_size() {
         }
         store.close().unwrap();
         drop(store);
-        let counted = Arc::new(Counted::new(world.files.clone()));
+        let counted = Arc::new(CountingFs::new(world.files.clone()));
         drop(world.try_open(counted.clone()).unwrap());
         counted.take().reads
     };

@@ -50,19 +50,19 @@ fn what_nothing_can_overrule_is_served_before_the_log_has_been_followed() {
     assert!((30..100).all(at_hand) && !(0..30).any(at_hand) && !store.volume.is_followed.load(Relaxed));
 }
 
-type Damage<'a> = &'a dyn Fn(&World, &Memory);
+type Damage<'a> = &'a dyn Fn(&World, &MemoryFs);
 
 /// Neither after a loss of power, which takes the marks along, nor with those of another index, nor with damaged ones.
 #[test]
 fn without_marks_all_objects_wait_for_the_end_of_the_log() {
     let names = |world: &World| world.transient.list("", 10).unwrap();
-    let lost = |world: &World, marks: &Memory| {
+    let lost = |world: &World, marks: &MemoryFs| {
         names(world).iter().for_each(|name| drop(marks.unlink(name)));
     };
-    let cut = |world: &World, marks: &Memory| {
+    let cut = |world: &World, marks: &MemoryFs| {
         names(world).iter().for_each(|name| marks.tamper(name, |bytes| bytes.truncate(20_000)));
     };
-    let flipped = |world: &World, marks: &Memory| {
+    let flipped = |world: &World, marks: &MemoryFs| {
         names(world).iter().for_each(|name| marks.tamper(name, |bytes| bytes[20] ^= 1));
     };
     for damage in [&lost as Damage, &cut, &flipped] {
@@ -102,7 +102,7 @@ fn marks_of_a_copy_of_the_volume_do_not_count() {
 /// What comes while an index is written is of both, for either may be the one on disk after a kill.
 #[test]
 fn a_key_that_changes_while_an_index_is_written_is_marked_in_both() {
-    let files: Arc<Memory> = Arc::new(Memory::new(1 << 30));
+    let files: Arc<MemoryFs> = Arc::new(MemoryFs::new(1 << 30));
     let header = |sequence| Header { sequence, is_clean: sequence == 1, ..some_header() };
     let open = |header: &Header| Changed::open(Some(files.clone()), (7, 1000, 5), Some(header));
     let keys: Vec<Key> = (0..4).map(|number| key(number).hash()).collect();
@@ -135,7 +135,7 @@ fn what_the_table_has_lost_is_removed_for_good_all_the_same() {
     let mut world = World::new(24 << 20);
     world.settings.max_objects = 100;
     for kept in [100, 300, 500] {
-        let world = World { files: Arc::new(Memory::new(1 << 40)), ..world.same() };
+        let world = World { files: Arc::new(MemoryFs::new(1 << 40)), ..world.same() };
         let store = world.open();
         (0..kept).for_each(|number| put(&store, number, 1, 700).unwrap());
         store.write_all();

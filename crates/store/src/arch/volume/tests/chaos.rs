@@ -3,7 +3,7 @@
 
 use super::scripted::{Fate, Kind, Scripted};
 use super::*;
-use crate::AtOnce;
+use crate::TryInsert;
 use std::collections::HashMap;
 
 const OBJECTS: u32 = 120;
@@ -87,8 +87,8 @@ impl Session {
         let body = body_of(number, version, length).into();
         let offered = self.store.insert_at_once(&key(number), &metadata_of(version, length), &body, &|| true);
         match offered {
-            Ok(AtOnce::Done | AtOnce::DoneAndDue) => {}
-            Ok(AtOnce::MustWait) => self.put(number),
+            Ok(TryInsert::Done | TryInsert::DoneAndDue) => {}
+            Ok(TryInsert::MustWait) => self.put(number),
             Err(_) => self.remove(number),
         }
     }

@@ -1,7 +1,7 @@
 //! A process killed, or power lost, at any call to the disk.
 
 use super::*;
-use crate::door::{CrashPoint, Faults, Faulty};
+use crate::door::{CrashPoint, Faults, FaultyFs};
 use std::collections::{HashMap, HashSet};
 
 /// What a session did before it was stopped.
@@ -80,7 +80,7 @@ fn what_is_removed_while_the_log_cannot_be_read_is_an_error_or_stays_away() {
         (0..100).for_each(|number| put(&store, number, 1, 9000).unwrap());
         store.write_all();
         drop(store);
-        let faulty = Arc::new(Faulty::new(
+        let faulty = Arc::new(FaultyFs::new(
             world.files.clone(),
             Faults::new(0).crash_at(CrashPoint::after(fails_from)),
         ));
@@ -127,7 +127,7 @@ fn roomy() -> World {
 fn stopped_at(world: &World, seed: u64, calls: u64, history: &mut History) -> bool {
     let crash = CrashPoint::after(calls);
     let faults = Faults::new(seed).crash_at(Arc::clone(&crash));
-    let door = Arc::new(Faulty::new(world.files.clone(), faults));
+    let door = Arc::new(FaultyFs::new(world.files.clone(), faults));
     if let Ok(store) = world.try_open_unrecovered(door) {
         while !store.volume.is_recovered.load(Relaxed) && !crash.has_come() {
             store.volume.recover_step(16);
@@ -191,7 +191,7 @@ fn a_header_read_before_it_was_on_disk_does_not_count_as_written() {
     loop {
         let world = world.after_power_loss(0);
         let crash = CrashPoint::after(calls);
-        let door = Arc::new(Faulty::new(world.files.clone(), Faults::new(1).crash_at(Arc::clone(&crash))));
+        let door = Arc::new(FaultyFs::new(world.files.clone(), Faults::new(1).crash_at(Arc::clone(&crash))));
         if let Ok(store) = world.try_open(door) {
             drop(store.remove(&key(2)));
             drop(store.volume.flush(true));
@@ -285,7 +285,8 @@ fn what_was_removed_is_not_served_before_the_log_has_been_followed_either() {
 #[test]
 fn closed_before_the_log_has_been_followed_to_its_end_nothing_is_lost() {
     for steps in [0, 1, 3, 10] {
-        let world = World { settings: Settings { max_objects: 60_000, ..roomy().settings }, ..roomy() };
+        let world =
+            World { settings: ArchitectureOptions { max_objects: 60_000, ..roomy().settings }, ..roomy() };
         let store = world.open();
         for number in 0..1000 {
             put(&store, number, 1, 9000).unwrap();

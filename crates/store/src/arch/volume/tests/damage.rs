@@ -3,7 +3,7 @@
 use super::*;
 use crate::arch::volume::format::Geometry;
 use crate::arch::volume::opening::plan;
-use crate::door::{Faults, Faulty, PAGE_BYTES};
+use crate::door::{Faults, FaultyFs, PAGE_BYTES};
 
 #[test]
 fn flipped_bits_are_misses() {
@@ -179,7 +179,8 @@ fn a_disk_that_fails_now_and_then_costs_misses() {
         let world = World::new(4 << 20);
         drop(world.open());
         let faults = Faults::new(seed).errors(20).torn(20);
-        let Ok(store) = world.try_open_unrecovered(Arc::new(Faulty::new(world.files.clone(), faults))) else {
+        let Ok(store) = world.try_open_unrecovered(Arc::new(FaultyFs::new(world.files.clone(), faults)))
+        else {
             continue;
         };
         store.volume.recover_step(100);
@@ -205,7 +206,7 @@ fn reads_that_come_in_parts_are_put_together() {
     let world = World::new(4 << 20);
     drop(world.open());
     let faults = Faults::new(3).short(700);
-    let door = Arc::new(Faulty::new(world.files.clone(), faults));
+    let door = Arc::new(FaultyFs::new(world.files.clone(), faults));
     let store = world.try_open(door.clone()).unwrap();
     for number in 0..100 {
         put(&store, number, 1, (number as usize * 197) % 90_000).unwrap();
@@ -224,7 +225,7 @@ fn a_disk_that_is_smaller_than_it_says_serves_nothing_wrong() {
         let world = World::new(4 << 20);
         drop(world.open());
         let faults = || Faults::new(1).wraps_at(pages * PAGE_BYTES as u64);
-        let door = Arc::new(Faulty::new(world.files.clone(), faults()));
+        let door = Arc::new(FaultyFs::new(world.files.clone(), faults()));
         let store = world.try_open(door.clone()).unwrap();
         let mut hits = 0;
         for number in 0..1000 {
@@ -267,7 +268,7 @@ fn a_volume_that_is_cut_off_while_it_is_in_use_costs_misses() {
 fn a_disk_without_space_for_it_is_refused_with_the_way_out() {
     for seed in 0..20 {
         let world = World::new(4 << 20);
-        let door = Arc::new(Faulty::new(world.files.clone(), Faults::new(seed).full(1000)));
+        let door = Arc::new(FaultyFs::new(world.files.clone(), Faults::new(seed).full(1000)));
         let outcome = world.try_open(door).err().expect("there is no space");
         assert!(matches!(outcome, Error::Unusable(_)), "{outcome}");
         let store = world.open();

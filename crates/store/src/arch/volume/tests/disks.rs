@@ -1,8 +1,8 @@
 //! Volumes as disks of a store: what is removed while one still follows its log after a crash is removed from it too.
 
 use super::*;
-use crate::disks::{Disks, Opener, Share};
-use crate::door::{CrashPoint, Faults, Faulty};
+use crate::disks::{DiskOpener, DiskSpec, Disks};
+use crate::door::{CrashPoint, Faults, FaultyFs};
 use bytes::Bytes;
 use parking_lot::Mutex;
 
@@ -24,17 +24,17 @@ impl Follower {
         Self { world, crash: Arc::new(Mutex::new(CrashPoint::never())), opened: Arc::default() }
     }
 
-    fn share(&self, path: &str) -> (Share, Opener) {
+    fn share(&self, path: &str) -> (DiskSpec, DiskOpener) {
         let world = self.world.same();
         let (crash, opened) = (Arc::clone(&self.crash), Arc::clone(&self.opened));
-        let opener: Opener = Box::new(move || {
+        let opener: DiskOpener = Box::new(move || {
             let faults = Faults::new(1).crash_at(Arc::clone(&crash.lock()));
-            let door = Arc::new(Faulty::new(world.files.clone(), faults));
+            let door = Arc::new(FaultyFs::new(world.files.clone(), faults));
             let store = world.try_open_unrecovered(door)?;
             *opened.lock() = Some(Arc::clone(&store.volume));
             Ok(Arc::new(store) as Arc<dyn Store>)
         });
-        (Share { path: path.into(), bytes: 16 << 20 }, opener)
+        (DiskSpec { path: path.into(), bytes: 16 << 20 }, opener)
     }
 
     /// The log is followed to its end.
@@ -67,7 +67,7 @@ fn what_comes_to_stand_on_another_disk_does_not_come_with_the_log_either() {
             1 if number % 2 == 0 => put(&disks, number, 2, 5000).unwrap(),
             1 => {
                 let offered = disks.insert_at_once(&key(number), b"meta", &late, &|| true).unwrap();
-                assert_eq!(offered, crate::AtOnce::MustWait, "the first disk may have an older one");
+                assert_eq!(offered, crate::TryInsert::MustWait, "the first disk may have an older one");
             }
             _ => {}
         }

@@ -1,7 +1,7 @@
 //! What a loss of power costs, on a simulated clock and a disk that takes its time.
 
 use super::*;
-use crate::door::{Faults, Faulty};
+use crate::door::{Faults, FaultyFs};
 use parking_lot::Mutex;
 use std::sync::Weak;
 use std::time::Duration;
@@ -78,7 +78,8 @@ fn oldest_lost(seed: u64, call: Duration, pause_us: u64) -> Duration {
     let traffic = Traffic::new(seed, pause_us);
     let clock = Arc::clone(&traffic);
     let faults = Faults::new(seed).takes(call, move |time| clock.pass(time));
-    let store = world.try_open(Arc::new(Faulty::new(world.files.clone(), faults))).expect("the volume opens");
+    let store =
+        world.try_open(Arc::new(FaultyFs::new(world.files.clone(), faults))).expect("the volume opens");
     traffic.begin(&store);
     let (mut oldest, mut rounds, mut durable) = (Duration::ZERO, 0, 0);
     while traffic.now() < Duration::from_secs(5) {
@@ -191,7 +192,7 @@ fn metadata_that_is_replaced_while_power_is_lost_is_the_old_or_the_new_or_costs_
 fn what_could_not_be_brought_to_disk_is_tried_again() {
     let world = World::new(8 << 20);
     let crash = crate::door::CrashPoint::never();
-    let door = Faulty::new(world.files.clone(), Faults::new(1).crash_at(Arc::clone(&crash)));
+    let door = FaultyFs::new(world.files.clone(), Faults::new(1).crash_at(Arc::clone(&crash)));
     let store = world.try_open(Arc::new(door)).unwrap();
     put(&store, 1, 1, 500).unwrap();
     crash.come();

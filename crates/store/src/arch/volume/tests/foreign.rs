@@ -1,6 +1,6 @@
 //! Files that belong to another time of the volume or to another volume, and records that somebody else made.
 
-use super::super::format::{Head, Kind, class_of, payload_check};
+use super::super::format::{RecordHead, RecordKind, class_of, payload_check};
 use super::super::state::State;
 use super::*;
 use crate::arch::seal::Seal;
@@ -133,8 +133,8 @@ fn forge(store: &VolumeStore, version: u8, seal: Seal) -> Option<u32> {
     let position = stripe_at(entry.position() + 4096);
     let body = body_of(2, 666, 1000);
     let metadata = metadata_of(666, 1000);
-    let head = Head {
-        kind: Kind::Whole,
+    let head = RecordHead {
+        kind: RecordKind::Whole,
         key: key(2).hash(),
         position,
         id: 7,

@@ -3,7 +3,7 @@
 use super::*;
 use crate::arch::volume::format::{HEAD_BYTES, PIECE_BYTES, decode_table};
 use crate::arch::volume::look_at;
-use crate::door::Untouched;
+use crate::door::OverlayFs;
 use crate::inspect::Inspect;
 use shoal_core::KeySecret;
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ const LARGE: u32 = 90;
 const OBJECTS: u32 = 100;
 
 fn view(world: &World, is_live: bool) -> Box<dyn Inspect> {
-    let door = Untouched::new(world.files.clone(), 1 << 30);
+    let door = OverlayFs::new(world.files.clone(), 1 << 30);
     look_at(Arc::new(door), is_live, Some(KeySecret::installed())).expect("it can be looked at")
 }
 
@@ -33,7 +33,7 @@ fn filled(world: &World) -> VolumeStore {
 /// Bodies and positions by key.
 fn listed(view: &dyn Inspect, newest_first: bool) -> BTreeMap<Vec<u8>, (u64, u64)> {
     let mut found = BTreeMap::new();
-    let mut visit = |listed: &crate::inspect::Listed<'_>| {
+    let mut visit = |listed: &crate::inspect::ListedObject<'_>| {
         assert!(listed.metadata.starts_with(b"version "));
         let before = found.insert(listed.key.to_vec(), (listed.body_bytes, listed.position));
         assert!(before.is_none(), "an object is listed once");
@@ -167,7 +167,7 @@ fn what_is_no_volume_is_refused_in_words() {
     let world = World::new(16 << 20);
     filled(&world).close().expect("closed");
     let refusal = |world: &World| {
-        let door = Arc::new(Untouched::new(world.files.clone(), 1 << 30));
+        let door = Arc::new(OverlayFs::new(world.files.clone(), 1 << 30));
         look_at(door, false, None).err().map(|error| error.to_string()).unwrap_or_default()
     };
     let other_version = |bytes: &mut Vec<u8>| [9, 4096 + 9].into_iter().for_each(|at: usize| bytes[at] ^= 1);

@@ -1,8 +1,8 @@
 //! The cursor going round: contents stay right, popular objects stay, nobody is read while it is written over.
 
-use super::super::table::Table;
+use super::super::table::VolumeIndex;
 use super::*;
-use crate::arch::maintenance::Upkeep;
+use crate::arch::maintenance::BackgroundWork;
 
 #[test]
 fn many_laps_serve_nothing_wrong() {
@@ -80,7 +80,7 @@ fn objects_of_common_sizes_all_find_a_place_in_the_index() {
         put(&store, number, 1, 500 + random.below(13_000) as usize).unwrap();
     }
     let volume = &store.volume;
-    assert!(volume.is_full() && volume.evictions.load(Relaxed) > 1000);
+    assert!(volume.is_full() && volume.counts.evictions.load(Relaxed) > 1000);
     assert!(volume.table.objects() > 2500, "{} objects", volume.table.objects());
     assert!(volume.table.crowded_out() < 5, "{} were crowded out", volume.table.crowded_out());
 }
@@ -116,7 +116,7 @@ fn who_finds_no_place_in_the_index_is_counted_and_told_of() {
     // The index cannot tell two objects apart whose keys look alike to it.
     let mut numbers: Vec<u32> = Vec::new();
     for number in 0..1600 {
-        if !numbers.iter().any(|known| Table::are_alike(key(*known).hash(), key(number).hash())) {
+        if !numbers.iter().any(|known| VolumeIndex::are_alike(key(*known).hash(), key(number).hash())) {
             numbers.push(number);
         }
     }

@@ -20,8 +20,8 @@ mod use_cases;
 
 use super::opening::{DATA, INDEX};
 use super::{Volume, VolumeSettings, VolumeStore};
-use crate::arch::{Parts, SegmentSettings, Settings};
-use crate::door::{FileSystem, Memory};
+use crate::arch::{ArchitectureOptions, SegmentSettings, StoreEnv};
+use crate::door::{FileSystem, MemoryFs};
 use crate::index::MemoryHome;
 use crate::{Error, Store};
 use shoal_core::{ObjectKey, Timestamp};
@@ -31,17 +31,17 @@ use std::sync::atomic::Ordering::Relaxed;
 
 /// What is left when a store ends.
 struct World {
-    files: Arc<Memory>,
+    files: Arc<MemoryFs>,
     /// Lasts until the power goes.
-    transient: Arc<Memory>,
-    settings: Settings,
+    transient: Arc<MemoryFs>,
+    settings: ArchitectureOptions,
 }
 
 impl World {
     fn new(disk_bytes: u64) -> Self {
         let volume =
             VolumeSettings { stripe_bytes: 256 << 10, admission: Admission::Always, window_bytes: 1 << 20 };
-        let settings = Settings {
+        let settings = ArchitectureOptions {
             disk_bytes,
             max_objects: 2000,
             object_max_bytes: 1 << 30,
@@ -51,7 +51,11 @@ impl World {
             volume,
             now: Timestamp::from_seconds(1_000_000),
         };
-        Self { files: Arc::new(Memory::new(1 << 40)), transient: Arc::new(Memory::new(1 << 40)), settings }
+        Self {
+            files: Arc::new(MemoryFs::new(1 << 40)),
+            transient: Arc::new(MemoryFs::new(1 << 40)),
+            settings,
+        }
     }
 
     /// Without the background thread; the log's end has been found.
@@ -70,7 +74,7 @@ impl World {
     fn try_open_unrecovered(&self, files: Arc<dyn FileSystem>) -> Result<VolumeStore, Error> {
         let index = Box::new(MemoryHome::default());
         let transient = Some(self.transient.clone() as Arc<dyn FileSystem>);
-        let parts = Parts { files, index, boot: 7, lock: None, transient, background: true };
+        let parts = StoreEnv { files, index, boot: 7, lock: None, transient, background: true };
         let volume = Arc::new(Volume::take_up("volume", &self.settings, parts)?);
         Ok(VolumeStore { _maintenance: Vec::new(), volume })
     }
@@ -85,7 +89,7 @@ impl World {
     fn after_power_loss(&self, seed: u64) -> Self {
         let mut random = Random(seed);
         let files = Arc::new(self.files.after_power_loss(|limit| random.below(limit)));
-        Self { files, transient: Arc::new(Memory::new(1 << 40)), settings: self.settings }
+        Self { files, transient: Arc::new(MemoryFs::new(1 << 40)), settings: self.settings }
     }
 }
 

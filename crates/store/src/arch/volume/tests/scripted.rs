@@ -1,6 +1,6 @@
 //! A door whose calls a test watches and lets fail, one by one.
 
-use crate::door::{Access, File, FileSystem, Loaded, Mapping, Memory, Space};
+use crate::door::{Access, File, FileSystem, LoadedWords, Mapping, MemoryFs, Space};
 use parking_lot::Mutex;
 use std::io;
 use std::sync::Arc;
@@ -34,12 +34,12 @@ type Script = Box<dyn Fn(&Call<'_>) -> Fate + Send + Sync>;
 
 /// Files in RAM behind a script.
 pub(super) struct Scripted {
-    inner: Arc<Memory>,
+    inner: Arc<MemoryFs>,
     script: Arc<Mutex<Arc<Script>>>,
 }
 
 impl Scripted {
-    pub(super) fn new(inner: &Arc<Memory>) -> Arc<Self> {
+    pub(super) fn new(inner: &Arc<MemoryFs>) -> Arc<Self> {
         let script: Script = Box::new(|_| Fate::Passes);
         Arc::new(Self { inner: Arc::clone(inner), script: Arc::new(Mutex::new(Arc::new(script))) })
     }
@@ -112,7 +112,7 @@ impl FileSystem for Scripted {
         Ok(self.wrap(path, self.inner.open(path, access)?))
     }
 
-    fn load(&self, path: &str, bytes: u64) -> io::Result<Box<dyn Loaded>> {
+    fn load(&self, path: &str, bytes: u64) -> io::Result<Box<dyn LoadedWords>> {
         self.inner.load(path, bytes)
     }
 

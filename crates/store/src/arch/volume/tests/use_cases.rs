@@ -234,7 +234,7 @@ fn another_architectures_store_is_refused_and_left_alone() {
     world.open().close().unwrap();
     let parts = || {
         let files: Arc<dyn FileSystem> = world.files.clone();
-        Parts {
+        StoreEnv {
             files,
             index: Box::new(MemoryHome::default()),
             boot: 7,

@@ -1,0 +1,138 @@
+//! Replies made of the outcome of a fetch or a flight.
+
+use super::CacheEngine;
+use super::ask::RequestContext;
+use super::deliver::{BodySource, Delivery};
+use super::fetch::{ArrivingResponse, FetchFailure, FetchOutcome, UnsharedResponse};
+use super::flight::FlightOutcome;
+use super::growing::BodyReader;
+use super::lookup::StoredResponse;
+use super::serve::{ENDED, ForwardContext, ServeStep, wants_validation};
+use super::verdict::HandlingReport;
+use crate::message::{CacheResult, Reply};
+use http::StatusCode;
+use shoal_semantics::reuse;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use tokio::sync::oneshot;
+
+impl CacheEngine {
+    /// The reply for the owner of a fetch that is a task.
+    pub(super) async fn told(
+        &self,
+        ask: &RequestContext,
+        why: &ForwardContext,
+        told: oneshot::Receiver<FetchOutcome>,
+    ) -> Reply {
+        match told.await {
+            Ok(fetched) => self.fetched(ask, why, fetched),
+            Err(_) => {
+                let verdict = HandlingReport::forwarded(why.forwarded);
+                self.own_answer(ask, StatusCode::INTERNAL_SERVER_ERROR, ENDED, verdict)
+            }
+        }
+    }
+
+    /// The reply for the owner of a fetch.
+    pub(super) fn fetched(&self, ask: &RequestContext, why: &ForwardContext, fetched: FetchOutcome) -> Reply {
+        match fetched {
+            FetchOutcome::Shared(arrived, first) => self.deliver_own(ask, why, &arrived, first),
+            FetchOutcome::Refreshed(stored, peer) => self.deliver_refreshed(ask, why, stored, peer),
+            FetchOutcome::Private(private) => self.private(ask, why, *private),
+            FetchOutcome::Failed(failure) => self.failed(ask, why, &failure),
+        }
+    }
+
+    /// The owner of a fetch gets the response as it arrives.
+    pub(super) fn deliver_own(
+        &self,
+        ask: &RequestContext,
+        why: &ForwardContext,
+        arrived: &Arc<ArrivingResponse>,
+        first: Option<BodyReader>,
+    ) -> Reply {
+        let outcome = if why.stored.is_some() { CacheResult::RefreshModified } else { CacheResult::Miss };
+        let verdict = self.arrived_verdict(why, arrived, outcome);
+        let body = BodySource::Growing(Arc::clone(&arrived.body), arrived.length, first);
+        let delivery = Delivery { head: Arc::clone(&arrived.own_head), body };
+        self.deliver(ask, delivery, verdict).unwrap_or_else(|| {
+            self.own_answer(ask, StatusCode::BAD_GATEWAY, ENDED, HandlingReport::forwarded(why.forwarded))
+        })
+    }
+
+    pub(super) fn deliver_refreshed(
+        &self,
+        ask: &RequestContext,
+        why: &ForwardContext,
+        stored: StoredResponse,
+        peer: SocketAddr,
+    ) -> Reply {
+        let ttl = stored.head.policy.time_to_live(self.now());
+        let delivery = Delivery { head: stored.head, body: BodySource::Held(stored.body) };
+        let verdict = HandlingReport::forwarded(why.forwarded)
+            .outcome(CacheResult::RefreshUnmodified)
+            .forward_status(StatusCode::NOT_MODIFIED)
+            .ttl(ttl)
+            .upstream(peer);
+        self.deliver(ask, delivery, verdict).expect("a stored body is at hand")
+    }
+
+    /// A response for this request only; a stored one may stand in for an error (RFC 5861, section 4).
+    pub(super) fn private(
+        &self,
+        ask: &RequestContext,
+        why: &ForwardContext,
+        private: UnsharedResponse,
+    ) -> Reply {
+        let status = private.response.status;
+        if reuse::is_error(status)
+            && let Some(reply) = self.stale_instead(ask, why, Some(status), None)
+        {
+            return reply;
+        }
+        let outcome = if why.stored.is_some() { CacheResult::RefreshModified } else { CacheResult::Miss };
+        let verdict = HandlingReport::forwarded(why.forwarded)
+            .outcome(outcome)
+            .forward_status(status)
+            .detail(private.why);
+        self.pass_on(ask, private.response, verdict)
+    }
+
+    /// No response came: a stored one may stand in, unless we refused to ask; or the client is told.
+    pub(super) fn failed(&self, ask: &RequestContext, why: &ForwardContext, failure: &FetchFailure) -> Reply {
+        if !failure.denied
+            && let Some(reply) = self.stale_instead(ask, why, None, Some(failure))
+        {
+            return reply;
+        }
+        self.failure_answer(ask, failure, HandlingReport::forwarded(why.forwarded).failure(failure))
+    }
+
+    /// A follower learns how the fetch turned out.
+    pub(super) fn landed(
+        &self,
+        ask: &RequestContext,
+        why: ForwardContext,
+        landing: FlightOutcome,
+    ) -> ServeStep {
+        match landing {
+            FlightOutcome::Shared(arrived) if self.shares(ask, &arrived) => {
+                let verdict = self.arrived_verdict(&why, &arrived, CacheResult::Collapsed).collapsed();
+                let body = BodySource::Growing(Arc::clone(&arrived.body), arrived.length, None);
+                match self.deliver(ask, Delivery { head: Arc::clone(&arrived.head), body }, verdict) {
+                    Some(reply) => ServeStep::Done(Box::new(reply)),
+                    None => ServeStep::Alone(why),
+                }
+            }
+            FlightOutcome::Shared(_) | FlightOutcome::Unshareable => ServeStep::Alone(why),
+            // It would not be used as it stands, however new it is.
+            FlightOutcome::Refreshed if wants_validation(ask, &why) => ServeStep::Alone(why),
+            FlightOutcome::Refreshed => ServeStep::Again,
+            FlightOutcome::Erred(status) => match self.stale_instead(ask, &why, Some(status), None) {
+                Some(reply) => ServeStep::Done(Box::new(reply)),
+                None => ServeStep::Alone(why),
+            },
+            FlightOutcome::Failed(failure) => ServeStep::Done(Box::new(self.failed(ask, &why, &failure))),
+        }
+    }
+}
