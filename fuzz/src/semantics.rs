@@ -6,7 +6,7 @@ use shoal_core::Timestamp;
 use shoal_semantics::directives::{CacheControl, RequestDirectives, Scope};
 use shoal_semantics::range::{ContentRange, Extents, RangeSet, Resolved};
 use shoal_semantics::reuse::{Reuse, decide};
-use shoal_semantics::storage::{CachePolicy, ForwardedExchange, StorageDecision, assess};
+use shoal_semantics::storage::{CachePolicy, ForwardedExchange, StorageDecision};
 use shoal_semantics::vary::{self, Vary};
 use shoal_semantics::{CacheRules, date, targeted};
 
@@ -99,7 +99,9 @@ pub fn storing(data: &[u8]) {
         response_time: Timestamp::from_millis(NOW.millis() + 1500),
     };
     let rules = CacheRules::default();
-    let StorageDecision::Store(policy) = assess(&exchanged, &rules) else { return };
+    let StorageDecision::Store(policy) = shoal_semantics::storage::may_store(&exchanged, &rules) else {
+        return;
+    };
     check_stored(&exchanged, &rules);
     assert_eq!(CachePolicy::from_bytes(policy.to_bytes()), Some(policy));
     let directives = RequestDirectives::of(&request);

@@ -42,7 +42,7 @@ pub fn request_head(data: &[u8]) {
 
 /// What is plain at a glance is taken the ordinary way too, and is the same request.
 fn check_plain(data: &[u8], head: Option<&Head>) {
-    let Some(get) = HeadParser::new().plain(data, &LIMITS) else { return };
+    let Some(get) = HeadParser::new().peek_fast_path(data, &LIMITS) else { return };
     check_remembered(data, &get);
     let head = head.expect("a plain request is a whole head that is taken");
     assert_eq!((&head.method, head.version), (&method(&get), http::Version::HTTP_11));
@@ -79,24 +79,24 @@ fn check_wants(get: &FastPathRequest<'_>, fields: &http::HeaderMap) {
 fn check_remembered(data: &[u8], get: &FastPathRequest<'_>) {
     let (head, mut parser) = (&data[..get.head_bytes], HeadParser::new());
     for _ in 0..3 {
-        let again = parser.plain(head, &LIMITS).expect("plain, whatever is behind it");
+        let again = parser.peek_fast_path(head, &LIMITS).expect("plain, whatever is behind it");
         assert_eq!(format!("{again:?}"), format!("{get:?}"));
-        parser.forget();
+        parser.discard_peeked();
     }
     let line_end = head.iter().position(|&byte| byte == b'\n').expect("a whole head");
     let other = [b"HEAD / HTTP/1.1\r\n", &head[line_end + 1..]].concat();
     let followed = [&other[..], b"G"].concat();
     for bytes in [&other, &followed] {
-        let again = parser.plain(bytes, &LIMITS).expect("as plain as with its own line");
+        let again = parser.peek_fast_path(bytes, &LIMITS).expect("as plain as with its own line");
         let texts = |get: &FastPathRequest<'_>| {
             format!("{:?}", (get.authority, get.referer, get.user_agent, get.conditions, get.range))
         };
         assert_eq!((again.is_head, again.path, again.absolute), (true, "/", false));
         assert_eq!(again.head_bytes, other.len());
         assert_eq!(texts(&again), texts(get));
-        parser.forget();
+        parser.discard_peeked();
     }
-    assert!(parser.plain(&other[..other.len() - 1], &LIMITS).is_none(), "the head is not whole");
+    assert!(parser.peek_fast_path(&other[..other.len() - 1], &LIMITS).is_none(), "the head is not whole");
 }
 
 /// RFC 9112 section 6.3: both Transfer-Encoding and Content-Length, or lengths that differ, are never taken.

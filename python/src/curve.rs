@@ -120,7 +120,7 @@ pub fn miss_ratio_curve(
     let inner = py.detach(|| {
         for (at, (object, bytes)) in requests.iter().enumerate() {
             if at == warm_up {
-                caches.measure_from_here();
+                caches.end_warm_up();
             }
             caches.request(*object, *bytes);
         }
@@ -132,7 +132,7 @@ pub fn miss_ratio_curve(
 fn lru(mut shards: Shards, requests: &[(u64, u64)], warm_up: usize) -> shoal_lab::curve::SampledDistances {
     for (at, (object, bytes)) in requests.iter().enumerate() {
         if at == warm_up {
-            shards.measure_from_here();
+            shards.end_warm_up();
         }
         shards.request(*object, *bytes);
     }

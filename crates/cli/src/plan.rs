@@ -104,7 +104,7 @@ impl Options {
             error => failed(&error),
         })?;
         // What was computed is told, whatever becomes of the files.
-        print(&self.told(&plan, &loaded))?;
+        print(&self.render(&plan, &loaded))?;
         self.write(&plan, &character, &loaded)
     }
 
@@ -195,7 +195,7 @@ impl Options {
         if rules != FILTER {
             command += &format!(" --filter {rules}");
         }
-        command += &self.reading.told();
+        command += &self.reading.render();
         command
     }
 
@@ -215,7 +215,7 @@ impl Options {
         Ok(())
     }
 
-    fn told(&self, plan: &Plan, loaded: &Loaded) -> String {
+    fn render(&self, plan: &Plan, loaded: &Loaded) -> String {
         if self.json {
             let mut told = json(plan, self.name());
             told["reading"] = reading_json(loaded);

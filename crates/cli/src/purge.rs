@@ -58,7 +58,7 @@ impl Options {
             let purged = answer.value["purged"]["responses"].as_u64();
             responses = responses.zip(purged).map(|(sum, more)| sum + more);
         }
-        if json { Ok(()) } else { print(&told(responses)) }
+        if json { Ok(()) } else { print(&render(responses)) }
     }
 
     /// What to ask for: several things only where they are URLs.
@@ -108,7 +108,7 @@ fn purge(
     }
 }
 
-fn told(responses: Option<u64>) -> String {
+fn render(responses: Option<u64>) -> String {
     match responses {
         Some(count) => format!("purged {}\n", show::counted(count, "response")),
         None => "purged\n".into(),

@@ -27,7 +27,7 @@ impl Options {
         let answer = ask(&address, "POST", "/reload", "")?;
         let value: serde_json::Value = serde_json::from_str(&answer.body).unwrap_or_default();
         match answer.status {
-            200 => print(&told(&texts(&value["waiting"]))),
+            200 => print(&render(&texts(&value["waiting"]))),
             422 => {
                 let mut lines = vec!["the node keeps its old settings"];
                 lines.extend(texts(&value["mistakes"]));
@@ -38,7 +38,7 @@ impl Options {
     }
 }
 
-fn told(waiting: &[&str]) -> String {
+fn render(waiting: &[&str]) -> String {
     match waiting {
         [] => "reloaded\n".into(),
         _ => format!("reloaded; changes to these take effect with the next start: {}\n", waiting.join(", ")),

@@ -30,7 +30,7 @@ impl Options {
         let status: Result<Status, _> = serde_json::from_str(&answer.body);
         match (answer.status, status) {
             (200, Ok(_)) if self.json => print(&answer.body),
-            (200, Ok(status)) => print(&told(&status)),
+            (200, Ok(status)) => print(&render(&status)),
             _ => {
                 Err(Failure::Runtime(format!("{address} answers {}: {}", answer.status, answer.body.trim())))
             }
@@ -38,7 +38,7 @@ impl Options {
     }
 }
 
-fn told(status: &Status) -> String {
+fn render(status: &Status) -> String {
     let mut text = format!(
         "{} (shoal {}), {}, up {}\n",
         status.name,
@@ -207,6 +207,6 @@ disk     5.0 MB of 10 GB, 1,234 objects of at most 769,230, 0 evicted, 0 corrupt
   /d2 out of service, failed: could not read: EIO
 upstream http://a down (of */)
 ";
-        assert_eq!(told(&status), expected);
+        assert_eq!(render(&status), expected);
     }
 }

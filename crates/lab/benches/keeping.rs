@@ -9,7 +9,7 @@
 mod volume;
 
 use shoal_core::Key;
-use shoal_policy::carry::{HITS_MAX, ReinsertionDecision, judge};
+use shoal_policy::carry::{HITS_MAX, ReinsertionDecision, decide};
 use shoal_policy::{Handle, Probation, Replacement, ReplacementPolicy};
 use std::collections::{HashMap, VecDeque};
 use volume::{Tier, Trace, on_disk};
@@ -295,9 +295,9 @@ impl Disk {
         let kept = match self.keeping {
             Keeping::Hit => (count > 0).then_some((0, 0)),
             Keeping::Fbc(c_max, _) => (count >= c_max).then_some((count, 0)),
-            Keeping::Weighed => match judge(count.min(u32::from(HITS_MAX)) as u8, bytes) {
-                ReinsertionDecision::Carry(hits) => Some((u32::from(hits), 0)),
-                ReinsertionDecision::GiveUp => None,
+            Keeping::Weighed => match decide(count.min(u32::from(HITS_MAX)) as u8, bytes) {
+                ReinsertionDecision::Reinsert(hits) => Some((u32::from(hits), 0)),
+                ReinsertionDecision::Evict => None,
             },
             Keeping::S3Fifo if log == 0 => (count > 1).then_some((0, 1)),
             Keeping::S3Fifo => count.min(3).checked_sub(1).map(|left| (left, 1)),

@@ -39,7 +39,7 @@ impl<K: Fingerprint> Belady<K> {
     }
 
     /// Takes note of the current request's next one, and lets the time pass.
-    fn asked_for(&mut self, handle: Handle) {
+    fn set_next_use(&mut self, handle: Handle) {
         let next = self.future.after(self.now);
         self.now = self.now.saturating_add(1);
         let at = handle.0 as usize;
@@ -72,13 +72,13 @@ impl<K: Fingerprint> Replacement<K> for Belady<K> {
     fn insert(&mut self, key: K, weight: u64) -> Handle {
         let handle = self.nodes.add(key, weight);
         self.present.push_front(&mut self.nodes, handle);
-        self.asked_for(handle);
+        self.set_next_use(handle);
         handle
     }
 
     fn hit(&mut self, handle: Handle) {
         if self.nodes.queued(handle).is_some() {
-            self.asked_for(handle);
+            self.set_next_use(handle);
         }
     }
 

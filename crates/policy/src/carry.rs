@@ -16,21 +16,21 @@ pub const HITS_MAX: u8 = 3;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReinsertionDecision {
     /// Its space is taken.
-    GiveUp,
+    Evict,
     /// It is written again, with this count.
-    Carry(u8),
+    Reinsert(u8),
 }
 
 /// Judges an object of so many bytes that has been hit so many times, counted up to [`HITS_MAX`], since it was written.
-pub fn judge(hits: u8, bytes: u64) -> ReinsertionDecision {
+pub fn decide(hits: u8, bytes: u64) -> ReinsertionDecision {
     let wanted = match bytes {
         0..CARRIED_FOR_ONE => 1,
         CARRIED_FOR_ONE..CARRIED_FOR_TWO => 2,
         CARRIED_FOR_TWO..CARRIED_FOR_THREE => 3,
-        _ => return ReinsertionDecision::GiveUp,
+        _ => return ReinsertionDecision::Evict,
     };
     // Aging: halved, as by the paper's A_max, but never a reason of its own to be carried again.
-    if hits >= wanted { ReinsertionDecision::Carry(hits / 2) } else { ReinsertionDecision::GiveUp }
+    if hits >= wanted { ReinsertionDecision::Reinsert(hits / 2) } else { ReinsertionDecision::Evict }
 }
 
 /// Below so many bytes one hit is enough.
@@ -46,20 +46,20 @@ mod tests {
 
     #[test]
     fn popularity_is_weighed_against_size() {
-        assert_eq!(judge(0, 100), ReinsertionDecision::GiveUp);
-        assert_eq!(judge(1, 100), ReinsertionDecision::Carry(0));
-        assert_eq!(judge(HITS_MAX, 100), ReinsertionDecision::Carry(1));
-        assert_eq!(judge(1, 20_000), ReinsertionDecision::GiveUp);
-        assert_eq!(judge(2, 20_000), ReinsertionDecision::Carry(1));
-        assert_eq!(judge(HITS_MAX, 100_000), ReinsertionDecision::Carry(1));
-        assert_eq!(judge(HITS_MAX, 2 << 20), ReinsertionDecision::GiveUp);
+        assert_eq!(decide(0, 100), ReinsertionDecision::Evict);
+        assert_eq!(decide(1, 100), ReinsertionDecision::Reinsert(0));
+        assert_eq!(decide(HITS_MAX, 100), ReinsertionDecision::Reinsert(1));
+        assert_eq!(decide(1, 20_000), ReinsertionDecision::Evict);
+        assert_eq!(decide(2, 20_000), ReinsertionDecision::Reinsert(1));
+        assert_eq!(decide(HITS_MAX, 100_000), ReinsertionDecision::Reinsert(1));
+        assert_eq!(decide(HITS_MAX, 2 << 20), ReinsertionDecision::Evict);
     }
 
     #[test]
     fn nothing_is_carried_for_ever() {
         let mut hits = HITS_MAX;
         let mut laps = 0;
-        while let ReinsertionDecision::Carry(left) = judge(hits, 1) {
+        while let ReinsertionDecision::Reinsert(left) = decide(hits, 1) {
             hits = left;
             laps += 1;
         }

@@ -20,7 +20,7 @@ impl CyclicPolicy for Clock {
         "clock"
     }
 
-    fn admitted(&self, hand_is_near: bool) -> u8 {
+    fn initial_bits(&self, hand_is_near: bool) -> u8 {
         u8::from(hand_is_near)
     }
 
@@ -28,7 +28,7 @@ impl CyclicPolicy for Clock {
         bits.saturating_add(1).min(COUNT_MAX)
     }
 
-    fn passed(&self, bits: u8) -> HandDecision {
+    fn on_pass(&self, bits: u8) -> HandDecision {
         match bits.min(COUNT_MAX) {
             0 => HandDecision::Evict,
             count => HandDecision::Keep(count - 1),
@@ -52,7 +52,7 @@ mod tests {
         for bits in 0..=u8::MAX {
             let mut now = bits;
             let mut passes = 1;
-            while let HandDecision::Keep(next) = Clock.passed(now) {
+            while let HandDecision::Keep(next) = Clock.on_pass(now) {
                 (now, passes) = (next, passes + 1);
             }
             assert!(passes <= Clock.rounds_max(), "{bits}");
@@ -62,9 +62,9 @@ mod tests {
     #[test]
     fn each_hit_is_worth_a_round_up_to_three() {
         for (hits, rounds) in [(0, 1), (1, 2), (3, 4), (200, 4)] {
-            let mut bits = (0..hits).fold(Clock.admitted(false), |bits, _| Clock.hit(bits));
+            let mut bits = (0..hits).fold(Clock.initial_bits(false), |bits, _| Clock.hit(bits));
             let mut passes = 1;
-            while let HandDecision::Keep(next) = Clock.passed(bits) {
+            while let HandDecision::Keep(next) = Clock.on_pass(bits) {
                 (bits, passes) = (next, passes + 1);
             }
             assert_eq!(passes, rounds, "{hits} hits");

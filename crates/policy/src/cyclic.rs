@@ -11,14 +11,14 @@ pub trait CyclicPolicy: Send + Sync {
 
     /// The bits of a new object. `hand_is_near` says that the hand will come by within half a round, which
     /// happens when the object takes a place that was given up out of turn.
-    fn admitted(&self, hand_is_near: bool) -> u8;
+    fn initial_bits(&self, hand_is_near: bool) -> u8;
 
     /// The bits after a hit.
     fn hit(&self, bits: u8) -> u8;
 
     /// What becomes of an object with these bits as the hand passes. Any bits, asked often enough without a
     /// hit in between, must come to [`HandDecision::Evict`] within [`CyclicPolicy::rounds_max`] passes.
-    fn passed(&self, bits: u8) -> HandDecision;
+    fn on_pass(&self, bits: u8) -> HandDecision;
 
     /// Most passes that an object which nobody asks for survives, plus one.
     fn rounds_max(&self) -> u32;

@@ -18,7 +18,7 @@ impl CyclicPolicy for FifoHand {
         "fifo"
     }
 
-    fn admitted(&self, _hand_is_near: bool) -> u8 {
+    fn initial_bits(&self, _hand_is_near: bool) -> u8 {
         0
     }
 
@@ -26,7 +26,7 @@ impl CyclicPolicy for FifoHand {
         bits
     }
 
-    fn passed(&self, _bits: u8) -> HandDecision {
+    fn on_pass(&self, _bits: u8) -> HandDecision {
         HandDecision::Evict
     }
 
@@ -42,7 +42,7 @@ mod tests {
     #[test]
     fn nothing_is_kept_and_hits_write_nothing() {
         for bits in 0..=u8::MAX {
-            assert_eq!((FifoHand.hit(bits), FifoHand.passed(bits)), (bits, HandDecision::Evict));
+            assert_eq!((FifoHand.hit(bits), FifoHand.on_pass(bits)), (bits, HandDecision::Evict));
         }
     }
 }

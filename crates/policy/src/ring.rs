@@ -39,7 +39,7 @@ impl<C: CyclicPolicy, K: Fingerprint> Replacement<K> for Ring<C, K> {
     fn insert(&mut self, key: K, weight: u64) -> Handle {
         let handle = self.nodes.add(key, weight);
         // The newcomer enters behind the hand, a whole round away from it.
-        self.nodes.at(handle).mark = self.policy.admitted(false);
+        self.nodes.at(handle).mark = self.policy.initial_bits(false);
         self.queue.push_front(&mut self.nodes, handle);
         handle
     }
@@ -62,7 +62,7 @@ impl<C: CyclicPolicy, K: Fingerprint> Replacement<K> for Ring<C, K> {
 
     fn evict(&mut self) -> Option<Victim<K>> {
         while let Some(handle) = self.queue.back() {
-            match self.policy.passed(self.nodes.at(handle).mark) {
+            match self.policy.on_pass(self.nodes.at(handle).mark) {
                 HandDecision::Keep(bits) => {
                     self.nodes.at(handle).mark = bits;
                     self.queue.move_to_front(&mut self.nodes, handle);

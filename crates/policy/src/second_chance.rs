@@ -18,7 +18,7 @@ impl CyclicPolicy for SecondChance {
         "clock"
     }
 
-    fn admitted(&self, hand_is_near: bool) -> u8 {
+    fn initial_bits(&self, hand_is_near: bool) -> u8 {
         u8::from(hand_is_near)
     }
 
@@ -26,7 +26,7 @@ impl CyclicPolicy for SecondChance {
         1
     }
 
-    fn passed(&self, bits: u8) -> HandDecision {
+    fn on_pass(&self, bits: u8) -> HandDecision {
         if bits == 0 { HandDecision::Evict } else { HandDecision::Keep(0) }
     }
 
@@ -42,10 +42,10 @@ mod tests {
     #[test]
     fn however_often_it_was_hit_an_object_is_kept_once() {
         for bits in 1..=u8::MAX {
-            assert_eq!(SecondChance.passed(bits), HandDecision::Keep(0));
+            assert_eq!(SecondChance.on_pass(bits), HandDecision::Keep(0));
         }
-        assert_eq!(SecondChance.passed(0), HandDecision::Evict);
-        assert_eq!(SecondChance.passed(SecondChance.admitted(false)), HandDecision::Evict);
+        assert_eq!(SecondChance.on_pass(0), HandDecision::Evict);
+        assert_eq!(SecondChance.on_pass(SecondChance.initial_bits(false)), HandDecision::Evict);
         assert_eq!(SecondChance.hit(SecondChance.hit(0)), 1);
     }
 }

@@ -34,7 +34,7 @@ impl<K: Fingerprint, const SEGMENTS: usize> Slru<K, SEGMENTS> {
     }
 
     /// Hands on what is above its share, from this segment down.
-    fn settle(&mut self, highest: usize) {
+    fn rebalance(&mut self, highest: usize) {
         for at in (1..=highest).rev() {
             while self.segments[at].weight() * SEGMENTS as u64 > self.weight {
                 let Some(handle) = self.segments[at].pop_back(&mut self.nodes) else { break };
@@ -67,7 +67,7 @@ impl<K: Fingerprint, const SEGMENTS: usize> Replacement<K> for Slru<K, SEGMENTS>
         let to = (at + 1).min(SEGMENTS - 1);
         self.segments[at].remove(&mut self.nodes, handle);
         self.segments[to].push_front(&mut self.nodes, handle);
-        self.settle(to);
+        self.rebalance(to);
     }
 
     fn remove(&mut self, handle: Handle) {

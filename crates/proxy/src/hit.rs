@@ -213,10 +213,10 @@ pub enum SendProgress {
 /// What came of a glance at RAM.
 pub enum FastPathOutcome {
     /// Nothing: the request goes the ordinary way.
-    Ordinary,
+    NotTaken,
     /// A hit whose reply was sent whole, counted and logged.
     Sent,
     /// A hit whose reply is still being sent. The record, when somebody wants one, is given back through
-    /// [`Handler::sent`](crate::message::Handler::sent).
+    /// [`Handler::sent`](crate::message::Handler::record_sent).
     Sending(Option<Box<AccessRecord>>),
 }

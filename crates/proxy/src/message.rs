@@ -68,7 +68,7 @@ pub struct Reply {
     pub head: ReplyHead,
     /// Where the body is.
     pub body: ReplyBody,
-    /// What the access log will say; the transport completes it and gives it back through [`Handler::sent`].
+    /// What the access log will say; the transport completes it and gives it back through [`Handler::record_sent`].
     pub record: Box<AccessRecord>,
 }
 
@@ -244,7 +244,7 @@ pub trait Handler: Send + Sync + 'static {
     /// Answers a plain request, whose first byte was there at `received`, at once if its response is fresh in RAM, by
     /// calling `reply`, which sends what the connection takes. The answer is the one that [`Self::handle`] would give.
     /// No lock is held while `reply` runs, and nothing is allocated unless some of it is sent later.
-    fn glance(
+    fn try_fast_path(
         &self,
         plain: &FastPathRequest<'_>,
         client: &Client,
@@ -253,10 +253,10 @@ pub trait Handler: Send + Sync + 'static {
     ) -> FastPathOutcome;
 
     /// Takes note of a reply that was sent or cut, its record now complete.
-    fn sent(&self, record: Box<AccessRecord>);
+    fn record_sent(&self, record: Box<AccessRecord>);
 
     /// An answer of the server's own, before any request could be made out: 400, 408, 413, 414, 431, 505.
-    fn refuse(&self, status: StatusCode, reason: &'static str, client: &Client) -> Reply;
+    fn error_reply(&self, status: StatusCode, reason: &'static str, client: &Client) -> Reply;
 }
 
 /// Why a body ended before its end.

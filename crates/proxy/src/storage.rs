@@ -46,7 +46,7 @@ impl StorageStack {
         install_secret(&settings.store).map_err(StorageError::Threads)?;
         let windows = windows_bytes(settings);
         let disks = open_disks(settings, windows);
-        if let Some(disks) = disks.as_ref().filter(|disks| !disks.serves()) {
+        if let Some(disks) = disks.as_ref().filter(|disks| !disks.is_in_service()) {
             if settings.store.is_required() {
                 return Err(StorageError::NoDisk(disks.states().into_iter().map(|disk| disk.why).collect()));
             }
@@ -76,17 +76,17 @@ impl StorageStack {
         let pool = |_| Ok(Arc::new(IoPool::new(store.io_threads, store.io_queue)?));
         let pools = (0..store.disks.len().max(1)).map(pool).collect::<std::io::Result<_>>()?;
         let epochs = match &disks {
-            Some(disks) if disks.serves() || !store.disks.is_empty() => purges(&store.directory),
+            Some(disks) if disks.is_in_service() || !store.disks.is_empty() => purges(&store.directory),
             // The one disk has them, which may be another process's: it is brought into service with them.
             Some(disks) => lost_purges(disks),
-            None => Arc::new(PurgeTable::volatile(now())),
+            None => Arc::new(PurgeTable::in_memory(now())),
         };
         let limits = ObjectSizeLimits {
             memory_object_max: settings.cache.ram_object_max.0,
             disk_object_max: store.object_max.0,
         };
         let disk = disks.as_ref().map(|disks| Arc::clone(disks) as Arc<dyn Store>);
-        keep_memory_tidy(&memory)?;
+        start_memory_trimmer(&memory)?;
         let shelf = HybridCache::new((memory, ledger, reserved), disk, pools, Arc::clone(metrics), limits);
         Ok(Self { shelf: Arc::new(shelf), disks, epochs })
     }
@@ -112,7 +112,7 @@ fn install_secret(store: &shoal_settings::Store) -> std::io::Result<()> {
 }
 
 /// Starts a thread that gives back what the allocator has free, and strikes off the books what nobody holds any more, for as long as anything is kept.
-fn keep_memory_tidy<V: TierValue>(memory: &Arc<MemoryTier<V>>) -> std::io::Result<()> {
+fn start_memory_trimmer<V: TierValue>(memory: &Arc<MemoryTier<V>>) -> std::io::Result<()> {
     let memory = Arc::downgrade(memory);
     let work = move || {
         while let Some(memory) = memory.upgrade() {
@@ -128,9 +128,9 @@ fn keep_memory_tidy<V: TierValue>(memory: &Arc<MemoryTier<V>>) -> std::io::Resul
 /// The table of purges that outlives the process, where that can be. While it cannot be read nothing that was stored before is served: it may
 /// say of anything that it was purged.
 fn purges(directory: &Path) -> Arc<PurgeTable> {
-    let epochs = Arc::new(PurgeTable::volatile(now()));
+    let epochs = Arc::new(PurgeTable::in_memory(now()));
     let (taken_up, folder) = (Arc::clone(&epochs), directory.to_owned());
-    let outcome = within(PURGES_PATIENCE, "shoal-purges", move || take_up_purges(&taken_up, &folder));
+    let outcome = within(PURGES_PATIENCE, "shoal-purges", move || attach_purge_table(&taken_up, &folder));
     let why = match outcome {
         Some(Ok(())) => return epochs,
         Some(Err(error)) => error.to_string(),
@@ -140,22 +140,22 @@ fn purges(directory: &Path) -> Arc<PurgeTable> {
         why,
         "what was purged cannot be read in store.directory: until it can, nothing that was stored before is served"
     );
-    epochs.let_go(&why);
+    epochs.detach_file(&why);
     epochs
 }
 
 /// The table of purges while the one disk that has it cannot be used.
 fn lost_purges(disks: &Disks) -> Arc<PurgeTable> {
-    let epochs = Arc::new(PurgeTable::volatile(now()));
+    let epochs = Arc::new(PurgeTable::in_memory(now()));
     let why = disks.states().into_iter().next().map(|disk| disk.why);
-    epochs.let_go(&why.unwrap_or_else(|| "its disk is out of service".into()));
+    epochs.detach_file(&why.unwrap_or_else(|| "its disk is out of service".into()));
     epochs
 }
 
 /// Adds the purges that are written down in the store's folder, and writes them there from now on.
-pub(crate) fn take_up_purges(epochs: &PurgeTable, directory: &Path) -> std::io::Result<()> {
+pub(crate) fn attach_purge_table(epochs: &PurgeTable, directory: &Path) -> std::io::Result<()> {
     private::folder(directory)?;
-    epochs.take_up(&directory.join(PURGES))
+    epochs.attach_file(&directory.join(PURGES))
 }
 
 fn now() -> Timestamp {
@@ -189,7 +189,7 @@ fn open_disks(settings: &Settings, window_bytes: u64) -> Option<Arc<Disks>> {
             if is_named {
                 neighbours.check(at).map_err(Error::Unusable)?;
             }
-            tell_of_new(&options.directory);
+            log_new_store(&options.directory);
             shoal_store::open(&OpenOptions { now: now(), ..options.clone() })
         });
         (share, opener)
@@ -198,7 +198,7 @@ fn open_disks(settings: &Settings, window_bytes: u64) -> Option<Arc<Disks>> {
 }
 
 /// Says when a store is about to be made: whoever expected one there has not mounted its disk, or has named another folder.
-fn tell_of_new(folder: &Path) {
+fn log_new_store(folder: &Path) {
     let is_other = std::fs::metadata(folder).is_ok_and(|found| !found.is_dir());
     let has_store = ["architecture", "index"].iter().any(|name| folder.join(name).exists());
     if !is_other && !has_store {

@@ -38,7 +38,7 @@ impl<'f> NextHopFieldsBuilder<'f> {
     }
 
     /// Whether Connection names this field, so that it stays here.
-    pub fn leaves_behind(&self, name: &HeaderName) -> bool {
+    pub fn is_nominated(&self, name: &HeaderName) -> bool {
         self.nominated.contains(name)
     }
 
@@ -183,7 +183,7 @@ mod tests {
         ]);
         let onward = NextHopFieldsBuilder::of(&source, |name| name == b"a");
         let names = ["b", "c", "via"].map(HeaderName::from_static);
-        assert_eq!(names.each_ref().map(|name| onward.leaves_behind(name)), [true, false, false]);
+        assert_eq!(names.each_ref().map(|name| onward.is_nominated(name)), [true, false, false]);
         assert_eq!(text(onward), "via: 1.0 x\r\nc: \r\n");
     }
 

@@ -1,6 +1,6 @@
 //! Whether a response may be stored, and what of it (RFC 9111, section 3).
 //!
-//! [`assess`] judges a response once and gives the [`CachePolicy`] that is kept beside it. It is also what
+//! [`may_store`] judges a response once and gives the [`CachePolicy`] that is kept beside it. It is also what
 //! freshens a policy: after a 304 or a HEAD has changed the stored fields, assess them again with the times
 //! of that exchange.
 //!
@@ -107,11 +107,11 @@ impl StoreRefusal {
 }
 
 /// Judges a response.
-pub fn assess(
+pub fn may_store(
     exchanged: &ForwardedExchange<'_, impl Fields, impl Fields>,
     rules: &CacheRules,
 ) -> StorageDecision {
-    let governing = targeted::governing(exchanged.response, rules);
+    let governing = targeted::effective_directives(exchanged.response, rules);
     if let Some(refusal) = refusal(exchanged, &governing, rules) {
         return StorageDecision::Refuse(refusal);
     }

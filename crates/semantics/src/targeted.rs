@@ -24,7 +24,7 @@ pub struct EffectiveDirectives {
 /// non-empty value and use its value to determine the caching policy for the response, and it MUST ignore the
 /// Cache-Control and Expires header fields in that response, unless no valid, non-empty value is available
 /// from the listed header fields."
-pub fn governing(response: &impl Fields, rules: &CacheRules) -> EffectiveDirectives {
+pub fn effective_directives(response: &impl Fields, rules: &CacheRules) -> EffectiveDirectives {
     for name in &rules.targeted {
         let mut lines = response.values(name);
         let Some(first) = lines.next() else { continue };
@@ -115,7 +115,7 @@ mod tests {
             (&[("cdn-cache-control", "max-age=60;x=y, foobar")], Some(60), true),
             (&[("cdn-cache-control", "foobar"), ("cdn-cache-control", "max-age=7")], Some(7), true),
         ] {
-            let governing = governing(&fields(lines), &rules);
+            let governing = effective_directives(&fields(lines), &rules);
             assert_eq!((governing.directives.max_age, governing.targeted), (max_age, targeted), "{lines:?}");
         }
     }

@@ -109,7 +109,7 @@ impl Case {
             request_time: RECEIVED,
             response_time: RECEIVED,
         };
-        storage::assess(
+        storage::may_store(
             &exchanged,
             &CacheRules {
                 heuristic_max: Duration::from_secs(1 << 30),

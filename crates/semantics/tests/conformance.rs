@@ -77,7 +77,7 @@ impl<'a> Case<'a> {
             request_time: FIRST,
             response_time: FIRST.plus(Duration::from_millis(4)),
         };
-        let StorageDecision::Store(policy) = storage::assess(&exchanged, &rules) else {
+        let StorageDecision::Store(policy) = storage::may_store(&exchanged, &rules) else {
             return self.at_the_origin(None);
         };
         let policy = CachePolicy::from_bytes(policy.to_bytes()).expect("its own bytes");

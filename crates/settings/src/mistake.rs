@@ -123,7 +123,7 @@ pub(crate) fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a s
     let limit = (word.chars().count() / 3).clamp(1, 3);
     candidates
         .into_iter()
-        .map(|candidate| (slips(&word, candidate), candidate))
+        .map(|candidate| (edit_distance(&word, candidate), candidate))
         .filter(|(distance, _)| *distance <= limit)
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, candidate)| candidate)
@@ -131,7 +131,7 @@ pub(crate) fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a s
 
 /// Optimal string alignment distance: insertions, deletions, replacements and swaps of neighbours.
 /// Costs O(len(a)·len(b)) time and three rows of space.
-fn slips(a: &str, b: &str) -> usize {
+fn edit_distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let mut before_last = vec![0; b.len() + 1];
     let mut last: Vec<usize> = (0..=b.len()).collect();

@@ -38,7 +38,7 @@ impl SettingsSource<'_> {
         }
         let settings = Settings::read_fields(&mut Fields::new(&table, None, "", &mut mistakes));
         let mut settings = settings.expect("every setting at the top has a default");
-        settings.settle(&table);
+        settings.normalise(&table);
         check::check(&settings, &table, self.readable, &mut mistakes);
         if mistakes.is_empty() { Ok(settings) } else { Err(mistakes.placed(self.file, self.text)) }
     }
@@ -55,7 +55,7 @@ impl Settings {
     }
 
     /// Brings defaults into line with what was set, and names into the form in which they are compared.
-    fn settle(&mut self, table: &Table) {
+    fn normalise(&mut self, table: &Table) {
         // As `--store none` and `log.access` have it: a folder of that name is written "./none".
         if self.store.directory.as_os_str() == "none" {
             self.store.directory = PathBuf::new();

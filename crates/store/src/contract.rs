@@ -12,7 +12,7 @@ pub trait Store: Send + Sync {
     fn name(&self) -> &'static str;
 
     /// Which of the store's disks has this key, from 0: work for one disk should not wait behind another's. Touches no device.
-    fn lane(&self, _key: Key) -> usize {
+    fn disk_index(&self, _key: Key) -> usize {
         0
     }
 
@@ -21,14 +21,14 @@ pub trait Store: Send + Sync {
     fn may_contain(&self, key: &ObjectKey) -> bool;
 
     /// Whether anything is kept at all: not while every disk is out of service. Touches no device.
-    fn serves(&self) -> bool {
+    fn is_in_service(&self) -> bool {
         true
     }
 
     /// Whether the index names all that is stored. False while a store looks for what was written last before a crash: until
     /// then objects may come that [`may_contain`](Self::may_contain) denies, so that who wants one gone has to say so
     /// whatever that answers. Touches no device.
-    fn knows_all(&self) -> bool {
+    fn index_is_complete(&self) -> bool {
         true
     }
 
@@ -44,7 +44,7 @@ pub trait Store: Send + Sync {
 
     /// The same without waiting for the device, for who must not: an object that still waits to be written, or that lies in
     /// what has been read for another. `None` says nothing: [`open`](Self::open) knows.
-    fn open_at_once(&self, _key: &ObjectKey) -> Option<OpenObject> {
+    fn try_open(&self, _key: &ObjectKey) -> Option<OpenObject> {
         None
     }
 
@@ -59,18 +59,18 @@ pub trait Store: Send + Sync {
 
     /// Inserts an object whose body is at hand without waiting for the device, for who must not. Once it is visible `still`
     /// is asked whether it should be, and if not it is taken back. The bytes of the body are held until they are written.
-    fn insert_at_once(
+    fn try_insert(
         &self,
         _key: &ObjectKey,
         _metadata: &[u8],
         _body: &Bytes,
         _still: &dyn Fn() -> bool,
     ) -> Result<TryInsert, Error> {
-        Ok(TryInsert::MustWait)
+        Ok(TryInsert::WouldBlock)
     }
 
-    /// Writes what [`insert_at_once`](Self::insert_at_once) has left to be written, on the disk that has this key.
-    fn write_due(&self, _key: Key) -> Result<(), Error> {
+    /// Writes what [`insert_at_once`](Self::try_insert) has left to be written, on the disk that has this key.
+    fn flush_due(&self, _key: Key) -> Result<(), Error> {
         Ok(())
     }
 
@@ -97,19 +97,19 @@ pub trait Store: Send + Sync {
     /// Gives up a disk, by its [`lane`](Self::lane): it does not answer, and more has to be removed from it than can be remembered
     /// elsewhere. This object is not found there any more, nor when the disk comes back. False where a disk cannot be done without.
     /// Touches no device.
-    fn give_up_disk(&self, _lane: usize, _key: &ObjectKey) -> bool {
+    fn fail_disk(&self, _lane: usize, _key: &ObjectKey) -> bool {
         false
     }
 
     /// The largest body that takes at most `stored_bytes` with its key, metadata and checksums; 0 when these alone take
     /// more. The answer here is that of architectures that keep object files.
-    fn body_within(&self, stored_bytes: u64, key_bytes: u32, metadata_bytes: u32) -> u64 {
+    fn largest_body_within(&self, stored_bytes: u64, key_bytes: u32, metadata_bytes: u32) -> u64 {
         crate::object::body_within(stored_bytes, key_bytes, metadata_bytes)
     }
 
     /// Will tell `gave_up` of each key whose object is given up to make room, or could not be written. Where that is not told, who keeps a copy
     /// elsewhere cannot know that it has become the only one.
-    fn tell(&self, gave_up: EvictionCallback) {
+    fn on_evicted(&self, gave_up: EvictionCallback) {
         drop(gave_up);
     }
 
@@ -124,11 +124,11 @@ pub trait Store: Send + Sync {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TryInsert {
     /// It has been made.
-    Done,
-    /// The same, and so much waits to be written by now that somebody should call [`Store::write_due`].
-    DoneAndDue,
+    Inserted,
+    /// The same, and so much waits to be written by now that somebody should call [`Store::flush_due`].
+    InsertedFlushDue,
     /// Nothing has been done: it takes the device, so [`Store::insert`] has to be called where that can be waited for.
-    MustWait,
+    WouldBlock,
 }
 
 /// Who wants to know which objects the disk has no longer.
@@ -158,12 +158,12 @@ pub trait StoredBody: Send + Sync {
     }
 
     /// The same body for who keeps it for longer, when this one keeps more in memory than what it is.
-    fn alone(&self) -> Option<Arc<dyn StoredBody>> {
+    fn detached(&self) -> Option<Arc<dyn StoredBody>> {
         None
     }
 
-    /// Which of the store's disks it is on: see [`Store::lane`].
-    fn lane(&self) -> usize {
+    /// Which of the store's disks it is on: see [`Store::disk_index`].
+    fn disk_index(&self) -> usize {
         0
     }
 
@@ -184,8 +184,8 @@ pub trait Insert: Send {
     /// Completes the object and makes it visible, with its final metadata when it changed.
     fn commit(self: Box<Self>, metadata: Option<&[u8]>) -> Result<(), Error>;
 
-    /// Which of the store's disks it goes to: see [`Store::lane`].
-    fn lane(&self) -> usize {
+    /// Which of the store's disks it goes to: see [`Store::disk_index`].
+    fn disk_index(&self) -> usize {
         0
     }
 }

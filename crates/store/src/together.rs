@@ -6,7 +6,7 @@
 use std::thread::{Builder, Result, ScopedJoinHandle, scope};
 
 /// Does the work for all of these, and gives what became of each, in their order; an error where the work panicked on a thread.
-pub(crate) fn each_together<T: Sync, R: Send>(all: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<Result<R>> {
+pub(crate) fn run_parallel<T: Sync, R: Send>(all: &[T], work: impl Fn(&T) -> R + Sync) -> Vec<Result<R>> {
     each_by(Builder::new, all, work)
 }
 

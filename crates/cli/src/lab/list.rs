@@ -15,11 +15,11 @@ pub struct Options {
 
 impl Options {
     pub fn perform(self) -> Result<(), Failure> {
-        print(&if self.json { json() } else { told() })
+        print(&if self.json { json() } else { render() })
     }
 }
 
-fn told() -> String {
+fn render() -> String {
     let mut text = String::new();
     for experiment in EXPERIMENTS {
         let _ = writeln!(

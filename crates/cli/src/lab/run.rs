@@ -73,7 +73,7 @@ impl Options {
         let out = self.out.clone().unwrap_or_else(|| format!("shoal-{}", experiment.name).into());
         let report = self.report(experiment, &out)?;
         let written = report.write(&out).map_err(|error| Failure::Runtime(error.to_string()));
-        print(&if self.json { report.summary() } else { told(&report) })?;
+        print(&if self.json { report.summary() } else { render(&report) })?;
         written?;
         if self.json {
             return Ok(());
@@ -168,7 +168,7 @@ impl Options {
         if self.scale == Scale::Small {
             command += " --scale small";
         }
-        command += &self.reading.told();
+        command += &self.reading.render();
         let _ = write!(command, " --warm-up {} --seed {}", self.warm_up, self.seed);
         command
     }
@@ -196,7 +196,7 @@ fn name_of(path: &Path) -> String {
 }
 
 /// The findings, a line each below the names of the columns; of an experiment without any its facts and tables.
-fn told(report: &Report) -> String {
+fn render(report: &Report) -> String {
     if report.sections.iter().all(|section| section.findings.is_empty()) {
         return plainly(report);
     }

@@ -65,7 +65,7 @@ impl Options {
         let summary = run(&sweep, &out, jobs, &mut bar);
         bar.0.finish_and_clear();
         let summary = summary.map_err(|error| Failure::Runtime(error.to_string()))?;
-        print(&if self.json { json(&summary) } else { told(&summary) })
+        print(&if self.json { json(&summary) } else { render(&summary) })
     }
 }
 
@@ -115,7 +115,7 @@ fn checked(sweep: &Sweep, as_json: bool) -> String {
     text
 }
 
-fn told(summary: &Summary) -> String {
+fn render(summary: &Summary) -> String {
     let Summary { cells, computed, refused, files, notes } = summary;
     let mut text = format!("{cells} cells: {computed} computed now, {} before\n", cells - computed);
     for note in notes {

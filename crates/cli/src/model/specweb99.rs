@@ -59,11 +59,11 @@ impl Options {
             ("characteristic time", che::outcome(&population, bytes)),
             ("simulation", simulate(&population, (policy.construct)(), &setting).outcome),
         ];
-        print(&if self.json { told_as_json(&answers) } else { told(&answers) })
+        print(&if self.json { told_as_json(&answers) } else { render(&answers) })
     }
 }
 
-fn told(answers: &[(&str, Outcome)]) -> String {
+fn render(answers: &[(&str, Outcome)]) -> String {
     let mut text = format!(
         "{:<20} {:>10} {:>16} {:>14} {:>16}\n",
         "", "hit ratio", "byte hit ratio", "KB read / op", "transfers / op"

@@ -61,11 +61,11 @@ fn run_logging(
     greet(&settings, &running, admin.as_ref());
     let addresses: Vec<String> = running.addresses().iter().map(ToString::to_string).collect();
     tracing::info!(version = env!("CARGO_PKG_VERSION"), listens = addresses.join(", "), "started");
-    notifier.tell(readiness(&running));
+    notifier.send_state(readiness(&running));
     let (opened, told) = (Arc::downgrade(&running), notifier.clone());
     running.on_disk_opened(move || {
         if let Some(running) = opened.upgrade() {
-            told.tell(readiness(&running));
+            told.send_state(readiness(&running));
         }
     });
 
@@ -84,18 +84,18 @@ fn serve(running: &Arc<RunningNode>, signals: &mut Signals, notifier: &Notifier)
     loop {
         match signals.next() {
             Event::Reload => {
-                notifier.tell(State::Reloading);
+                notifier.send_state(State::Reloading);
                 let must_stop = reload(running, signals);
-                notifier.tell(readiness(running));
+                notifier.send_state(readiness(running));
                 if must_stop {
-                    notifier.tell(State::Stopping);
+                    notifier.send_state(State::Stopping);
                     return drain(running, signals);
                 }
             }
             Event::Reopen => running.reopen_logs(),
             Event::Unknown(name) => ignore(name),
             Event::Stop => {
-                notifier.tell(State::Stopping);
+                notifier.send_state(State::Stopping);
                 return drain(running, signals);
             }
         }

@@ -66,11 +66,11 @@ impl RunningNode {
 
     /// Notes a panic in the metrics.
     pub fn count_panic(&self) {
-        self.node.metrics().panics.count();
+        self.node.metrics().panics.increment();
     }
 
     /// Keeps the old value of what waits for the next start, and names what changed.
-    fn keep_what_waits(old: &Settings, new: &mut Settings) -> impl Iterator<Item = &'static str> {
+    fn keep_restart_only(old: &Settings, new: &mut Settings) -> impl Iterator<Item = &'static str> {
         let changed = [
             ("admin.listen", old.admin.listen != new.admin.listen),
             ("admin.hosts", old.admin.hosts != new.admin.hosts),
@@ -121,7 +121,7 @@ impl Control for RunningNode {
             Ok((mut new, mut waiting)) => {
                 self.error_log.apply(&new.log);
                 let mut settings = self.settings.lock();
-                waiting.extend(Self::keep_what_waits(&settings, &mut new));
+                waiting.extend(Self::keep_restart_only(&settings, &mut new));
                 *settings = new;
                 drop(settings);
                 if !waiting.is_empty() {

@@ -29,7 +29,7 @@ impl Notifier {
     }
 
     /// Tells the state. A manager that does not listen is a warning and nothing more.
-    pub fn tell(&self, state: State) {
+    pub fn send_state(&self, state: State) {
         let Some(name) = &self.0 else { return };
         if let Err(error) = send(name, &message(state)) {
             tracing::warn!(%error, socket = name, "cannot notify the service manager");
@@ -73,11 +73,11 @@ mod tests {
         let path = folder.path().join("notify").display().to_string();
         let socket = UnixDatagram::bind(&path).expect("bound");
         let notifier = Notifier(Some(path));
-        notifier.tell(State::Ready);
+        notifier.send_state(State::Ready);
         assert_eq!(received(&socket), "READY=1\nSTATUS=ready");
-        notifier.tell(State::Degraded);
+        notifier.send_state(State::Degraded);
         assert_eq!(received(&socket), "READY=1\nSTATUS=degraded: no store");
-        notifier.tell(State::Reloading);
+        notifier.send_state(State::Reloading);
         let text = received(&socket);
         let microseconds = text.strip_prefix("RELOADING=1\nMONOTONIC_USEC=").expect("both lines");
         assert!(microseconds.parse::<u64>().is_ok_and(|number| number > 0), "{text}");
@@ -85,13 +85,13 @@ mod tests {
         let name = format!("shoal-test-{}", std::process::id());
         let address = SocketAddr::from_abstract_name(&name).expect("a name");
         let socket = UnixDatagram::bind_addr(&address).expect("bound");
-        Notifier(Some(format!("@{name}"))).tell(State::Stopping);
+        Notifier(Some(format!("@{name}"))).send_state(State::Stopping);
         assert_eq!(received(&socket), "STOPPING=1");
     }
 
     #[test]
     fn nobody_listening_is_no_failure() {
-        Notifier(None).tell(State::Ready);
-        Notifier(Some("/absent/socket".into())).tell(State::Ready);
+        Notifier(None).send_state(State::Ready);
+        Notifier(Some("/absent/socket".into())).send_state(State::Ready);
     }
 }

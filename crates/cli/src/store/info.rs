@@ -40,7 +40,7 @@ impl Options {
             };
             match self.json {
                 true => drop(writeln!(text, "{}", as_json(&folder, &facts, &ages))),
-                false => text.push_str(&told(&folder, &facts, &ages)),
+                false => text.push_str(&render(&folder, &facts, &ages)),
             }
         }
         print(&text)?;
@@ -67,7 +67,7 @@ fn health(facts: &StoreInfo) -> &'static str {
     }
 }
 
-fn told(folder: &str, facts: &StoreInfo, ages: &Ages) -> String {
+fn render(folder: &str, facts: &StoreInfo, ages: &Ages) -> String {
     let mut text = format!("{folder}: {}, {}\n", facts.architecture, health(facts));
     let share = facts.objects as f64 / facts.objects_max.max(1) as f64 * 100.0;
     let lines = [

@@ -39,7 +39,7 @@ impl Options {
             let folder = folder.display().to_string();
             match self.json {
                 true => drop(writeln!(text, "{}", as_json(&folder, &verified))),
-                false => text.push_str(&told(&folder, &verified)),
+                false => text.push_str(&render(&folder, &verified)),
             }
         }
         print(&text)?;
@@ -50,7 +50,7 @@ impl Options {
     }
 }
 
-fn told(folder: &str, verified: &VerifyReport) -> String {
+fn render(folder: &str, verified: &VerifyReport) -> String {
     let mut text = format!(
         "{folder}: {} whole, {} of bodies, {} sound, outdated index entries: {}, {} damaged\n",
         show::counted(verified.objects, "object"),

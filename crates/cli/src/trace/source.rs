@@ -32,7 +32,7 @@ pub struct Source {
 
 impl TraceInputOptions {
     /// The options as they can be given again, with a blank before each; nothing where all are the defaults.
-    pub fn told(&self) -> String {
+    pub fn render(&self) -> String {
         let mut text = self.format.map_or(String::new(), |format| format!(" --format {}", format.0.name()));
         if let Some(columns) = &self.columns {
             text += &format!(" --columns '{columns}'");

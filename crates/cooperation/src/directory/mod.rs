@@ -134,7 +134,7 @@ impl Directory {
     /// What the peers are to be told now, if it is time.
     pub fn update(&mut self) -> Option<Update> {
         let due = self.changes > 0 && self.changes as f64 >= self.threshold * self.held as f64;
-        due.then(|| self.tell())
+        due.then(|| self.publish())
     }
 
     /// Our whole digest as it was told last, for a peer that is new or lost an update.
@@ -142,7 +142,7 @@ impl Directory {
         self.telling(UpdateBody::Whole(self.told.clone()))
     }
 
-    fn tell(&mut self) -> Update {
+    fn publish(&mut self) -> Update {
         let flips = self.own.digest.differences(&self.told);
         for bit in &flips {
             self.told.flip(*bit);

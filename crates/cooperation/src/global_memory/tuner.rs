@@ -73,7 +73,7 @@ impl Tuner {
                 self.phase = Phase::Trial;
                 self.turn_at_an_end();
             }
-            Phase::Trial => self.judge(found),
+            Phase::Trial => self.compare_rates(found),
             Phase::Rest => {
                 if found.differs(&self.best_cost) {
                     self.step = FIRST_STEP;
@@ -85,7 +85,7 @@ impl Tuner {
         }
     }
 
-    fn judge(&mut self, found: Mean) {
+    fn compare_rates(&mut self, found: Mean) {
         if found.value < self.best_cost.value && found.differs(&self.best_cost) {
             self.best = self.trial();
             self.best_cost = found;

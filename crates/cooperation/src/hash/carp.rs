@@ -55,11 +55,11 @@ impl Carp {
         if weight > 0.0 && weight.is_finite() {
             self.members.push(Member { node, hash, weight, factor: 1.0 });
         }
-        self.settle_factors();
+        self.compute_factors();
     }
 
     /// X_1 = (K·P_1)^(1/K); X_k = ((K−k+1)·(P_k − P_{k−1}) / ΠX + X_{k−1}^(K−k+1))^(1/(K−k+1)).
-    fn settle_factors(&mut self) {
+    fn compute_factors(&mut self) {
         self.members.sort_by(|a, b| a.weight.total_cmp(&b.weight).then(a.node.cmp(&b.node)));
         let sum: f64 = self.members.iter().map(|member| member.weight).sum();
         let (mut product, mut before, mut share_before) = (1.0, 0.0f64, 0.0);

@@ -47,7 +47,7 @@ impl Hints {
     }
 
     /// The program tells what it will ask for after all that it told before. Gives how many were taken, from the first on.
-    pub fn tell(&mut self, pages: impl IntoIterator<Item = u64>) -> usize {
+    pub fn add(&mut self, pages: impl IntoIterator<Item = u64>) -> usize {
         let before = self.upcoming.len();
         for page in pages.into_iter().take(self.most.saturating_sub(before)) {
             let place = self.at + self.upcoming.len() as u64;
@@ -140,7 +140,7 @@ mod tests {
 
     fn told(pages: &[u64]) -> Hints {
         let mut hints = Hints::new(100_000);
-        assert_eq!(hints.tell(pages.iter().copied()), pages.len());
+        assert_eq!(hints.add(pages.iter().copied()), pages.len());
         hints
     }
 
@@ -197,9 +197,9 @@ mod tests {
     #[test]
     fn no_more_than_so_many_are_kept() {
         let mut hints = Hints::new(3);
-        assert_eq!((hints.tell(0..10), hints.len(), hints.tell([9])), (3, 3, 0));
+        assert_eq!((hints.add(0..10), hints.len(), hints.add([9])), (3, 3, 0));
         hints.referenced(0, &mut Vec::new());
-        assert_eq!(hints.tell([9, 8]), 1);
+        assert_eq!(hints.add([9, 8]), 1);
     }
 
     proptest! {
@@ -209,7 +209,7 @@ mod tests {
             asked in proptest::collection::vec(0u64..14, 0..80),
         ) {
             let mut hints = Hints::new(1000);
-            hints.tell(told.iter().copied());
+            hints.add(told.iter().copied());
             let (mut left, mut passed) = (told, Vec::new());
             for page in asked {
                 let expected = left.iter().position(|one| *one == page);

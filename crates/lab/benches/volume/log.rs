@@ -7,7 +7,7 @@
 use super::{Trace, on_disk};
 use shoal_core::Key;
 use shoal_policy::Probation;
-use shoal_policy::carry::{HITS_MAX, ReinsertionDecision, judge};
+use shoal_policy::carry::{HITS_MAX, ReinsertionDecision, decide};
 use std::collections::{HashMap, VecDeque};
 
 /// A volume. See the file's head.
@@ -238,13 +238,14 @@ impl<'a> Log<'a> {
             .copied()
             .collect();
         let verdicts: Vec<ReinsertionDecision> = live.iter().map(|record| self.judge(record)).collect();
-        let carried =
-            |(_, verdict): &(&Record, &ReinsertionDecision)| matches!(verdict, ReinsertionDecision::Carry(_));
+        let carried = |(_, verdict): &(&Record, &ReinsertionDecision)| {
+            matches!(verdict, ReinsertionDecision::Reinsert(_))
+        };
         let wanted: Vec<&Record> =
             live.iter().zip(&verdicts).filter(carried).map(|(record, _)| record).collect();
         if wanted.iter().map(|record| record.bytes).sum::<u64>() > STRIPE_BYTES * KEPT_PERCENT / 100 {
             for (record, verdict) in live.iter().zip(&verdicts) {
-                let hits = if let ReinsertionDecision::Carry(hits) = verdict { *hits } else { 0 };
+                let hits = if let ReinsertionDecision::Reinsert(hits) = verdict { *hits } else { 0 };
                 self.places[record.object as usize].hits = hits;
             }
             return false;
@@ -254,7 +255,7 @@ impl<'a> Log<'a> {
         }
         for (record, verdict) in live.iter().zip(&verdicts).rev() {
             self.give_up(record.object);
-            if let ReinsertionDecision::Carry(hits) = verdict {
+            if let ReinsertionDecision::Reinsert(hits) = verdict {
                 self.places[record.object as usize].is_waiting = true;
                 let Record { object, bytes, .. } = *record;
                 self.push(Waiting { object, piece: None, bytes, hits: *hits }, true);
@@ -272,7 +273,7 @@ impl<'a> Log<'a> {
 
     fn judge(&self, record: &Record) -> ReinsertionDecision {
         let place = &self.places[record.object as usize];
-        if place.pieces.is_empty() { judge(place.hits, record.bytes) } else { ReinsertionDecision::GiveUp }
+        if place.pieces.is_empty() { decide(place.hits, record.bytes) } else { ReinsertionDecision::Evict }
     }
 
     fn give_up(&mut self, object: u64) {

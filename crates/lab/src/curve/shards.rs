@@ -105,7 +105,7 @@ impl Shards {
     }
 
     /// What came before only filled the stacks.
-    pub fn measure_from_here(&mut self) {
+    pub fn end_warm_up(&mut self) {
         (self.requests, self.bytes) = (0, 0);
         let watches = self.groups.iter_mut().chain([&mut self.all]);
         watches.for_each(|watch| watch.histogram = Histogram::default());

@@ -103,13 +103,13 @@ impl MiniSimulation {
     }
 
     /// What came before only warmed the caches.
-    pub fn measure_from_here(&mut self) {
+    pub fn end_warm_up(&mut self) {
         self.marks = vec![self.now()];
     }
 
     /// Ends a block of the measured part. Blocks of equal length show how much the hit ratio changes from one stretch of time to the next, which
     /// is part of the error then ([`unrest`]).
-    pub fn mark(&mut self) {
+    pub fn end_block(&mut self) {
         self.marks.push(self.now());
     }
 

@@ -89,7 +89,7 @@ fn small_caches_stand_for_large_ones_with_every_policy() {
             let mut simulation = MiniSimulation::new(policy.construct, &sizes, rate, 1);
             for (at, request) in stream.iter().enumerate() {
                 if at == stream.len() / 4 {
-                    simulation.measure_from_here();
+                    simulation.end_warm_up();
                 }
                 simulation.request(request.object, request.bytes);
             }
@@ -117,18 +117,18 @@ fn a_warm_up_is_not_counted_and_blocks_are_part_of_the_error() {
     let counts = simulator.run(stream[20_000..].iter().copied()).since(&warm);
     for (at, request) in stream.iter().enumerate() {
         if at == 20_000 {
-            simulation.measure_from_here();
-            sampler.measure_from_here();
-            tiers.measure_from_here();
+            simulation.end_warm_up();
+            sampler.end_warm_up();
+            tiers.end_warm_up();
         } else if at > 20_000 && at % 4000 == 0 {
-            simulation.mark();
-            tiers.mark();
+            simulation.end_block();
+            tiers.end_block();
         }
         simulation.request(request.object, request.bytes);
         sampler.request(request.object, request.bytes);
         tiers.request(request.object, Weights::plain(request.bytes));
     }
-    simulation.mark();
+    simulation.end_block();
     let point = simulation.curve().points[0];
     assert!((point.hit_ratio - (1.0 - counts.miss_ratio())).abs() < 1e-9, "{point:?}");
     assert!(point.error > 0.0 && point.error < 0.03, "{point:?}");

@@ -184,7 +184,7 @@ impl TwoTiers {
     }
 
     /// What came before only warmed the caches.
-    pub fn measure_from_here(&mut self) {
+    pub fn end_warm_up(&mut self) {
         (self.requests, self.bytes) = (0, 0);
         for pair in &mut self.pairs {
             pair.tally = Tally::default();
@@ -193,8 +193,8 @@ impl TwoTiers {
         }
     }
 
-    /// Ends a block of the measured part, as [`super::MiniSimulation::mark`] does.
-    pub fn mark(&mut self) {
+    /// Ends a block of the measured part, as [`super::MiniSimulation::end_block`] does.
+    pub fn end_block(&mut self) {
         for pair in &mut self.pairs {
             pair.marks.push((self.requests, pair.tally));
         }

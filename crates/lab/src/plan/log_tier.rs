@@ -10,7 +10,7 @@ use super::footprint::Footprint;
 use crate::curve::DiskTier;
 use shoal_core::Key;
 use shoal_policy::Probation;
-use shoal_policy::carry::{HITS_MAX, ReinsertionDecision, judge};
+use shoal_policy::carry::{HITS_MAX, ReinsertionDecision, decide};
 use std::collections::{HashMap, VecDeque};
 
 /// A volume. See the file's head.
@@ -84,12 +84,12 @@ impl Log {
             return;
         };
         let Some(held) = self.held.get_mut(&object) else { return };
-        match judge(held.hits, held.bytes) {
-            ReinsertionDecision::Carry(hits) => {
+        match decide(held.hits, held.bytes) {
+            ReinsertionDecision::Reinsert(hits) => {
                 held.hits = hits;
                 self.order.push_back(object);
             }
-            ReinsertionDecision::GiveUp => {
+            ReinsertionDecision::Evict => {
                 self.used -= held.bytes;
                 self.held.remove(&object);
             }

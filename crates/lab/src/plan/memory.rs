@@ -93,13 +93,13 @@ impl Memory {
         progress.begin("sizes of RAM", requests.len() as u64);
         for (at, request) in requests.iter().enumerate() {
             if at == demand.warm_up {
-                stack.measure_from_here();
+                stack.end_warm_up();
                 too_large = 0;
-                simulations.iter_mut().for_each(|(_, simulation)| simulation.measure_from_here());
-                whole.iter_mut().for_each(MiniSimulation::measure_from_here);
+                simulations.iter_mut().for_each(|(_, simulation)| simulation.end_warm_up());
+                whole.iter_mut().for_each(MiniSimulation::end_warm_up);
             } else if is_mark(at) {
-                simulations.iter_mut().for_each(|(_, simulation)| simulation.mark());
-                whole.iter_mut().for_each(MiniSimulation::mark);
+                simulations.iter_mut().for_each(|(_, simulation)| simulation.end_block());
+                whole.iter_mut().for_each(MiniSimulation::end_block);
             }
             let (object, bytes, weight) =
                 (request.object.into(), request.bytes, footprint.ram(request.bytes));
@@ -120,8 +120,8 @@ impl Memory {
             }
             progress.done(1);
         }
-        simulations.iter_mut().for_each(|(_, simulation)| simulation.mark());
-        whole.iter_mut().for_each(MiniSimulation::mark);
+        simulations.iter_mut().for_each(|(_, simulation)| simulation.end_block());
+        whole.iter_mut().for_each(MiniSimulation::end_block);
         let curves: Vec<(&'static str, Curve)> =
             simulations.iter().map(|(name, simulation)| (*name, simulation.curve())).collect();
         Self {
@@ -212,17 +212,17 @@ impl Memory {
         progress.begin("RAM before disk", requests.len() as u64);
         for (at, request) in requests.iter().enumerate() {
             if at == demand.warm_up {
-                tiers.measure_from_here();
+                tiers.end_warm_up();
                 warm_up = past.requests();
             } else if is_mark(at) {
-                tiers.mark();
+                tiers.end_block();
             }
             if let Some(became) = tiers.request(request.object.into(), footprint.weights(request.bytes)) {
                 past.push(request.object.into(), became);
             }
             progress.done(1);
         }
-        tiers.mark();
+        tiers.end_block();
         Simulated { points: tiers.points(), past, warm_up }
     }
 }

@@ -61,7 +61,7 @@ impl Memory {
     }
 
     /// A page for which a frame was kept is there.
-    pub fn settle(&mut self, page: Page, standing: PageRank) {
+    pub fn fill_reserved(&mut self, page: Page, standing: PageRank) {
         let shelf = &mut self.shelves[page.0 as usize];
         match standing {
             PageRank::Hinted(place) => shelf.hinted.insert((place, page.1)),
@@ -76,10 +76,10 @@ impl Memory {
     }
 
     /// A page's worth has changed in a way that changes its place.
-    pub fn restand(&mut self, page: Page, before: PageRank, after: PageRank) {
+    pub fn rerank(&mut self, page: Page, before: PageRank, after: PageRank) {
         if before != after {
             self.lift(page, before);
-            self.settle(page, after);
+            self.fill_reserved(page, after);
         }
     }
 

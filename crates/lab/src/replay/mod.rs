@@ -248,7 +248,7 @@ impl Worker<'_> {
     fn body_bytes(&self, key: &ObjectKey, request: &Request) -> u64 {
         match self.driver.plan.sizes {
             Sizes::Body => request.bytes,
-            Sizes::Stored => self.driver.store.body_within(request.bytes, key.full().len() as u32, 0),
+            Sizes::Stored => self.driver.store.largest_body_within(request.bytes, key.full().len() as u32, 0),
         }
     }
 

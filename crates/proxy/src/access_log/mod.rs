@@ -80,7 +80,7 @@ impl AccessLog {
     pub fn log(&self, entry: &LogEntry<'_>) {
         let Some(output) = &self.output else { return };
         if !output.queue.push(|lines| format::append(output.format, entry, lines)) {
-            self.metrics.log_lines_dropped.count();
+            self.metrics.log_lines_dropped.increment();
         }
     }
 

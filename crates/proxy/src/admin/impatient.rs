@@ -23,7 +23,11 @@ impl<S> TimeoutStream<S> {
     }
 
     /// Lifts the deadline when the other end has taken something, and else fails once it has passed.
-    fn judge<T>(&mut self, context: &mut Context<'_>, result: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+    fn apply_deadline<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        result: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
         if result.is_ready() {
             self.deadline.lift();
             return result;
@@ -50,7 +54,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for TimeoutStream<S> {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let result = Pin::new(&mut self.inner).poll_write(context, bytes);
-        self.judge(context, result)
+        self.apply_deadline(context, result)
     }
 
     fn poll_write_vectored(
@@ -59,7 +63,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for TimeoutStream<S> {
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let result = Pin::new(&mut self.inner).poll_write_vectored(context, slices);
-        self.judge(context, result)
+        self.apply_deadline(context, result)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -68,7 +72,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for TimeoutStream<S> {
 
     fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
         let result = Pin::new(&mut self.inner).poll_flush(context);
-        self.judge(context, result)
+        self.apply_deadline(context, result)
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {

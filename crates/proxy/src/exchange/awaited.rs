@@ -35,7 +35,7 @@ impl<F: FnOnce() -> Box<AccessRecord>> Drop for AbandonGuard<'_, F> {
         record.status = ABANDONED;
         record.aborted = true;
         record.outcome = CacheResult::Abandoned;
-        self.exchange.note(&record);
+        self.exchange.log_request(&record);
     }
 }
 

@@ -65,7 +65,7 @@ impl ReadAllowance {
     }
 
     /// `bytes` as they are sent, holding no more than was allowed.
-    pub fn settle(self, bytes: Bytes) -> Bytes {
+    pub fn charge_bytes(self, bytes: Bytes) -> Bytes {
         match self {
             Self::Block(charge) => Bytes::from_owner(ChargedBlock { bytes, _charge: charge }),
             // a slice would keep the block that it was checked with
@@ -121,7 +121,7 @@ mod tests {
         let read = || {
             let allowance = blocks.allow();
             let bytes = allowance.bytes(BLOCK + 100);
-            allowance.settle(Bytes::from(vec![7; bytes as usize]))
+            allowance.charge_bytes(Bytes::from(vec![7; bytes as usize]))
         };
         let held = [read(), read()];
         assert_eq!(ledger.used(), 2 * BLOCK);
@@ -136,7 +136,7 @@ mod tests {
     #[test]
     fn a_piece_holds_nothing_of_its_block() {
         let whole = Bytes::from(vec![7; BLOCK as usize]);
-        let piece = ReadAllowance::Piece.settle(whole.slice(..PIECE as usize));
+        let piece = ReadAllowance::Piece.charge_bytes(whole.slice(..PIECE as usize));
         assert!(whole.is_unique() && piece.len() as u64 == PIECE);
     }
 

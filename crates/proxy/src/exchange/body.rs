@@ -176,8 +176,12 @@ async fn read_stored(
     loop {
         let (source, allowance) = (Arc::clone(&body), shelf.blocks().allow());
         let limit = allowance.bytes(offset).min(limit) as usize;
-        let read = move || source.read(offset, limit).map(|bytes| allowance.settle(bytes));
-        match shelf.lane(body.lane()).pool().submit(JobKind::Read { at: body.position(offset) }, read) {
+        let read = move || source.read(offset, limit).map(|bytes| allowance.charge_bytes(bytes));
+        match shelf
+            .disk_queue(body.disk_index())
+            .pool()
+            .submit(JobKind::Read { at: body.position(offset) }, read)
+        {
             Ok(answer) => {
                 let read = answer.await.map_err(|_| BodyError::Cut("the disk pool is closed".into()))?;
                 return read.map_err(BodyError::Store);

@@ -189,7 +189,7 @@ impl CacheEngine {
             stored,
             range: None,
             if_range: None,
-            validity: self.invalidations.begin(&ask.primary),
+            validity: self.invalidations.snapshot(&ask.primary),
             conditional: false,
             leave: None,
         }
@@ -217,7 +217,7 @@ impl CacheEngine {
 
     /// Why a response may not be stored, as far as it tells by itself, in a word; it is remembered that its URL's may not be.
     pub(super) fn refused(&self, fetch: &Fetch, response: &UpstreamResponse) -> Option<&'static str> {
-        let refusal = self.assess(fetch, ReceivedHead::of(response)).err()?;
+        let refusal = self.storage_policy(fetch, ReceivedHead::of(response)).err()?;
         self.remember(fetch, ReceivedHead::of(response), refusal);
         Some(refusal.why)
     }
@@ -229,7 +229,9 @@ impl CacheEngine {
         let is_for_request = match response.status {
             StatusCode::PRECONDITION_FAILED | StatusCode::RANGE_NOT_SATISFIABLE => true,
             // It says what the whole would say.
-            StatusCode::NOT_MODIFIED => self.assess(fetch, whole).err().is_none_or(|it| it.is_of_request),
+            StatusCode::NOT_MODIFIED => {
+                self.storage_policy(fetch, whole).err().is_none_or(|it| it.is_of_request)
+            }
             _ => refusal.is_of_request,
         };
         if !is_for_request {
@@ -241,7 +243,7 @@ impl CacheEngine {
         let response = match self.ask_while_wanted(&mut fetch, &mut owner).await {
             Some(Ok(response)) => response,
             Some(Err(error)) => return fail(&fetch, owner, &error),
-            None => return self.metrics.fetches_abandoned.count(),
+            None => return self.metrics.fetches_abandoned.increment(),
         };
         self.answered(fetch, owner, response).await;
     }
@@ -283,11 +285,11 @@ impl CacheEngine {
         owner: oneshot::Sender<FetchOutcome>,
         response: UpstreamResponse,
     ) {
-        match self.sort(&fetch, response).await {
-            Ok((keeping, response)) => self.keep((fetch, keeping), owner, response).await,
+        match self.plan(&fetch, response).await {
+            Ok((keeping, response)) => self.share_and_store((fetch, keeping), owner, response).await,
             Err(private) => {
                 if let Some(leader) = &fetch.leader {
-                    leader.land(FlightOutcome::Unshareable);
+                    leader.publish(FlightOutcome::Unshareable);
                 }
                 let _ = owner.send(FetchOutcome::Private(private));
             }
@@ -295,12 +297,12 @@ impl CacheEngine {
     }
 
     /// Whether a response may be kept, and how.
-    async fn sort(
+    async fn plan(
         &self,
         fetch: &Fetch,
         response: UpstreamResponse,
     ) -> Result<(StorePlan, UpstreamResponse), Box<UnsharedResponse>> {
-        match self.judge(fetch, ReceivedHead::of(&response)).await {
+        match self.plan_store(fetch, ReceivedHead::of(&response)).await {
             Ok(keeping) => {
                 self.passes.forget(fetch.ask.pass_key());
                 Ok((keeping, response))
@@ -313,7 +315,7 @@ impl CacheEngine {
     }
 
     /// Shares a response and stores it.
-    async fn keep(
+    async fn share_and_store(
         &self,
         (mut fetch, keeping): (Fetch, StorePlan),
         owner: oneshot::Sender<FetchOutcome>,
@@ -328,8 +330,8 @@ impl CacheEngine {
         let fresh = self.note_sharing(&fetch.ask, &arrived.key, &arrived.head.policy, response.response_time);
         if let Some(leader) = &mut fetch.leader {
             // the origin may have sent the whole for a range: then others can have theirs from it
-            leader.serve_also(fetch.ask.flight(&arrived.key));
-            leader.land(if fresh {
+            leader.add_key(fetch.ask.flight(&arrived.key));
+            leader.publish(if fresh {
                 FlightOutcome::Shared(Arc::clone(&arrived))
             } else {
                 FlightOutcome::Unshareable
@@ -343,12 +345,14 @@ impl CacheEngine {
         {
             tell();
         }
-        self.pump((fetch, keeping), &arrived, response.body, || tell.into_iter().for_each(|tell| tell()))
-            .await;
+        self.copy_body((fetch, keeping), &arrived, response.body, || {
+            tell.into_iter().for_each(|tell| tell())
+        })
+        .await;
     }
 
     /// Moves the body from the origin to its readers and the store. `kept` is called when lookups find it.
-    async fn pump(
+    async fn copy_body(
         &self,
         (mut fetch, keeping): (Fetch, StorePlan),
         arrived: &ArrivingResponse,
@@ -371,14 +375,14 @@ impl CacheEngine {
                 Next::Deserted => {
                     fetch.leave = self.abandoned.begin(&fetch.ask);
                     if fetch.leave.is_none() {
-                        self.metrics.fetches_abandoned.count();
+                        self.metrics.fetches_abandoned.increment();
                         return filing.cut(LEFT.into());
                     }
                     continue;
                 }
             };
             match frame.map(Frame::into_data) {
-                Ok(Ok(bytes)) if filing.has_room(bytes.len()) => filing.push(bytes).await,
+                Ok(Ok(bytes)) if filing.has_room(bytes.len()) => filing.append(bytes).await,
                 Ok(Ok(_)) => return filing.cut("more bytes than announced".into()),
                 Ok(Err(frame)) => trailers = frame.into_trailers().ok(),
                 Err(error) => return filing.cut(error.to_string()),
@@ -389,7 +393,7 @@ impl CacheEngine {
         }
         let trailers = trailers.map(|trailers| self.shared_trailers(&fetch.ask, &arrived.head, trailers));
         let leader = fetch.leader.take();
-        if fetch.validity.holds() {
+        if fetch.validity.is_unchanged() {
             self.write_notes(&fetch.ask, &keeping, &arrived.head, &fetch.validity).await;
         }
         let kept = || {
@@ -422,7 +426,7 @@ async fn next_frame(body: &mut StreamBody, readers: &SharedBody, may_go_on: bool
 fn fail(fetch: &Fetch, owner: oneshot::Sender<FetchOutcome>, error: &UpstreamError) {
     let failure = Arc::new(FetchFailure::of(&fetch.ask.target.url, error));
     if let Some(leader) = &fetch.leader {
-        leader.land(FlightOutcome::Failed(Arc::clone(&failure)));
+        leader.publish(FlightOutcome::Failed(Arc::clone(&failure)));
     }
     let _ = owner.send(FetchOutcome::Failed(failure));
 }

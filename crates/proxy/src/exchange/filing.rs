@@ -143,7 +143,7 @@ impl BodyWriter {
     }
 
     /// Takes what has arrived. Waits for the disk or for readers when they must keep up.
-    pub async fn push(&mut self, bytes: Bytes) {
+    pub async fn append(&mut self, bytes: Bytes) {
         let total = self.growing.appended() + bytes.len() as u64;
         let fits = match &mut self.place {
             WriteState::Gathering { charge, .. } => {
@@ -158,9 +158,9 @@ impl BodyWriter {
             self.growing.append(bytes);
         }
         if !fits {
-            self.leave_memory().await;
+            self.spill_to_disk().await;
         }
-        self.keep_pace().await;
+        self.wait_for_readers().await;
     }
 
     /// The bytes as they are kept: a slice of the connection's buffer would keep all of that buffer in RAM, and does not outlive
@@ -204,7 +204,7 @@ impl BodyWriter {
             return self.cut("fewer bytes than announced".into());
         }
         let mut last = self.last.take();
-        let is_valid = self.validity.holds();
+        let is_valid = self.validity.is_unchanged();
         let mut ending = CompletedBody::default();
         match std::mem::replace(&mut self.place, WriteState::Passing) {
             WriteState::Gathering { charge, room } if is_valid => {
@@ -228,17 +228,17 @@ impl BodyWriter {
         }
         if ending.for_disk.is_some() {
             // What is fetched faster than it can be written would be fetched again.
-            self.shelf.lane_of(&self.key).pool().catch_up().await;
+            self.shelf.disk_queue_for(&self.key).pool().wait_for_capacity().await;
         }
         kept();
-        ending.gathered.into_iter().for_each(|body| self.growing.settle(body));
+        ending.gathered.into_iter().for_each(|body| self.growing.replace_by_whole(body));
         last.into_iter().for_each(|last| self.growing.append(last));
         self.growing.finish(BodyEnd::Complete(trailers));
         if let Some(body) = ending.for_disk {
-            self.shelf.keep_on_disk(JobKind::ChangeSoon, &self.key, &self.record, body, &self.validity).await;
+            self.shelf.insert_disk(JobKind::ChangeSoon, &self.key, &self.record, body, &self.validity).await;
         }
         match (ending.reservation, ending.is_brief) {
-            (Some(reservation), _) => self.let_go(ending.spill, arrived, reservation).await,
+            (Some(reservation), _) => self.release_window(ending.spill, arrived, reservation).await,
             (None, Some(_hold)) => self.move_readers(arrived).await,
             (None, None) => {}
         }
@@ -254,7 +254,7 @@ impl BodyWriter {
     /// Keeps a body that stands in RAM whole.
     async fn keep_gathered(&mut self, body: MemoryBody, charge: Charge) -> CompletedBody {
         let bytes = body.bytes();
-        let kept = self.shelf.keep_in_memory(&self.key, &self.record, body, &self.validity);
+        let kept = self.shelf.insert_memory(&self.key, &self.record, body, &self.validity);
         let (is_kept, Charge { reservation, hold }) = (kept.is_some(), charge);
         let mut ending = CompletedBody { gathered: Some(bytes.clone()), ..CompletedBody::default() };
         // in the RAM tier it is charged there, for as long as anybody reads it
@@ -267,37 +267,40 @@ impl BodyWriter {
         if is_kept && self.record.is_for_disk() && !self.shelf.on_disk(&self.key) {
             ending.for_disk = Some(bytes);
         } else {
-            self.shelf.keep_on_disk(JobKind::Change, &self.key, &self.record, bytes, &self.validity).await;
+            self.shelf.insert_disk(JobKind::Change, &self.key, &self.record, bytes, &self.validity).await;
         }
         ending
     }
 
     /// Lets go of the window, which slow readers would keep in RAM: what is in the store they read from there; for the rest they are charged.
     /// Where replies may hold no more, they read what has been kept of it elsewhere, or are cut.
-    async fn let_go(self, spill: Option<Arc<dyn StoredBody>>, arrived: u64, reservation: Reservation) {
+    async fn release_window(
+        self,
+        spill: Option<Arc<dyn StoredBody>>,
+        arrived: u64,
+        reservation: Reservation,
+    ) {
         let Some(spill) = spill else {
             return match self.shelf.holds().hold(reservation.bytes()) {
                 Some(hold) => self.growing.charge(reservation, hold),
                 None => self.move_readers(arrived).await,
             };
         };
-        self.growing.spilled(&spill, arrived);
+        self.growing.set_spill(&spill, arrived);
         // most are about to have it all, and need not go to the disk for the rest
-        let _ = timeout(READ_OUT, self.growing.read_out()).await;
+        let _ = timeout(READ_OUT, self.growing.wait_all_read()).await;
         self.growing.trim(0);
     }
 
     /// Has those who are late read the body, all of which is in the window, from where it is kept.
     async fn move_readers(self, arrived: u64) {
-        if timeout(READ_OUT, self.growing.read_out()).await.is_ok() {
+        if timeout(READ_OUT, self.growing.wait_all_read()).await.is_ok() {
             return;
         }
         // The disk may have had it on probation, and takes it when it is asked again.
         if self.record.is_for_disk() && self.growing.is_whole() && !self.shelf.on_disk(&self.key) {
             let whole = self.growing.gathered(None);
-            self.shelf
-                .keep_on_disk(JobKind::ChangeSoon, &self.key, &self.record, whole, &self.validity)
-                .await;
+            self.shelf.insert_disk(JobKind::ChangeSoon, &self.key, &self.record, whole, &self.validity).await;
         }
         self.growing.move_to(self.shelf.window(&self.key, &self.record, arrived), arrived);
     }
@@ -312,13 +315,13 @@ impl BodyWriter {
         let rest: Vec<Bytes> = self.growing.since(written).into_iter().chain(last).collect();
         let (shelf, key, validity) = (Arc::clone(&self.shelf), self.key.clone(), self.validity.clone());
         async move {
-            let (store, object, lane) = (shelf.disk().cloned(), key.clone(), insert.lane());
+            let (store, object, lane) = (shelf.disk().cloned(), key.clone(), insert.disk_index());
             let commit = move || {
                 rest.iter().try_for_each(|bytes| insert.append(bytes))?;
                 store.map_or(Ok(()), |store| commit_valid(&*store, insert, &object, &validity))
             };
-            let made = shelf.make_visible((lane, JobKind::Completion), &key, commit).await;
-            let committed = shelf.settle(made).is_some();
+            let made = shelf.run_insert((lane, JobKind::Completion), &key, commit).await;
+            let committed = shelf.ok_or_count(made).is_some();
             if !committed {
                 shelf.remove(&key).await;
             }
@@ -333,18 +336,18 @@ impl BodyWriter {
     }
 
     /// Moves from RAM to the disk, or to passing on when the disk takes nothing.
-    async fn leave_memory(&mut self) {
+    async fn spill_to_disk(&mut self) {
         let WriteState::Gathering { charge, .. } = std::mem::replace(&mut self.place, WriteState::Passing)
         else {
             return;
         };
-        if let Some(insert) = self.shelf.begin(&self.key, &self.record, self.length).await {
+        if let Some(insert) = self.shelf.start_insert(&self.key, &self.record, self.length).await {
             self.place = WriteState::Writing { insert, written: 0, reservation: charge.reservation };
         }
     }
 
     /// Writes a batch when there is one, or waits for readers that nobody else keeps bytes for.
-    async fn keep_pace(&mut self) {
+    async fn wait_for_readers(&mut self) {
         let appended = self.growing.appended();
         match &self.place {
             WriteState::Gathering { .. } => {}
@@ -354,7 +357,7 @@ impl BodyWriter {
                     self.write().await;
                 }
             }
-            WriteState::Passing => self.growing.drained_below(WINDOW).await,
+            WriteState::Passing => self.growing.wait_window_below(WINDOW).await,
         }
     }
 
@@ -367,13 +370,13 @@ impl BodyWriter {
         };
         let Some(batch) = self.growing.since(written) else { return };
         let reached = written + batch.len() as u64;
-        let lane = insert.lane();
+        let lane = insert.disk_index();
         let job = move || {
             insert.append(&batch)?;
             Ok(insert)
         };
         if let Some(insert) = self.shelf.run((lane, JobKind::Change), job).await {
-            self.growing.spilled(&insert.body(), reached);
+            self.growing.set_spill(&insert.body(), reached);
             self.growing.trim(0);
             self.place = WriteState::Writing { insert, written: reached, reservation };
         }

@@ -140,7 +140,7 @@ impl FlightKey {
 
 impl Leader {
     /// Tells the followers how the fetch turned out. The first landing counts.
-    pub fn land(&self, landing: FlightOutcome) {
+    pub fn publish(&self, landing: FlightOutcome) {
         self.flight.landing.send_if_modified(|landed| {
             let first = landed.is_none();
             landed.get_or_insert(landing);
@@ -159,7 +159,7 @@ impl Leader {
     }
 
     /// Lets requests for `key` follow this fetch too, unless there is one for it.
-    pub fn serve_also(&mut self, key: FlightKey) {
+    pub fn add_key(&mut self, key: FlightKey) {
         let mut shard = self.flights.shard(&key).lock();
         if let Entry::Vacant(vacant) = shard.entry(key.clone()) {
             vacant.insert(Arc::clone(&self.flight));
@@ -170,7 +170,7 @@ impl Leader {
 
 impl Drop for Leader {
     fn drop(&mut self) {
-        self.land(FlightOutcome::Unshareable);
+        self.publish(FlightOutcome::Unshareable);
         for key in &self.keys {
             let mut shard = self.flights.shard(key).lock();
             if shard.get(key).is_some_and(|flight| Arc::ptr_eq(flight, &self.flight)) {
@@ -204,7 +204,7 @@ impl Follower {
     }
 
     /// Waits for the landing.
-    pub async fn landed(mut self) -> FlightOutcome {
+    pub async fn wait_outcome(mut self) -> FlightOutcome {
         self.landing().await
     }
 
@@ -235,7 +235,7 @@ mod tests {
     use http::{HeaderMap, HeaderValue, Method};
     use shoal_core::Timestamp;
     use shoal_semantics::CacheRules;
-    use shoal_semantics::storage::{ForwardedExchange, StorageDecision, assess};
+    use shoal_semantics::storage::{ForwardedExchange, StorageDecision, may_store};
 
     fn key(full: &[u8]) -> FlightKey {
         FlightKey::of(&ObjectKey::new(full))
@@ -260,11 +260,11 @@ mod tests {
         let (flights, key) = (Flights::new(), key(b"a"));
         let leader = lead(&flights, key.clone());
         let early = follow(&flights, key.clone());
-        leader.land(FlightOutcome::Refreshed);
+        leader.publish(FlightOutcome::Refreshed);
         let late = follow(&flights, key.clone());
-        leader.land(FlightOutcome::Unshareable);
-        assert!(matches!(early.landed().await, FlightOutcome::Refreshed));
-        assert!(matches!(late.landed().await, FlightOutcome::Refreshed), "the first landing counts");
+        leader.publish(FlightOutcome::Unshareable);
+        assert!(matches!(early.wait_outcome().await, FlightOutcome::Refreshed));
+        assert!(matches!(late.wait_outcome().await, FlightOutcome::Refreshed), "the first landing counts");
         drop(leader);
         assert_eq!(flights.count(), 0);
     }
@@ -283,14 +283,14 @@ mod tests {
             request_time: Timestamp::from_seconds(10),
             response_time: Timestamp::from_seconds(10),
         };
-        let StorageDecision::Store(policy) = assess(&exchanged, &CacheRules::default()) else {
+        let StorageDecision::Store(policy) = may_store(&exchanged, &CacheRules::default()) else {
             panic!("storable")
         };
         let names = ResponseScope { slots: Box::new([]), groups: Box::new([]), via_site: true };
         let origin = Provenance { requested: Sequence::new(10), names, identity: Identity::unique() };
         let head = Arc::new(ResponseMetadata::new(StatusCode::OK, fields.clone(), policy, origin));
         Arc::new(ArrivingResponse {
-            validity: Invalidations::new().begin(&key),
+            validity: Invalidations::new().snapshot(&key),
             key,
             own_head: Arc::clone(&head),
             head,
@@ -306,20 +306,20 @@ mod tests {
         let (flights, key) = (Flights::new(), key(b"a"));
         let (leader, arrived) = (lead(&flights, key.clone()), arrived());
         let (early, late) = (follow(&flights, key.clone()), follow(&flights, key.clone()));
-        leader.land(FlightOutcome::Shared(Arc::clone(&arrived)));
-        assert!(matches!(early.landed().await, FlightOutcome::Shared(_)));
+        leader.publish(FlightOutcome::Shared(Arc::clone(&arrived)));
+        assert!(matches!(early.wait_outcome().await, FlightOutcome::Shared(_)));
         arrived.body.finish(BodyEnd::Cut("the origin has left".into()));
-        assert!(matches!(late.landed().await, FlightOutcome::Unshareable));
+        assert!(matches!(late.wait_outcome().await, FlightOutcome::Unshareable));
     }
 
     #[tokio::test]
     async fn a_fetch_may_serve_further_keys() {
         let flights = Flights::new();
         let mut leader = lead(&flights, key(b"a part"));
-        leader.serve_also(key(b"the whole"));
+        leader.add_key(key(b"the whole"));
         let follower = follow(&flights, key(b"the whole"));
-        leader.land(FlightOutcome::Refreshed);
-        assert!(matches!(follower.landed().await, FlightOutcome::Refreshed));
+        leader.publish(FlightOutcome::Refreshed);
+        assert!(matches!(follower.wait_outcome().await, FlightOutcome::Refreshed));
         drop(leader);
         assert_eq!(flights.count(), 0);
     }
@@ -342,7 +342,7 @@ mod tests {
         let leader = lead(&flights, key.clone());
         let follower = follow(&flights, key.clone());
         drop(leader);
-        assert!(matches!(follower.landed().await, FlightOutcome::Unshareable));
+        assert!(matches!(follower.wait_outcome().await, FlightOutcome::Unshareable));
     }
 
     #[test]

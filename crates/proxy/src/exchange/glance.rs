@@ -40,7 +40,7 @@ use std::time::Instant;
 
 impl CacheEngine {
     /// Answers `plain` through `send` if its response is in RAM and fresh.
-    pub(super) fn glance(
+    pub(super) fn try_fast_path(
         &self,
         plain: &FastPathRequest<'_>,
         client: &Client,
@@ -50,18 +50,18 @@ impl CacheEngine {
         let in_force = self.in_force.load();
         let ReloadableState { live, log } = &**in_force;
         let now = clock::time_at(received);
-        let Some(listener) = live.listeners.get(client.listener) else { return FastPathOutcome::Ordinary };
+        let Some(listener) = live.listeners.get(client.listener) else { return FastPathOutcome::NotTaken };
         let told = told_by(listener, client, |heard| plain.each_field(|name, value| heard.note(name, value)));
         if told.as_ref().is_some_and(|told| told.way.tells_more) {
-            return FastPathOutcome::Ordinary;
+            return FastPathOutcome::NotTaken;
         }
         let client = told.as_ref().map_or(client, |told| &told.client);
         URL.with_borrow_mut(|url| {
             let Some(resident) = self.find_fresh((live, listener), plain, client, url, now) else {
-                return FastPathOutcome::Ordinary;
+                return FastPathOutcome::NotTaken;
             };
-            let Stored::Response(head) = &resident.record else { return FastPathOutcome::Ordinary };
-            let Some(form) = form(plain, head, &resident.body, now) else { return FastPathOutcome::Ordinary };
+            let Stored::Response(head) = &resident.record else { return FastPathOutcome::NotTaken };
+            let Some(form) = form(plain, head, &resident.body, now) else { return FastPathOutcome::NotTaken };
             let age_seconds = head.policy.age_seconds(now);
             let ttl_seconds = head.policy.time_to_live(now).unsigned_abs();
             let stored = (&*head.stored, &resident.body);
@@ -109,7 +109,7 @@ impl CacheEngine {
             key.shrink_to(KEY_BYTES_KEPT);
             key.extend_from_slice(url);
             push_plain(key, note, plain, told)?;
-            self.shelf.resident_of(Key::of(key), key)
+            self.shelf.memory_entry_by_key(Key::of(key), key)
         })
     }
 
@@ -131,7 +131,7 @@ impl CacheEngine {
         if mode == Mode::Forward {
             url.extend_from_slice(FORWARD);
         }
-        let mut resident = self.shelf.resident_of(Key::of(url), url)?;
+        let mut resident = self.shelf.memory_entry_by_key(Key::of(url), url)?;
         if let Stored::Vary(note) = &resident.record {
             let told = (mode == Mode::Reverse).then_some(client);
             resident = self.find_variant(note, plain, url, told)?;
@@ -148,7 +148,7 @@ impl CacheEngine {
             // Whether the client brings credentials is not looked at here.
             && !head.policy.is_negative()
             && head.names.via_site == (mode == Mode::Reverse)
-            && !self.epochs.purged(&head.names.slots, &head.names.groups, head.requested)
+            && !self.epochs.is_purged(&head.names.slots, &head.names.groups, head.requested)
             && reuse::decide(&head.policy, &RequestDirectives::default(), now) == Reuse::Fresh;
         usable.then_some(resident)
     }

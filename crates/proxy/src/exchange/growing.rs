@@ -112,7 +112,7 @@ impl SharedBody {
     }
 
     /// From now on bytes before `spilled` can be read from `body`.
-    pub fn spilled(&self, body: &Arc<dyn StoredBody>, spilled: u64) {
+    pub fn set_spill(&self, body: &Arc<dyn StoredBody>, spilled: u64) {
         let mut state = self.state.lock();
         state.spill = Some(Arc::clone(body));
         state.spilled = spilled;
@@ -126,7 +126,7 @@ impl SharedBody {
     }
 
     /// Waits until the window, trimmed, is at most `limit` bytes, or no reader is left.
-    pub async fn drained_below(&self, limit: usize) {
+    pub async fn wait_window_below(&self, limit: usize) {
         std::future::poll_fn(|context| self.poll_drained(limit, context)).await;
     }
 
@@ -141,7 +141,7 @@ impl SharedBody {
     }
 
     /// Waits until every reader has all that has arrived.
-    pub async fn read_out(&self) {
+    pub async fn wait_all_read(&self) {
         std::future::poll_fn(|context| {
             let mut state = self.state.lock();
             if state.readers.iter().flatten().all(|reader| reader.offset >= state.appended) {
@@ -202,7 +202,7 @@ impl SharedBody {
     }
 
     /// Puts `whole`, which is all of the body, in the place of its pieces: whoever still reads holds those bytes and no others.
-    pub fn settle(&self, whole: Bytes) {
+    pub fn replace_by_whole(&self, whole: Bytes) {
         let mut state = self.state.lock();
         debug_assert!(
             state.window_start == 0 && state.appended <= whole.len() as u64,

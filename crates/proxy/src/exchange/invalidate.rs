@@ -131,7 +131,7 @@ impl CacheEngine {
 
     /// Waits until all that was purged is written down, though not longer than a disk may take.
     pub async fn purges_written(&self) -> Result<(), Arc<str>> {
-        let written = tokio::time::timeout(WRITE_PATIENCE, self.epochs.written()).await;
+        let written = tokio::time::timeout(WRITE_PATIENCE, self.epochs.wait_written()).await;
         written.unwrap_or_else(|_| Err("the disk does not answer".into()))
     }
 }

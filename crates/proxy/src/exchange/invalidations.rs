@@ -52,7 +52,7 @@ impl Invalidations {
     }
 
     /// From now on, for this URL.
-    pub fn begin(self: &Arc<Self>, primary: &ObjectKey) -> ValiditySnapshot {
+    pub fn snapshot(self: &Arc<Self>, primary: &ObjectKey) -> ValiditySnapshot {
         let begun = self.latest.load(Ordering::SeqCst);
         ValiditySnapshot { table: Arc::clone(self), primary: primary.hash(), begun }
     }
@@ -90,7 +90,7 @@ impl Bucket {
 
 impl ValiditySnapshot {
     /// Whether the URL was not invalidated since.
-    pub fn holds(&self) -> bool {
+    pub fn is_unchanged(&self) -> bool {
         self.table.bucket(self.primary).lock().marked(self.primary) <= self.begun
     }
 }
@@ -108,23 +108,26 @@ mod tests {
     fn what_began_before_an_invalidation_is_not_valid_after_it() {
         let table = Invalidations::new();
         let (url, other) = (ObjectKey::new(*b"a"), ObjectKey::new(*b"b"));
-        let before = table.begin(&url);
-        let elsewhere = table.begin(&other);
-        assert!(before.holds());
+        let before = table.snapshot(&url);
+        let elsewhere = table.snapshot(&other);
+        assert!(before.is_unchanged());
         table.mark(&url);
-        assert!(!before.holds() && elsewhere.holds());
-        assert!(table.begin(&url).holds(), "what begins afterwards is valid, at once");
+        assert!(!before.is_unchanged() && elsewhere.is_unchanged());
+        assert!(table.snapshot(&url).is_unchanged(), "what begins afterwards is valid, at once");
     }
 
     #[test]
     fn an_invalidation_is_not_another_urls() {
         let table = Invalidations::new();
         let urls: Vec<_> = (0..BUCKETS as u32).map(|i| ObjectKey::new(i.to_le_bytes())).collect();
-        let begun: Vec<_> = urls.iter().map(|url| table.begin(url)).collect();
+        let begun: Vec<_> = urls.iter().map(|url| table.snapshot(url)).collect();
         for other in 0..(BUCKETS / 4) as u32 {
             table.mark(&ObjectKey::new([&other.to_le_bytes()[..], b"other"].concat()));
         }
-        assert!(begun.iter().all(ValiditySnapshot::holds), "a quarter of a mark a bucket: none is forgotten");
+        assert!(
+            begun.iter().all(ValiditySnapshot::is_unchanged),
+            "a quarter of a mark a bucket: none is forgotten"
+        );
     }
 
     #[test]

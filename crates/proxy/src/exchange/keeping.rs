@@ -61,7 +61,7 @@ struct PartStorePlan {
 
 impl CacheEngine {
     /// Whether `response` may be kept, as far as it tells by itself; otherwise why not.
-    pub(super) fn assess(
+    pub(super) fn storage_policy(
         &self,
         fetch: &Fetch,
         response: ReceivedHead<'_>,
@@ -79,7 +79,7 @@ impl CacheEngine {
             request_time: clock::date_at(response.request_time),
             response_time: clock::date_at(response.response_time),
         };
-        let policy = match storage::assess(&exchanged, ask.live.rules(ask)) {
+        let policy = match storage::may_store(&exchanged, ask.live.rules(ask)) {
             StorageDecision::Store(policy) => policy.received(response.response_time),
             StorageDecision::Refuse(refusal) => {
                 // Authorized requests are remembered apart.
@@ -89,26 +89,26 @@ impl CacheEngine {
             }
         };
         let too_large = StoreDenial { why: "too-large", is_of_request: false };
-        if self.shelf.takes(response.length) { Ok(policy) } else { Err(too_large) }
+        if self.shelf.accepts_length(response.length) { Ok(policy) } else { Err(too_large) }
     }
 
     /// Whether and where `response` is kept; otherwise why not.
-    pub(super) async fn judge(
+    pub(super) async fn plan_store(
         &self,
         fetch: &Fetch,
         response: ReceivedHead<'_>,
     ) -> Result<StorePlan, StoreDenial> {
         let ask = &fetch.ask;
-        let policy = self.assess(fetch, response)?;
+        let policy = self.storage_policy(fetch, response)?;
         if response.status == StatusCode::PARTIAL_CONTENT {
-            return self.judge_part(ask, response, policy).await;
+            return self.plan_store_part(ask, response, policy).await;
         }
-        let (key, selecting, vary_note) = self.place(ask, response.fields).await;
+        let (key, selecting, vary_note) = self.storage_key(ask, response.fields).await;
         Ok(StorePlan { key, policy, selecting, vary_note, part: None })
     }
 
     /// The key of a response with these fields: the primary one, or its variant's.
-    async fn place(
+    async fn storage_key(
         &self,
         ask: &RequestContext,
         response: &FieldLines,
@@ -125,7 +125,7 @@ impl CacheEngine {
     }
 
     /// A 206 is kept as a part when it is one range of a representation of known length with a strong validator.
-    async fn judge_part(
+    async fn plan_store_part(
         &self,
         ask: &RequestContext,
         response: ReceivedHead<'_>,
@@ -137,7 +137,7 @@ impl CacheEngine {
         else {
             return Err(StoreDenial::of_request("content-range"));
         };
-        let (note_key, selecting, vary_note) = self.place(ask, response.fields).await;
+        let (note_key, selecting, vary_note) = self.storage_key(ask, response.fields).await;
         let generation = match self.find_for(ask, &note_key).await {
             Some(CachedObject { record: ObjectMetadata::Parts(note), .. })
                 if same_whole(&note, response, complete_length) =>
@@ -249,7 +249,7 @@ impl CacheEngine {
         {
             return;
         }
-        self.shelf.keep_note(primary, ObjectMetadata::Vary(Arc::new(note.clone())), validity).await;
+        self.shelf.insert_marker(primary, ObjectMetadata::Vary(Arc::new(note.clone())), validity).await;
     }
 
     async fn write_parts_note(
@@ -285,7 +285,7 @@ impl CacheEngine {
             generation: part.generation,
             parts,
         };
-        self.shelf.keep_note(&part.note_key, ObjectMetadata::Parts(Arc::new(note)), validity).await;
+        self.shelf.insert_marker(&part.note_key, ObjectMetadata::Parts(Arc::new(note)), validity).await;
     }
 
     /// The names under which a response can be purged.

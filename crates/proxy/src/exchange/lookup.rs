@@ -51,7 +51,7 @@ impl CacheEngine {
             Some(CachedObject { record: ObjectMetadata::Vary(note), .. }) => {
                 Box::pin(self.lookup_variant(ask, &note)).await
             }
-            found => settle(ask.primary.clone(), found, false),
+            found => to_lookup(ask.primary.clone(), found, false),
         }
     }
 
@@ -64,7 +64,7 @@ impl CacheEngine {
         let mut best: Option<Lookup> = None;
         for key in &keys {
             let found = self.find_for(ask, key).await;
-            let lookup = settle(key.clone(), found, true);
+            let lookup = to_lookup(key.clone(), found, true);
             if recency(&lookup) > best.as_ref().and_then(recency) {
                 best = Some(lookup);
             }
@@ -84,7 +84,7 @@ impl CacheEngine {
         let Some(ObjectMetadata::Response(head)) = self.shelf.record_in_memory(key) else { return false };
         head.names.via_site == ask.site.is_some()
             && found.is_none_or(|found| found.head.identity != head.identity)
-            && !self.epochs.purged(&head.names.slots, &head.names.groups, head.requested)
+            && !self.epochs.is_purged(&head.names.slots, &head.names.groups, head.requested)
     }
 
     /// Finds a record that may serve `ask`.
@@ -96,9 +96,9 @@ impl CacheEngine {
 
     /// Finds a record of the URL `primary` that has not been purged.
     pub(super) async fn find(&self, key: &ObjectKey, primary: &ObjectKey) -> Option<CachedObject> {
-        let found = self.shelf.find(key, || self.invalidations.begin(primary)).await?;
+        let found = self.shelf.find(key, || self.invalidations.snapshot(primary)).await?;
         let is_purged = |head: &Arc<ResponseMetadata>| {
-            self.epochs.purged(&head.names.slots, &head.names.groups, head.requested)
+            self.epochs.is_purged(&head.names.slots, &head.names.groups, head.requested)
         };
         let purged = found.record.head().filter(|head| is_purged(head));
         if let Some(head) = purged {
@@ -112,7 +112,7 @@ impl CacheEngine {
     }
 }
 
-fn settle(key: ObjectKey, found: Option<CachedObject>, variants: bool) -> Lookup {
+fn to_lookup(key: ObjectKey, found: Option<CachedObject>, variants: bool) -> Lookup {
     match found {
         Some(CachedObject { record: ObjectMetadata::Response(head), body, in_memory }) => {
             Lookup::Response { key, stored: StoredResponse { head, body, in_memory } }

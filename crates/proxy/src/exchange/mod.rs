@@ -137,7 +137,7 @@ impl CacheEngine {
         self.in_force.rcu(|before| ReloadableState { live: Arc::clone(&live), log: Arc::clone(&before.log) });
         if !judges_as_before {
             // Whoever was admitted by the rules before has a time before this one, having taken it before he looked at them.
-            live.forward_since.store(self.epochs.step().number(), Relaxed);
+            live.forward_since.store(self.epochs.next_time().number(), Relaxed);
         }
     }
 
@@ -173,7 +173,7 @@ impl CacheEngine {
     }
 
     /// Counts and logs what became of a request.
-    fn note(&self, record: &AccessRecord) {
+    fn log_request(&self, record: &AccessRecord) {
         let duration_us = (!record.aborted).then_some(record.duration_us);
         self.metrics.responded(record.outcome, record.body_bytes, duration_us);
         self.in_force.load().log.log(&LogEntry::from(record));
@@ -191,21 +191,21 @@ impl Handler for CacheHandler {
         self.0.answer(admitted)
     }
 
-    fn glance(
+    fn try_fast_path(
         &self,
         plain: &FastPathRequest<'_>,
         client: &Client,
         received: Instant,
         reply: impl FnOnce(&RamHit<'_>) -> SendProgress,
     ) -> FastPathOutcome {
-        self.0.glance(plain, client, received, reply)
+        self.0.try_fast_path(plain, client, received, reply)
     }
 
-    fn sent(&self, record: Box<AccessRecord>) {
-        self.0.note(&record);
+    fn record_sent(&self, record: Box<AccessRecord>) {
+        self.0.log_request(&record);
     }
 
-    fn refuse(&self, status: StatusCode, reason: &'static str, client: &Client) -> Reply {
+    fn error_reply(&self, status: StatusCode, reason: &'static str, client: &Client) -> Reply {
         self.0.refusal(status, reason, client)
     }
 }
@@ -237,7 +237,7 @@ mod tests {
                 Arc::clone(&metrics),
                 limits,
             )),
-            epochs: Arc::new(PurgeTable::volatile(Timestamp::from_seconds(10))),
+            epochs: Arc::new(PurgeTable::in_memory(Timestamp::from_seconds(10))),
             upstreams: Arc::new(Upstreams::new(settings, Arc::clone(&metrics)).expect("the defaults")),
             log: AccessLog::open(&settings.log, Arc::clone(&metrics)).expect("no log"),
             metrics,

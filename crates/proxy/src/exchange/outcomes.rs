@@ -18,14 +18,14 @@ use tokio::sync::oneshot;
 
 impl CacheEngine {
     /// The reply for the owner of a fetch that is a task.
-    pub(super) async fn told(
+    pub(super) async fn reply_from_task(
         &self,
         ask: &RequestContext,
         why: &ForwardContext,
         told: oneshot::Receiver<FetchOutcome>,
     ) -> Reply {
         match told.await {
-            Ok(fetched) => self.fetched(ask, why, fetched),
+            Ok(fetched) => self.reply_from_fetch(ask, why, fetched),
             Err(_) => {
                 let verdict = HandlingReport::forwarded(why.forwarded);
                 self.own_answer(ask, StatusCode::INTERNAL_SERVER_ERROR, ENDED, verdict)
@@ -34,11 +34,16 @@ impl CacheEngine {
     }
 
     /// The reply for the owner of a fetch.
-    pub(super) fn fetched(&self, ask: &RequestContext, why: &ForwardContext, fetched: FetchOutcome) -> Reply {
+    pub(super) fn reply_from_fetch(
+        &self,
+        ask: &RequestContext,
+        why: &ForwardContext,
+        fetched: FetchOutcome,
+    ) -> Reply {
         match fetched {
             FetchOutcome::Shared(arrived, first) => self.deliver_own(ask, why, &arrived, first),
             FetchOutcome::Refreshed(stored, peer) => self.deliver_refreshed(ask, why, stored, peer),
-            FetchOutcome::Private(private) => self.private(ask, why, *private),
+            FetchOutcome::Private(private) => self.deliver_unshared(ask, why, *private),
             FetchOutcome::Failed(failure) => self.failed(ask, why, &failure),
         }
     }
@@ -78,7 +83,7 @@ impl CacheEngine {
     }
 
     /// A response for this request only; a stored one may stand in for an error (RFC 5861, section 4).
-    pub(super) fn private(
+    pub(super) fn deliver_unshared(
         &self,
         ask: &RequestContext,
         why: &ForwardContext,
@@ -86,7 +91,7 @@ impl CacheEngine {
     ) -> Reply {
         let status = private.response.status;
         if reuse::is_error(status)
-            && let Some(reply) = self.stale_instead(ask, why, Some(status), None)
+            && let Some(reply) = self.serve_stale_on_error(ask, why, Some(status), None)
         {
             return reply;
         }
@@ -101,7 +106,7 @@ impl CacheEngine {
     /// No response came: a stored one may stand in, unless we refused to ask; or the client is told.
     pub(super) fn failed(&self, ask: &RequestContext, why: &ForwardContext, failure: &FetchFailure) -> Reply {
         if !failure.denied
-            && let Some(reply) = self.stale_instead(ask, why, None, Some(failure))
+            && let Some(reply) = self.serve_stale_on_error(ask, why, None, Some(failure))
         {
             return reply;
         }
@@ -109,14 +114,14 @@ impl CacheEngine {
     }
 
     /// A follower learns how the fetch turned out.
-    pub(super) fn landed(
+    pub(super) fn reply_from_flight(
         &self,
         ask: &RequestContext,
         why: ForwardContext,
         landing: FlightOutcome,
     ) -> ServeStep {
         match landing {
-            FlightOutcome::Shared(arrived) if self.shares(ask, &arrived) => {
+            FlightOutcome::Shared(arrived) if self.may_share(ask, &arrived) => {
                 let verdict = self.arrived_verdict(&why, &arrived, CacheResult::Collapsed).collapsed();
                 let body = BodySource::Growing(Arc::clone(&arrived.body), arrived.length, None);
                 match self.deliver(ask, Delivery { head: Arc::clone(&arrived.head), body }, verdict) {
@@ -128,7 +133,7 @@ impl CacheEngine {
             // It would not be used as it stands, however new it is.
             FlightOutcome::Refreshed if wants_validation(ask, &why) => ServeStep::Alone(why),
             FlightOutcome::Refreshed => ServeStep::Again,
-            FlightOutcome::Erred(status) => match self.stale_instead(ask, &why, Some(status), None) {
+            FlightOutcome::Erred(status) => match self.serve_stale_on_error(ask, &why, Some(status), None) {
                 Some(reply) => ServeStep::Done(Box::new(reply)),
                 None => ServeStep::Alone(why),
             },

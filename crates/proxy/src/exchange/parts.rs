@@ -29,7 +29,7 @@ struct Coverage {
 
 impl CacheEngine {
     /// Parts of the representation are stored: do they answer the request, or nearly?
-    pub(super) async fn consider_parts(
+    pub(super) async fn decide_parts(
         self: &Arc<Self>,
         ask: &Arc<RequestContext>,
         key: ObjectKey,
@@ -47,7 +47,7 @@ impl CacheEngine {
         }
         let coverage = self.coverage(ask, (&key, &note), self.wanted(ask, &note)).await;
         match coverage.gaps.as_slice() {
-            [] => self.done(self.deliver_pieces(ask, &note, coverage.pieces, None)),
+            [] => self.reply_or_retry(self.deliver_pieces(ask, &note, coverage.pieces, None)),
             [gap] if let Some(validator) = strong_validator(&note.head.stored.fields()) => {
                 let gap = *gap;
                 self.complete(ask, (key, &note), coverage.pieces, (gap, validator)).await
@@ -140,12 +140,12 @@ impl CacheEngine {
                     Ok(FetchOutcome::Private(private)) if is_about_range(private.response.status) => {
                         return ServeStep::Alone(why);
                     }
-                    Ok(other) => return ServeStep::Done(Box::new(self.fetched(ask, &why, other))),
+                    Ok(other) => return ServeStep::Done(Box::new(self.reply_from_fetch(ask, &why, other))),
                     Err(_) => return ServeStep::Alone(why),
                 }
             }
-            FlightRole::Follow(follower) => match follower.landed().await {
-                FlightOutcome::Shared(arrived) if self.shares(ask, &arrived) => (arrived, false),
+            FlightRole::Follow(follower) => match follower.wait_outcome().await {
+                FlightOutcome::Shared(arrived) if self.may_share(ask, &arrived) => (arrived, false),
                 _ => return ServeStep::Alone(why),
             },
         };

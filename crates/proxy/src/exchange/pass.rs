@@ -44,11 +44,11 @@ pub(super) struct FreshenedHead {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FreshenAction {
     /// The freshened head takes the place of its own.
-    Renewed,
+    Replace,
     /// It is left as it was.
-    Stays,
+    Keep,
     /// It is removed: other requests select it now than those that find it.
-    Goes,
+    Remove,
 }
 
 impl CacheEngine {
@@ -80,7 +80,7 @@ impl CacheEngine {
 
     /// A HEAD that nothing stored answers. Its response may freshen what is stored (RFC 9111, section 4.3.5).
     pub(super) async fn pass_head(self: &Arc<Self>, ask: &RequestContext, why: ForwardContext) -> Reply {
-        let validity = self.invalidations.begin(&ask.primary);
+        let validity = self.invalidations.snapshot(&ask.primary);
         let lines = self.forwardable(ask, |name| is_for_body(ask, name)).finish();
         let request = self.request_for(ask, lines);
         let response = match self.upstreams.fetch(request).await {
@@ -88,7 +88,7 @@ impl CacheEngine {
             Err(error) => return self.failed(ask, &why, &FetchFailure::of(&ask.target.url, &error)),
         };
         if reuse::is_error(response.status)
-            && let Some(reply) = self.stale_instead(ask, &why, Some(response.status), None)
+            && let Some(reply) = self.serve_stale_on_error(ask, &why, Some(response.status), None)
         {
             self.heed_retry_after(ask, ReceivedHead::of(&response));
             return reply;
@@ -105,13 +105,13 @@ impl CacheEngine {
                     self.note_reload(ask, &why.key, response.response_time);
                     (freshened.head, freshened.fate)
                 }
-                HeadUpdate::Invalidate => (Arc::new(stored.head.invalidated()), FreshenAction::Renewed),
-                HeadUpdate::Leave => (Arc::clone(&stored.head), FreshenAction::Stays),
+                HeadUpdate::Invalidate => (Arc::new(stored.head.invalidated()), FreshenAction::Replace),
+                HeadUpdate::Leave => (Arc::clone(&stored.head), FreshenAction::Keep),
             };
             match fate {
-                FreshenAction::Renewed => self.shelf.refresh(&why.key, &head, &validity).await,
-                FreshenAction::Goes => drop(self.shelf.remove(&why.key).await),
-                FreshenAction::Stays => {}
+                FreshenAction::Replace => self.shelf.refresh(&why.key, &head, &validity).await,
+                FreshenAction::Remove => drop(self.shelf.remove(&why.key).await),
+                FreshenAction::Keep => {}
             }
         }
         let verdict = HandlingReport::forwarded(why.forwarded)
@@ -288,18 +288,18 @@ impl CacheEngine {
             request_time: clock::date_at(response.request_time),
             response_time: clock::date_at(response.response_time),
         };
-        let (policy, fate) = match storage::assess(&exchanged, rules) {
+        let (policy, fate) = match storage::may_store(&exchanged, rules) {
             StorageDecision::Store(policy) => {
-                (policy.received(response.response_time), FreshenAction::Renewed)
+                (policy.received(response.response_time), FreshenAction::Replace)
             }
             // what this request brings may not be stored, but what others brought stays theirs
             StorageDecision::Refuse(refusal) if refusal.is_of_request() && !stored.policy.is_authorized() => {
-                (stored.policy.invalidated(), FreshenAction::Stays)
+                (stored.policy.invalidated(), FreshenAction::Keep)
             }
             // what may not be stored any longer is used once more, for this request
-            StorageDecision::Refuse(_) => (stored.policy.invalidated(), FreshenAction::Renewed),
+            StorageDecision::Refuse(_) => (stored.policy.invalidated(), FreshenAction::Replace),
         };
-        let fate = if is_selected_as_before { fate } else { FreshenAction::Goes };
+        let fate = if is_selected_as_before { fate } else { FreshenAction::Remove };
         let names = self.names(ask, &fields);
         let (fields, apart) = storage::split_fields(&fields, rules);
         // Not what was stored before, and for others then.
@@ -381,7 +381,7 @@ fn relayed(
         let said = fields.value(&header::CONTENT_LENGTH)?;
         std::str::from_utf8(said).ok()?.parse().ok()
     });
-    let stays = onward.leaves_behind(&header::CONTENT_TYPE);
+    let stays = onward.is_nominated(&header::CONTENT_TYPE);
     let content_type = fields.shared_value(&header::CONTENT_TYPE).filter(|_| !stays);
     (RelayedHead { status: response.status, lines: onward.finish(), length }, cache_status, content_type)
 }

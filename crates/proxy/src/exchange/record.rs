@@ -359,7 +359,7 @@ mod tests {
     use proptest::prelude::*;
     use shoal_core::Timestamp;
     use shoal_semantics::CacheRules;
-    use shoal_semantics::storage::{ForwardedExchange, StorageDecision, assess};
+    use shoal_semantics::storage::{ForwardedExchange, StorageDecision, may_store};
 
     fn head() -> ResponseMetadata {
         let mut fields = HeaderMap::new();
@@ -375,7 +375,7 @@ mod tests {
             request_time: Timestamp::from_seconds(10),
             response_time: Timestamp::from_seconds(11),
         };
-        let StorageDecision::Store(policy) = assess(&exchanged, &CacheRules::default()) else {
+        let StorageDecision::Store(policy) = may_store(&exchanged, &CacheRules::default()) else {
             panic!("storable")
         };
         ResponseMetadata::new(

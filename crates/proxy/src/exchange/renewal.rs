@@ -45,7 +45,7 @@ impl CacheEngine {
                 return Box::pin(self.fetch(fetch, owner)).await;
             };
             if let Some(leader) = &fetch.leader {
-                leader.land(if renewed.is_shared {
+                leader.publish(if renewed.is_shared {
                     FlightOutcome::Refreshed
                 } else {
                     FlightOutcome::Unshareable
@@ -63,7 +63,7 @@ impl CacheEngine {
             self.unshared.forget(&key);
             // RFC 5861, section 4: also where the error itself might be stored
             if let Some(leader) = &fetch.leader {
-                leader.land(FlightOutcome::Erred(response.status));
+                leader.publish(FlightOutcome::Erred(response.status));
             }
             let _ = owner
                 .send(FetchOutcome::Private(Box::new(UnsharedResponse { response, why: "stale-if-error" })));
@@ -86,10 +86,10 @@ impl CacheEngine {
         };
         let is_unmodified = response.status == StatusCode::NOT_MODIFIED;
         let Some((key, stored)) = fetch.stored.take_if(|_| is_unmodified) else {
-            return self.told(ask, &why, self.spawn_answered(fetch, response)).await;
+            return self.reply_from_task(ask, &why, self.spawn_answered(fetch, response)).await;
         };
         let Some(renewed) = self.renew(&fetch, (&key, stored), ReceivedHead::of(&response)).await else {
-            return self.told(ask, &why, self.spawn_fetch(fetch)).await;
+            return self.reply_from_task(ask, &why, self.spawn_fetch(fetch)).await;
         };
         if let Some((head, pace)) = renewed.due {
             let shelf = Arc::clone(&self.shelf);
@@ -100,7 +100,7 @@ impl CacheEngine {
                 }
             }
         }
-        self.fetched(ask, &why, FetchOutcome::Refreshed(renewed.told, response.peer))
+        self.reply_from_fetch(ask, &why, FetchOutcome::Refreshed(renewed.told, response.peer))
     }
 
     /// A 304 for what we hold: it stands renewed (RFC 9111, section 4.3.4), as soon as a lookup would find it so. `None` when it is for
@@ -118,10 +118,10 @@ impl CacheEngine {
         let freshened = self.freshen(&fetch.ask, (&stored.head, fields), (response, newer));
         let head = freshened.head;
         let told = StoredResponse { head: head.with(&freshened.own), ..stored };
-        if freshened.fate == FreshenAction::Goes {
+        if freshened.fate == FreshenAction::Remove {
             self.shelf.remove(key).await;
         }
-        let keep = freshened.fate == FreshenAction::Renewed && fetch.validity.holds();
+        let keep = freshened.fate == FreshenAction::Replace && fetch.validity.is_unchanged();
         let renewal =
             if keep { self.shelf.refresh_in_memory(key, &head, &fetch.validity) } else { Renewal::Outrun };
         if renewal == Renewal::Absent {

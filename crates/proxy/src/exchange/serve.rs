@@ -46,7 +46,7 @@ impl CacheEngine {
     /// Answers a GET or HEAD without a body.
     pub(super) async fn serve(self: &Arc<Self>, ask: &Arc<RequestContext>) -> Reply {
         for _ in 0..LOOKS_MAX {
-            match self.look(ask).await {
+            match self.try_serve(ask).await {
                 ServeStep::Done(reply) => return *reply,
                 ServeStep::Again => {}
                 ServeStep::Alone(why) => return self.fetch_alone(ask, why).await,
@@ -56,16 +56,16 @@ impl CacheEngine {
         self.fetch_alone(ask, why).await
     }
 
-    async fn look(self: &Arc<Self>, ask: &Arc<RequestContext>) -> ServeStep {
+    async fn try_serve(self: &Arc<Self>, ask: &Arc<RequestContext>) -> ServeStep {
         match self.lookup(ask).await {
-            Lookup::Response { key, stored } => self.consider(ask, key, stored).await,
-            Lookup::Parts { key, note } => Box::pin(self.consider_parts(ask, key, note)).await,
+            Lookup::Response { key, stored } => self.decide_reuse(ask, key, stored).await,
+            Lookup::Parts { key, note } => Box::pin(self.decide_parts(ask, key, note)).await,
             Lookup::Absent { key, variants } => {
                 let forwarded = if variants { ForwardReason::VaryMiss } else { ForwardReason::UriMiss };
                 let why = ForwardContext { forwarded, key, stored: None };
                 // Nothing to wait for here, so that no future is needed.
                 let is_plain = !ask.directives.only_if_cached && !ask.has_origin_conditions();
-                if is_plain && self.goes_alone(ask) {
+                if is_plain && self.skips_collapsing(ask) {
                     return ServeStep::Alone(why);
                 }
                 Box::pin(self.forward(ask, why)).await
@@ -74,7 +74,7 @@ impl CacheEngine {
     }
 
     /// A stored response was selected: may it be reused (RFC 9111, section 4)?
-    async fn consider(
+    async fn decide_reuse(
         self: &Arc<Self>,
         ask: &Arc<RequestContext>,
         key: ObjectKey,
@@ -94,11 +94,15 @@ impl CacheEngine {
                 if !self.is_resting(ask) {
                     self.revalidate_in_background(ask, &key, &stored);
                 }
-                return self.done(self.deliver_stored(ask, stored, CacheResult::StaleWhileRevalidate));
+                return self.reply_or_retry(self.deliver_stored(
+                    ask,
+                    stored,
+                    CacheResult::StaleWhileRevalidate,
+                ));
             }
             Reuse::Validate if self.was_reloaded(ask, &key, &stored) => {
                 let reply = self.reply_to_reload(ask, stored);
-                return self.done(reply);
+                return self.reply_or_retry(reply);
             }
             Reuse::Validate => {
                 let why =
@@ -112,7 +116,7 @@ impl CacheEngine {
             }
         }
         let outcome = if stored.in_memory { CacheResult::MemoryHit } else { CacheResult::Hit };
-        self.done(self.deliver_stored(ask, stored, outcome))
+        self.reply_or_retry(self.deliver_stored(ask, stored, outcome))
     }
 
     /// Whether the rules and the request's credentials allow what is stored.
@@ -154,24 +158,24 @@ impl CacheEngine {
         why: ForwardContext,
     ) -> ServeStep {
         if ask.directives.only_if_cached {
-            return self.done(Some(self.only_if_cached(ask)));
+            return self.reply_or_retry(Some(self.only_if_cached(ask)));
         }
         if ask.has_origin_conditions() {
             return ServeStep::Done(Box::new(self.pass(ask, None).await));
         }
-        if self.goes_alone(ask) || self.waits_in_vain(ask, &why.key) {
+        if self.skips_collapsing(ask) || self.waits_in_vain(ask, &why.key) {
             return ServeStep::Alone(why);
         }
         if let Some(reply) = self.range_of_arriving(ask, &why).await {
             return ServeStep::Done(Box::new(reply));
         }
         // It may have waited for what turned out not to be for others: once is enough.
-        if self.goes_alone(ask) || self.waits_in_vain(ask, &why.key) {
+        if self.skips_collapsing(ask) || self.waits_in_vain(ask, &why.key) {
             return ServeStep::Alone(why);
         }
         match self.flights.join(flight_key(ask, &why)) {
             FlightRole::Lead(leader) if self.has_come_since(ask, &why.key, why.stored.as_ref()) => {
-                leader.land(FlightOutcome::Refreshed);
+                leader.publish(FlightOutcome::Refreshed);
                 ServeStep::Again
             }
             FlightRole::Lead(leader) => ServeStep::Done(Box::new(self.lead(ask, why, Some(leader)).await)),
@@ -179,10 +183,10 @@ impl CacheEngine {
                 let may_leave = why.stored.is_none() && ask.brings_credentials();
                 let landing = match may_leave {
                     true => follower.landed_before_turn().await,
-                    false => Some(follower.landed().await),
+                    false => Some(follower.wait_outcome().await),
                 };
                 match landing {
-                    Some(landing) => self.landed(ask, why, landing),
+                    Some(landing) => self.reply_from_flight(ask, why, landing),
                     None => ServeStep::Alone(why),
                 }
             }
@@ -190,7 +194,7 @@ impl CacheEngine {
     }
 
     /// Whether the request's fetch is for nobody else.
-    fn goes_alone(&self, ask: &RequestContext) -> bool {
+    fn skips_collapsing(&self, ask: &RequestContext) -> bool {
         ask.method == Method::HEAD || ask.directives.no_store || !ask.live.collapse || self.is_pass(ask)
     }
 
@@ -222,7 +226,7 @@ impl CacheEngine {
     /// A range of a whole response that is being fetched, when it has arrived or is about to.
     async fn range_of_arriving(&self, ask: &RequestContext, why: &ForwardContext) -> Option<Reply> {
         ask.range().filter(|_| why.stored.is_none())?;
-        let FlightOutcome::Shared(arrived) = self.flights.follow(&ask.flight(&why.key))?.landed().await
+        let FlightOutcome::Shared(arrived) = self.flights.follow(&ask.flight(&why.key))?.wait_outcome().await
         else {
             return None;
         };
@@ -230,7 +234,7 @@ impl CacheEngine {
             return None;
         };
         let end = ranges.iter().map(|range| range.end).max()?;
-        if end > arrived.body.appended() + ABOUT_TO_ARRIVE || !self.shares(ask, &arrived) {
+        if end > arrived.body.appended() + ABOUT_TO_ARRIVE || !self.may_share(ask, &arrived) {
             return None;
         }
         let verdict = self.arrived_verdict(why, &arrived, CacheResult::Collapsed).collapsed();
@@ -263,7 +267,7 @@ impl CacheEngine {
         leader: Option<Leader>,
     ) -> Reply {
         let fetch = self.plan_for(ask, &why, leader);
-        self.told(ask, &why, self.spawn_fetch(fetch)).await
+        self.reply_from_task(ask, &why, self.spawn_fetch(fetch)).await
     }
 
     /// Makes a fetch that only its owner waits for, and whose response is not expected to be stored: within the owner's
@@ -275,8 +279,8 @@ impl CacheEngine {
             Err(failure) => return self.failed(ask, &why, &failure),
         };
         match self.refused(&fetch, &response) {
-            Some(refusal) => self.private(ask, &why, UnsharedResponse { response, why: refusal }),
-            None => self.told(ask, &why, self.spawn_answered(fetch, response)).await,
+            Some(refusal) => self.deliver_unshared(ask, &why, UnsharedResponse { response, why: refusal }),
+            None => self.reply_from_task(ask, &why, self.spawn_answered(fetch, response)).await,
         }
     }
 
@@ -312,16 +316,16 @@ impl CacheEngine {
     }
 
     /// Whether another request's response may answer this one: the variant it selects, still valid, and not purged.
-    pub(super) fn shares(&self, ask: &RequestContext, arrived: &ArrivingResponse) -> bool {
+    pub(super) fn may_share(&self, ask: &RequestContext, arrived: &ArrivingResponse) -> bool {
         let selecting = arrived.selecting.as_ref();
         let names = &arrived.head.names;
         let selects = selecting.is_none_or(|selecting| ask.selecting(&selecting.names) == selecting.values);
         selects
             && is_for(ask, &arrived.head.policy)
-            && arrived.validity.holds()
+            && arrived.validity.is_unchanged()
             && names.via_site == ask.site.is_some()
             && ask.live.allowed_address(&arrived.head)
-            && !self.epochs.purged(&names.slots, &names.groups, arrived.head.requested)
+            && !self.epochs.is_purged(&names.slots, &names.groups, arrived.head.requested)
             && matches!(
                 reuse::decide(&arrived.head.policy, &shared_directives(ask), self.now()),
                 Reuse::Fresh
@@ -359,7 +363,7 @@ impl CacheEngine {
     }
 
     /// A reply, or another look when it could not be made.
-    pub(super) fn done(&self, reply: Option<Reply>) -> ServeStep {
+    pub(super) fn reply_or_retry(&self, reply: Option<Reply>) -> ServeStep {
         reply.map_or(ServeStep::Again, |reply| ServeStep::Done(Box::new(reply)))
     }
 }

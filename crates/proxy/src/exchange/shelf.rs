@@ -120,8 +120,8 @@ impl HybridCache {
         let [holds, gathered] = [HELD_PART, GATHERED_PART].map(|part| Holds::new(ledger.limit() / part));
         if let Some(disk) = &disk {
             let memory = Arc::downgrade(&memory);
-            disk.tell(Arc::new(move |key| {
-                memory.upgrade().inspect(|memory| unsettle(memory, key, |_| true));
+            disk.on_evicted(Arc::new(move |key| {
+                memory.upgrade().inspect(|memory| offer_to_disk(memory, key, |_| true));
             }));
         }
         let lanes = pools
@@ -147,7 +147,7 @@ impl HybridCache {
     }
 
     /// A disk as who waits for it sees it, by what the store calls its lane: one that hangs fills its own pool only.
-    pub fn lane(&self, lane: usize) -> &DiskQueue {
+    pub fn disk_queue(&self, lane: usize) -> &DiskQueue {
         &self.lanes[lane % self.lanes.len()]
     }
 
@@ -157,8 +157,8 @@ impl HybridCache {
     }
 
     /// The disk for jobs with this key.
-    pub fn lane_of(&self, key: &ObjectKey) -> &DiskQueue {
-        self.lane(self.disk.as_ref().map_or(0, |disk| disk.lane(key.hash())))
+    pub fn disk_queue_for(&self, key: &ObjectKey) -> &DiskQueue {
+        self.disk_queue(self.disk.as_ref().map_or(0, |disk| disk.disk_index(key.hash())))
     }
 
     /// Does a job for a disk that a client waits for. One that takes too long goes on alone: the client is served from the
@@ -168,12 +168,12 @@ impl HybridCache {
         (lane, kind): (usize, JobKind),
         job: impl FnOnce() -> Result<T, Error> + Send + 'static,
     ) -> Option<T> {
-        self.settle(self.lane(lane).run(kind, job).await)
+        self.ok_or_count(self.disk_queue(lane).run(kind, job).await)
     }
 
     /// Does a job that makes an object visible. When it is not done in time it is undone later: by then a newer one may have
     /// come that the disk does not take.
-    pub async fn make_visible(
+    pub async fn run_insert(
         &self,
         (lane, kind): (usize, JobKind),
         key: &ObjectKey,
@@ -187,7 +187,7 @@ impl HybridCache {
             // Whoever is too late sees this, or its object is seen by who sets it, and removes it.
             if late.load(SeqCst) { store.remove(&key).map(drop) } else { Ok(()) }
         };
-        let outcome = self.lane(lane).run(kind, job).await;
+        let outcome = self.disk_queue(lane).run(kind, job).await;
         is_late.store(outcome.is_err(), SeqCst);
         outcome
     }
@@ -218,8 +218,8 @@ impl HybridCache {
     }
 
     /// Whether a body of this length would be kept somewhere. `None` means that the length is not known.
-    pub fn takes(&self, length: Option<u64>) -> bool {
-        let disk_max = if self.disk.as_ref().is_some_and(|disk| disk.serves()) {
+    pub fn accepts_length(&self, length: Option<u64>) -> bool {
+        let disk_max = if self.disk.as_ref().is_some_and(|disk| disk.is_in_service()) {
             self.limits.disk_object_max
         } else {
             0
@@ -228,12 +228,12 @@ impl HybridCache {
     }
 
     /// The object when it is in RAM.
-    pub fn resident(&self, key: &ObjectKey) -> Option<Arc<MemoryEntry>> {
-        self.resident_of(key.hash(), key.full())
+    pub fn memory_entry(&self, key: &ObjectKey) -> Option<Arc<MemoryEntry>> {
+        self.memory_entry_by_key(key.hash(), key.full())
     }
 
     /// The same for who has the full key and its hash apart.
-    pub fn resident_of(&self, hash: Key, full: &[u8]) -> Option<Arc<MemoryEntry>> {
+    pub fn memory_entry_by_key(&self, hash: Key, full: &[u8]) -> Option<Arc<MemoryEntry>> {
         let found = self.memory.get(hash).filter(|resident| resident.key.full() == full)?;
         self.promote(&found);
         if found.body.hit() {
@@ -254,19 +254,19 @@ impl HybridCache {
         key: &ObjectKey,
         begin: impl FnOnce() -> ValiditySnapshot + Send,
     ) -> Option<CachedObject> {
-        if let Some(resident) = self.resident(key) {
+        if let Some(resident) = self.memory_entry(key) {
             let body = self.hold(&resident);
             return Some(CachedObject { record: resident.record.clone(), body, in_memory: true });
         }
         self.disk.as_ref().filter(|_| self.on_disk(key))?;
-        let disk = self.disk.as_ref().filter(|_| !self.removals.hides(key))?;
+        let disk = self.disk.as_ref().filter(|_| !self.removals.is_hidden(key))?;
         let validity = begin();
-        if let Some(found) = self.find_at_once(&**disk, key, &validity) {
+        if let Some(found) = self.try_find(&**disk, key, &validity) {
             return Some(found);
         }
         let (store, wanted, small) = (Arc::clone(disk), key.clone(), self.limits.memory_object_max);
         let read = JobKind::Read { at: disk.position(key) };
-        let (lane, ledger) = ((disk.lane(key.hash()), read), Arc::clone(&self.ledger));
+        let (lane, ledger) = ((disk.disk_index(key.hash()), read), Arc::clone(&self.ledger));
         // Boxed: what needs no disk shall not carry the room for it.
         let opened = Box::pin(self.run(lane, move || open(&*store, &wanted, small, &ledger))).await??;
         Some(self.found(key, opened, &validity))
@@ -274,15 +274,15 @@ impl HybridCache {
 
     fn found(&self, key: &ObjectKey, opened: LoadedObject, validity: &ValiditySnapshot) -> CachedObject {
         let LoadedObject { record, body, whole } = opened;
-        let kept = whole.and_then(|whole| self.keep_read(key, &record, whole, validity));
+        let kept = whole.and_then(|whole| self.insert_read(key, &record, whole, validity));
         // Who is sent it from there may take long.
-        let on_disk = || CachedBody::Disk(body.alone().unwrap_or(body));
+        let on_disk = || CachedBody::Disk(body.detached().unwrap_or(body));
         CachedObject { record, body: kept.unwrap_or_else(on_disk), in_memory: false }
     }
 
     /// Puts an object that was read whole into RAM, with what was reserved for it. Its body as replies hold it there, or `None` when RAM does
     /// not take it.
-    fn keep_read(
+    fn insert_read(
         &self,
         key: &ObjectKey,
         record: &ObjectMetadata,
@@ -295,13 +295,13 @@ impl HybridCache {
         let kept = reservation.grow(beside)
             && self
                 .memory
-                .insert_reserved(key.hash(), Arc::clone(&resident), reservation, || validity.holds());
+                .insert_reserved(key.hash(), Arc::clone(&resident), reservation, || validity.is_unchanged());
         kept.then(|| self.hold(&resident))
     }
 
     /// Puts a complete object into RAM: its body as replies hold it there. `None` when it is too large, its budget does not allow it, or it is
     /// not valid.
-    pub fn keep_in_memory(
+    pub fn insert_memory(
         &self,
         key: &ObjectKey,
         record: &ObjectMetadata,
@@ -313,13 +313,14 @@ impl HybridCache {
         }
         let resident = Arc::new(MemoryEntry::new(key, record.clone(), body));
         let weight = resident.weight();
-        let kept = self.memory.insert_if(key.hash(), Arc::clone(&resident), weight, || validity.holds());
+        let kept =
+            self.memory.insert_if(key.hash(), Arc::clone(&resident), weight, || validity.is_unchanged());
         kept.then(|| self.hold(&resident))
     }
 
     /// Writes a complete object to the disk unless it is not valid, and waits for that. An older object of the key goes
     /// when the new one cannot be written: it must not come back when RAM gives the new one up.
-    pub async fn keep_on_disk(
+    pub async fn insert_disk(
         self: &Arc<Self>,
         kind: JobKind,
         key: &ObjectKey,
@@ -334,8 +335,8 @@ impl HybridCache {
             }
             return;
         }
-        let at_once = match validity.holds() {
-            true => self.keep_at_once(&store, (key, record, &body), &|| validity.holds()),
+        let at_once = match validity.is_unchanged() {
+            true => self.try_insert(&store, (key, record, &body), &|| validity.is_unchanged()),
             false => None,
         };
         let outcome = match at_once {
@@ -344,18 +345,18 @@ impl HybridCache {
         };
         // On probation, or taken for purged since another URL was whose slot it shares: the disk takes it with its next hit.
         let is_left_out =
-            matches!(outcome, Ok(Err(Error::Declined(Declined::OnProbation)))) || !validity.holds();
+            matches!(outcome, Ok(Err(Error::Declined(Declined::OnProbation)))) || !validity.is_unchanged();
         if is_left_out {
-            unsettle(&self.memory, key.hash(), |_| true);
+            offer_to_disk(&self.memory, key.hash(), |_| true);
         }
-        if self.settle(outcome).is_none() && self.may_come(key) {
+        if self.ok_or_count(outcome).is_none() && self.may_come(key) {
             self.remove_from_disk(key).await;
         }
     }
 
     /// Whether the disk has an object of this key, or may turn out to have one that its index does not name yet.
     fn may_come(&self, key: &ObjectKey) -> bool {
-        self.disk.as_ref().is_some_and(|disk| disk.may_contain(key) || !disk.knows_all())
+        self.disk.as_ref().is_some_and(|disk| disk.may_contain(key) || !disk.index_is_complete())
     }
 
     /// Whether the disk holds an object of this key, as far as its index tells.
@@ -370,64 +371,64 @@ impl HybridCache {
         (key, record, body): (&ObjectKey, &ObjectMetadata, Bytes),
         validity: &ValiditySnapshot,
     ) -> Result<Result<(), Error>, DiskJobError> {
-        let lane = store.lane(key.hash());
+        let lane = store.disk_index(key.hash());
         let (object, metadata, still) = (key.clone(), record.encode(), validity.clone());
         let write = move || {
             let mut insert = store.insert(&object, &metadata, Some(body.len() as u64))?;
             insert.append(&body)?;
             commit_valid(&*store, insert, &object, &still)
         };
-        self.make_visible((lane, kind), key, write).await
+        self.run_insert((lane, kind), key, write).await
     }
 
     /// Keeps a note, an object without a body, in RAM and on disk.
-    pub async fn keep_note(
+    pub async fn insert_marker(
         self: &Arc<Self>,
         key: &ObjectKey,
         record: ObjectMetadata,
         validity: &ValiditySnapshot,
     ) {
-        self.keep_in_memory(key, &record, Bytes::new().into(), validity);
-        self.keep_on_disk(JobKind::Change, key, &record, Bytes::new(), validity).await;
+        self.insert_memory(key, &record, Bytes::new().into(), validity);
+        self.insert_disk(JobKind::Change, key, &record, Bytes::new(), validity).await;
     }
 
     /// Starts to write a body that is still arriving. `None` when it cannot be kept on disk.
-    pub async fn begin(
+    pub async fn start_insert(
         &self,
         key: &ObjectKey,
         record: &ObjectMetadata,
         length: Option<u64>,
     ) -> Option<Box<dyn Insert>> {
         let store = self.disk.clone().filter(|_| record.is_for_disk())?;
-        let (lane, key, metadata) = (store.lane(key.hash()), key.clone(), record.encode());
+        let (lane, key, metadata) = (store.disk_index(key.hash()), key.clone(), record.encode());
         self.run((lane, JobKind::Change), move || store.insert(&key, &metadata, length)).await
     }
 
     /// Counts what went wrong on the disk; passes on what went well.
-    pub fn settle<T>(&self, outcome: Result<Result<T, Error>, DiskJobError>) -> Option<T> {
+    pub fn ok_or_count<T>(&self, outcome: Result<Result<T, Error>, DiskJobError>) -> Option<T> {
         match outcome {
             Ok(Ok(value)) => return Some(value),
-            Ok(Err(error)) => self.note(&error),
-            Err(DiskJobError::Refused) => self.metrics.disk_busy.count(),
-            Err(DiskJobError::Slow) => self.metrics.disk_slow.count(),
+            Ok(Err(error)) => self.count_failure(&error),
+            Err(DiskJobError::Refused) => self.metrics.disk_busy.increment(),
+            Err(DiskJobError::Slow) => self.metrics.disk_slow.increment(),
         }
         None
     }
 
     /// Counts a failure of the disk.
-    pub fn note(&self, error: &Error) {
+    pub fn count_failure(&self, error: &Error) {
         match error {
-            Error::Declined(Declined::OnProbation) => self.metrics.disk_on_probation.count(),
-            Error::Declined(_) => self.metrics.disk_declined.count(),
-            Error::Corrupt { .. } => self.metrics.disk_corrupt.count(),
-            _ => self.metrics.disk_errors.count(),
+            Error::Declined(Declined::OnProbation) => self.metrics.disk_on_probation.increment(),
+            Error::Declined(_) => self.metrics.disk_declined.increment(),
+            Error::Corrupt { .. } => self.metrics.disk_corrupt.increment(),
+            _ => self.metrics.disk_errors.increment(),
         }
         tracing::debug!(%error, "the disk store answered with an error");
     }
 }
 
 /// Has the object offered to the disk with its next hit, if it is one of those, wherever its body is by now.
-fn unsettle(memory: &MemoryTier<MemoryEntry>, key: Key, is_one: impl Fn(&MemoryEntry) -> bool) {
+fn offer_to_disk(memory: &MemoryTier<MemoryEntry>, key: Key, is_one: impl Fn(&MemoryEntry) -> bool) {
     let mut before: Option<Arc<MemoryEntry>> = None;
     while let Some(now) = memory.peek(key).filter(|now| is_one(now)) {
         if before.is_some_and(|before| Arc::ptr_eq(&before, &now)) {

@@ -18,7 +18,7 @@ impl CacheEngine {
     }
 
     /// The stored response in place of an error, where everybody allows it.
-    pub(super) fn stale_instead(
+    pub(super) fn serve_stale_on_error(
         &self,
         ask: &RequestContext,
         why: &ForwardContext,

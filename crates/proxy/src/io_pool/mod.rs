@@ -144,7 +144,7 @@ impl IoPool {
 
     /// Waits while the queue is more than half full, for whoever can slow down what fills it: a while, and only as long as
     /// jobs get finished. A disk that hangs holds nobody up.
-    pub async fn catch_up(&self) {
+    pub async fn wait_for_capacity(&self) {
         let mut finished = self.finished();
         let (mut waited, mut stuck) = (Duration::ZERO, Duration::ZERO);
         while self.waiting() > self.queue.limit / 2 && waited < CATCH_UP_MAX && stuck < STUCK {
@@ -328,7 +328,7 @@ mod tests {
             })
             .collect();
         let began = tokio::time::Instant::now();
-        pool.catch_up().await;
+        pool.wait_for_capacity().await;
         let hung = began.elapsed();
         assert!((STUCK..CATCH_UP_MAX).contains(&hung), "{hung:?}");
         (0..4).for_each(|_| release.send(()).expect("jobs wait"));
@@ -336,7 +336,7 @@ mod tests {
             assert_eq!(job.await, Ok(true));
         }
         let began = tokio::time::Instant::now();
-        pool.catch_up().await;
+        pool.wait_for_capacity().await;
         assert_eq!(began.elapsed(), Duration::ZERO, "an empty queue holds nobody up");
         pool.close();
     }

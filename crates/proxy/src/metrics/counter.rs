@@ -9,7 +9,7 @@ pub struct Counter(AtomicU64);
 
 impl Counter {
     /// Adds one.
-    pub fn count(&self) {
+    pub fn increment(&self) {
         self.add(1);
     }
 
@@ -45,7 +45,7 @@ pub struct PerCoreCounter([CachePadded<Counter>; PLACES]);
 impl PerCoreCounter {
     /// Adds one.
     #[inline]
-    pub fn count(&self) {
+    pub fn increment(&self) {
         self.add(1);
     }
 
@@ -87,7 +87,7 @@ mod tests {
         let (counter, gauge) = (PerCoreCounter::default(), PerCoreCounter::default());
         std::thread::scope(|scope| {
             for _ in 0..4 {
-                scope.spawn(|| (0..1000).for_each(|_| counter.count()));
+                scope.spawn(|| (0..1000).for_each(|_| counter.increment()));
             }
             scope.spawn(|| gauge.add(5));
         });
@@ -100,7 +100,7 @@ mod tests {
     fn no_count_is_lost_while_places_change_hands() {
         let _alone = ALL_PLACES.lock();
         let counter = PerCoreCounter::default();
-        let count = |times: u64| (0..times).for_each(|_| counter.count());
+        let count = |times: u64| (0..times).for_each(|_| counter.increment());
         std::thread::scope(|scope| {
             for thread in 0..2 * PLACES as u64 {
                 scope.spawn(move || {

@@ -110,7 +110,7 @@ metrics! {
 impl Metrics {
     /// Counts a response of whose body so many bytes were sent; with how long it took, if it was sent whole.
     pub fn responded(&self, outcome: CacheResult, body_bytes: u64, duration_us: Option<u64>) {
-        self.responses(outcome).count();
+        self.responses(outcome).increment();
         self.body_bytes.of(outcome).add(body_bytes);
         if let Some(duration_us) = duration_us.filter(|_| is_timed(outcome)) {
             self.durations.of(outcome).observe(duration_us);
@@ -120,7 +120,7 @@ impl Metrics {
     /// Counts a hit in RAM, and its body if that was sent whole. The bytes of another are counted when it has come to its end.
     #[inline]
     pub fn hit_memory(&self, hit: &RamHit<'_>, sent: SendProgress) {
-        self.hits_memory.count();
+        self.hits_memory.increment();
         if matches!(sent, SendProgress::Whole { .. }) {
             self.body_bytes.of(CacheResult::MemoryHit).add(hit.content.len() as u64);
         }

@@ -201,8 +201,8 @@ impl Node {
             true => disks.bring_online_after(path, &reopening::ready(self.exchange.epochs(), purges.clone())),
             false => disks.take_offline(path),
         };
-        if purges.is_some() && !disks.serves() && !self.exchange.epochs().are_lost() {
-            self.let_go_of_purges();
+        if purges.is_some() && !disks.is_in_service() && !self.exchange.epochs().are_lost() {
+            self.detach_purge_table();
         }
         done.map_err(|error| match error {
             // Says what it is about: a name that no disk has, or a disk by its path.
@@ -212,17 +212,17 @@ impl Node {
     }
 
     /// Closes the table of purges once it is written down, so that its disk can be unmounted. One that hangs is not waited for long.
-    fn let_go_of_purges(&self) {
+    fn detach_purge_table(&self) {
         self.exchange.epochs().note_time();
         let _ = timers().map(|runtime| runtime.block_on(self.exchange.purges_written()));
-        self.exchange.epochs().let_go("its disk is out of service");
+        self.exchange.epochs().detach_file("its disk is out of service");
     }
 
     /// Says whether clients are accepted, and with a store.
     pub fn readiness(&self) -> Readiness {
         match &self.disks {
             _ if self.draining.load(Ordering::Acquire) => Readiness::Draining,
-            Some(disks) if !disks.serves() => Readiness::Degraded,
+            Some(disks) if !disks.is_in_service() => Readiness::Degraded,
             _ => Readiness::Ready,
         }
     }

@@ -8,7 +8,7 @@
 
 use crate::exchange::PurgeTable;
 use crate::metrics::Metrics;
-use crate::storage::take_up_purges;
+use crate::storage::attach_purge_table;
 use parking_lot::{Condvar, Mutex};
 use shoal_store::disks::{Disks, Ready, ServiceState};
 use shoal_store::{Error, Store};
@@ -97,7 +97,7 @@ impl Work {
             let unopened = unopened(&disks);
             let has_purges = self.purges.epochs.upgrade().is_none_or(|epochs| !epochs.are_lost());
             unopened.iter().for_each(|path| self.try_again(&disks, path));
-            if !has_purges && (disks.serves() || !self.purges.come_with_disk) {
+            if !has_purges && (disks.is_in_service() || !self.purges.come_with_disk) {
                 self.read_purges();
             }
             (pause, next) = match unopened.is_empty() && has_purges {
@@ -128,7 +128,7 @@ impl Work {
             }
             Ok(false) => {}
             Err(error) => {
-                metrics.disk_open_retries.count();
+                metrics.disk_open_retries.increment();
                 tracing::debug!(disk = path, %error, "this disk still cannot be used");
             }
         });
@@ -141,7 +141,7 @@ impl Work {
         }
         let (folder, are_read) = (self.purges.folder.clone(), Arc::clone(&self.are_purges_read));
         let is_begun = in_a_thread(move || {
-            match take_up_purges(&epochs, &folder) {
+            match attach_purge_table(&epochs, &folder) {
                 Ok(()) => tracing::info!("what was purged is known again"),
                 Err(error) => tracing::debug!(%error, "what was purged still cannot be read"),
             }
@@ -172,7 +172,7 @@ fn ready_with(epochs: Weak<PurgeTable>, folder: Option<PathBuf>) -> Ready {
 }
 
 fn take_up(epochs: &PurgeTable, folder: &Path) -> Result<(), Error> {
-    take_up_purges(epochs, folder).map_err(|error| {
+    attach_purge_table(epochs, folder).map_err(|error| {
         let folder = folder.display();
         Error::Unusable(format!("{folder}: what was purged cannot be read there: {error}"))
     })

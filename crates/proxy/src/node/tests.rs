@@ -77,7 +77,7 @@ fn a_disk_that_is_out_can_be_unmounted_and_has_every_purge_when_it_is_back() {
     node.drain(Duration::ZERO);
     let epochs =
         PurgeTable::open(&store.join("purges"), Timestamp::from_seconds(10)).expect("it was written");
-    let is_purged = |name: PurgeScope<'_>| epochs.purged(&[name.slot()], &[], asked);
+    let is_purged = |name: PurgeScope<'_>| epochs.is_purged(&[name.slot()], &[], asked);
     assert!(epochs.knows(asked) && is_purged(PurgeScope::Tag("news")) && is_purged(PurgeScope::All));
     assert!(!is_purged(PurgeScope::Tag("sport")));
 }
@@ -91,9 +91,9 @@ fn nothing_stored_before_is_served_when_what_was_purged_cannot_be_read() {
         let epochs = node.exchange.epochs();
         let (now, is_purged) = (
             epochs.sequence(),
-            before.is_some_and(|before| epochs.purged(&[PurgeScope::All.slot()], &[], before)),
+            before.is_some_and(|before| epochs.is_purged(&[PurgeScope::All.slot()], &[], before)),
         );
-        assert!(!epochs.purged(&[PurgeScope::All.slot()], &[], now), "what comes now is kept");
+        assert!(!epochs.is_purged(&[PurgeScope::All.slot()], &[], now), "what comes now is kept");
         node.drain(Duration::ZERO);
         (now, is_purged)
     };

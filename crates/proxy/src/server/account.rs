@@ -43,19 +43,19 @@ impl<'s, H: Handler> ReplyGuard<'s, H> {
 
     /// Counts a tunnel as open while this is held.
     pub fn open_tunnel(&self) -> OpenTunnel<'s> {
-        self.shared.metrics.tunnels_open.count();
+        self.shared.metrics.tunnels_open.increment();
         OpenTunnel(&self.shared.metrics)
     }
 
     /// Gives the record back: the reply was sent whole at `now`.
     pub fn complete(mut self, now: Instant) {
-        self.settle(now, false);
+        self.finish_record(now, false);
     }
 
-    fn settle(&mut self, now: Instant, aborted: bool) {
+    fn finish_record(&mut self, now: Instant, aborted: bool) {
         self.is_settled = true;
         if aborted {
-            self.shared.metrics.responses_cut.count();
+            self.shared.metrics.responses_cut.increment();
         }
         let Some(mut record) = self.record.take() else {
             return self.shared.metrics.body_bytes.of(CacheResult::MemoryHit).add(self.body_bytes);
@@ -65,14 +65,14 @@ impl<'s, H: Handler> ReplyGuard<'s, H> {
         record.head_bytes = self.head_bytes;
         record.body_bytes = self.body_bytes;
         record.aborted = aborted;
-        self.shared.handler.sent(record);
+        self.shared.handler.record_sent(record);
     }
 }
 
 impl<H: Handler> Drop for ReplyGuard<'_, H> {
     fn drop(&mut self) {
         if !self.is_settled {
-            self.settle(Instant::now(), true);
+            self.finish_record(Instant::now(), true);
         }
     }
 }

@@ -116,7 +116,7 @@ impl<H: Handler> Drop for ResumeGuard<H> {
 }
 
 /// Takes in what was accepted: in the clear it waits for what the client says, else it has a task from the start.
-pub(super) fn begin<H: Handler>(
+pub(super) fn start<H: Handler>(
     arrival: AcceptedConnection,
     entrance: Arc<ListenerContext>,
     shared: &Arc<Shared<H>>,
@@ -129,32 +129,32 @@ pub(super) fn begin<H: Handler>(
     let (client, live) = (Arc::new(entrance.client(&stream, peer)), shared.live.load_full());
     let due = Instant::now() + live.head_timeout;
     let standing = ConnectionContext { client, live, _seat: seat };
-    take_in(ClientStream::plain(stream), standing, due, shared);
+    park_or_spawn(ClientStream::plain(stream), standing, due, shared);
 }
 
 /// Lets a new connection wait until `due`, or gives it a task.
-fn take_in<H: Handler>(
+fn park_or_spawn<H: Handler>(
     stream: ClientStream,
     standing: ConnectionContext,
     due: Instant,
     shared: &Arc<Shared<H>>,
 ) {
-    if let Some((stream, standing)) = wait(stream, standing, due, false) {
+    if let Some((stream, standing)) = park(stream, standing, due, false) {
         let begun = ResumeState::with(BytesMut::new(), true);
-        tokio::spawn(go_on(stream, ResumeGuard::new(begun, Arc::clone(shared)), standing));
+        tokio::spawn(resume(stream, ResumeGuard::new(begun, Arc::clone(shared)), standing));
     }
 }
 
 /// Lets a connection wait without a task until `due`, and gives it back where that cannot be.
-fn wait(
+fn park(
     stream: ClientStream,
     standing: ConnectionContext,
     due: Instant,
     has_spoken: bool,
 ) -> Option<(ClientStream, ConnectionContext)> {
-    let guest = IdleConnection { stream: stream.rest().ok()?, standing, due, has_spoken };
+    let guest = IdleConnection { stream: stream.into_idle().ok()?, standing, due, has_spoken };
     let IdleConnection { stream, standing, .. } = waiting::admit(guest).err()?;
-    Some((stream.wake().ok()?, standing))
+    Some((stream.into_active().ok()?, standing))
 }
 
 /// Serves a connection to its end.
@@ -172,7 +172,7 @@ async fn serve<H: Handler>(
             Ok(Some(addresses)) => (client.address, client.local) = (addresses.source, addresses.destination),
             Ok(None) => {}
             Err(reason) => {
-                shared.metrics.proxy_protocol_refused.count();
+                shared.metrics.proxy_protocol_refused.increment();
                 tracing::debug!(%peer, reason, "connection without a valid PROXY protocol header");
                 return;
             }
@@ -181,12 +181,12 @@ async fn serve<H: Handler>(
     let Some(tls) = &entrance.tls else {
         let begun = ResumeState::with(early, true);
         let standing = ConnectionContext { client: Arc::new(client), live, _seat: seat };
-        return go_on(ClientStream::plain(stream), ResumeGuard::new(begun, shared), standing).await;
+        return resume(ClientStream::plain(stream), ResumeGuard::new(begun, shared), standing).await;
     };
     // The handshake's memory goes when it is over.
-    let shaking = Box::pin(shake_hands(Rewind::new(early.freeze(), stream), tls, &mut client, &live));
+    let shaking = Box::pin(handshake(Rewind::new(early.freeze(), stream), tls, &mut client, &live));
     let Some(stream) = shaking.await else {
-        shared.metrics.tls_failures.count();
+        shared.metrics.tls_failures.increment();
         return;
     };
     let h2 = stream.get_ref().1.alpn_protocol() == Some(ALPN_H2);
@@ -207,16 +207,16 @@ async fn serve<H: Handler>(
             let due = Instant::now() + live.head_timeout;
             let standing = ConnectionContext { client, live, _seat: seat };
             if input.is_empty() {
-                return take_in(stream, standing, due, &shared);
+                return park_or_spawn(stream, standing, due, &shared);
             }
-            tokio::spawn(go_on(stream, ResumeGuard::new(ResumeState::with(input, true), shared), standing));
+            tokio::spawn(resume(stream, ResumeGuard::new(ResumeState::with(input, true), shared), standing));
         }
     }
 }
 
 /// The TLS stream of a client that shakes hands in time. It is large, and a task keeps room for every place that it was
 /// ever moved through, hence the box.
-async fn shake_hands(
+async fn handshake(
     stream: Rewind<TcpStream>,
     tls: &Tls,
     client: &mut Client,
@@ -236,7 +236,7 @@ async fn shake_hands(
 }
 
 /// Serves a connection in the clear, or that the kernel encrypts, to its end, or until it waits without a task.
-pub(super) async fn go_on<H: Handler>(
+pub(super) async fn resume<H: Handler>(
     mut stream: ClientStream,
     handover: ResumeGuard<H>,
     mut standing: ConnectionContext,
@@ -268,7 +268,7 @@ pub(super) async fn go_on<H: Handler>(
         }
         let serving = Box::pin(http1::serve(socket, start, Arc::clone(&shared), live, client));
         let Some(rested) = serving.await else { return };
-        match wait(rested, standing, Instant::now() + keep_alive, true) {
+        match park(rested, standing, Instant::now() + keep_alive, true) {
             Some(back) => (stream, standing) = back,
             None => return,
         }

@@ -2,7 +2,7 @@
 //! waits without a task.
 
 use super::client_io::ClientIo;
-use crate::transport::lend_now;
+use crate::transport::try_send_zero_copy;
 use rustix::io::Errno;
 use rustix::net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, send, sendmsg};
 use shoal_ktls::Seal;
@@ -45,7 +45,7 @@ impl ClientStream {
     }
 
     /// The same without a task.
-    pub fn rest(self) -> io::Result<IdleStream> {
+    pub fn into_idle(self) -> io::Result<IdleStream> {
         Ok(IdleStream { stream: self.stream.into_std()?, seal: self.seal })
     }
 
@@ -187,7 +187,7 @@ impl IdleStream {
     }
 
     /// The same for a task.
-    pub fn wake(self) -> io::Result<ClientStream> {
+    pub fn into_active(self) -> io::Result<ClientStream> {
         Ok(ClientStream { stream: TcpStream::from_std(self.stream)?, seal: self.seal })
     }
 
@@ -220,7 +220,7 @@ impl IdleStream {
             parts => sendmsg(&self.stream, parts, &mut SendAncillaryBuffer::default(), SendFlags::NOSIGNAL),
         };
         let lent = match slices {
-            [head, body] if body.len() >= LENT_MIN => lend_now(self.stream.as_fd(), head, body),
+            [head, body] if body.len() >= LENT_MIN => try_send_zero_copy(self.stream.as_fd(), head, body),
             _ => None,
         };
         let sent = lent.map_or_else(|| copied().unwrap_or(0), |lent| lent.unwrap_or(0));

@@ -62,9 +62,9 @@ impl<H: Handler> Shared<H> {
         refusal: shoal_wire::RequestRefusal,
         client: &crate::message::Client,
     ) -> crate::message::Reply {
-        self.metrics.refused.count();
+        self.metrics.refused.increment();
         tracing::debug!(client = %client.address, status = %refusal.status, reason = refusal.reason, "request refused");
-        self.handler.refuse(refusal.status, refusal.reason, client)
+        self.handler.error_reply(refusal.status, refusal.reason, client)
     }
 }
 

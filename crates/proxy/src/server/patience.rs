@@ -61,7 +61,7 @@ impl ClientProgress {
         self.waits();
         deadline.set_if_lifted(patience.pause);
         ready!(deadline.poll_passed(context));
-        patience.metrics.clients_slow.count();
+        patience.metrics.clients_slow.increment();
         Poll::Ready(TooSlow)
     }
 
@@ -95,7 +95,7 @@ impl ClientProgress {
         }
         let due = self.waited.as_secs_f64() * patience.rate_min as f64;
         if (self.moved as f64) < due {
-            patience.metrics.clients_slow.count();
+            patience.metrics.clients_slow.increment();
             return Err(TooSlow);
         }
         (self.waited, self.moved) = (Duration::ZERO, 0);

@@ -59,7 +59,7 @@ impl<H: Handler> Worker<H> {
 
     async fn run(self) {
         (self.on_worker)(self.number);
-        tokio::spawn(keep_room(Arc::clone(&self.shared)));
+        tokio::spawn(serve_idle(Arc::clone(&self.shared)));
         for listening in self.listening {
             tokio::spawn(accept_all(listening, Arc::clone(&self.shared), Arc::clone(&self.places)));
         }
@@ -75,7 +75,7 @@ impl<H: Handler> Worker<H> {
 }
 
 /// Has connections that wait answered, until the server drains.
-async fn keep_room<H: Handler>(shared: Arc<Shared<H>>) {
+async fn serve_idle<H: Handler>(shared: Arc<Shared<H>>) {
     if let Err(error) = waiting::serve(shared).await {
         // Each connection has a task of its own then.
         tracing::warn!(%error, "connections cannot wait together");
@@ -103,11 +103,11 @@ async fn accept_all<H: Handler>(listening: WorkerListener, shared: Arc<Shared<H>
         };
         match accepted {
             Ok(arrival) => {
-                shared.metrics.connections.count();
-                connection::begin(arrival, Arc::clone(&entrance), &shared);
+                shared.metrics.connections.increment();
+                connection::start(arrival, Arc::clone(&entrance), &shared);
             }
             Err(error) => {
-                shared.metrics.accept_errors.count();
+                shared.metrics.accept_errors.increment();
                 tracing::warn!(%error, listener = index, "could not accept a connection");
                 tokio::time::sleep(ACCEPT_PAUSE).await;
             }
@@ -156,7 +156,7 @@ async fn accept(
     metrics: &Arc<Metrics>,
 ) -> io::Result<AcceptedConnection> {
     if places.available_permits() == 0 {
-        metrics.connections_full.count();
+        metrics.connections_full.increment();
     }
     // Held for an instant only: a worker that waits for connections must not keep a place from the others.
     drop(places.acquire().await.map_err(io::Error::other)?);

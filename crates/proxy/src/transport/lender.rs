@@ -26,7 +26,11 @@ pub(crate) fn poll_lend(
 }
 
 /// The same for a socket that nobody waits for; it must not block.
-pub(crate) fn lend_now(socket: BorrowedFd<'_>, head: &[u8], body: &[u8]) -> Option<io::Result<usize>> {
+pub(crate) fn try_send_zero_copy(
+    socket: BorrowedFd<'_>,
+    head: &[u8],
+    body: &[u8],
+) -> Option<io::Result<usize>> {
     match through_pipe(|pipe| Poll::Ready(pipe.send(socket, head, body)))? {
         Poll::Ready(sent) => Some(sent),
         Poll::Pending => None,
@@ -343,14 +347,16 @@ mod tests {
         let near = near.into_std().expect("a socket");
         let whole = body(8 << 20, 11);
         let copied = vec![7; LENT_MIN];
-        assert!(super::lend_now(near.as_fd(), b"head", &copied).is_none());
-        let first =
-            super::lend_now(near.as_fd(), b"head", &whole).expect("it can be lent").expect("there is room");
+        assert!(super::try_send_zero_copy(near.as_fd(), b"head", &copied).is_none());
+        let first = super::try_send_zero_copy(near.as_fd(), b"head", &whole)
+            .expect("it can be lent")
+            .expect("there is room");
         let mut sent = first;
-        while let Some(Ok(more)) = super::lend_now(near.as_fd(), b"", &whole[sent - 4..]) {
+        while let Some(Ok(more)) = super::try_send_zero_copy(near.as_fd(), b"", &whole[sent - 4..]) {
             sent += more;
         }
-        let refused = super::lend_now(near.as_fd(), b"", &whole[sent - 4..]).expect("it can be lent");
+        let refused =
+            super::try_send_zero_copy(near.as_fd(), b"", &whole[sent - 4..]).expect("it can be lent");
         assert_eq!(refused.expect_err("there is no room").kind(), io::ErrorKind::WouldBlock);
         drop(near);
         let mut taken = Vec::new();

@@ -10,6 +10,6 @@ mod rewind;
 pub(crate) mod spare;
 
 pub(crate) use deadline::Deadline;
-pub(crate) use lender::{lend_now, poll_lend};
+pub(crate) use lender::{poll_lend, try_send_zero_copy};
 pub(crate) use output::{MessageOutput, Rest};
 pub(crate) use rewind::Rewind;

@@ -58,9 +58,9 @@ enum RetrySafety {
     /// The origin may have acted on it and must not do so twice, or it began to answer, or the fault is not the origin's.
     No,
     /// The origin may have acted on it, and may do so again.
-    Repeated,
+    IfIdempotent,
     /// The origin has not acted on it.
-    Unsent,
+    Always,
 }
 
 impl Inner {
@@ -79,9 +79,9 @@ impl PreparedCall<'_> {
     /// # Errors
     /// When no usable response head came; see [`Cause`].
     pub async fn run(&mut self) -> Result<UpstreamResponse, UpstreamError> {
-        let outcome = self.journey.go(&self.destination).await;
+        let outcome = self.journey.run(&self.destination).await;
         if let Err(error) = &outcome {
-            error.cause.counter(&self.journey.inner.metrics).count();
+            error.cause.counter(&self.journey.inner.metrics).increment();
         }
         outcome
     }
@@ -95,12 +95,12 @@ impl<'a> UpstreamCall<'a> {
         interim: Option<InterimSink>,
         caller: Caller,
     ) -> Self {
-        let hold = head.settle(body.is_some());
+        let hold = head.prepare(body.is_some());
         Self { inner, head, hold, body, interim, caller, in_flight: None }
     }
 
     /// Asks whom the request is meant for.
-    async fn go(&mut self, destination: &Destination) -> Result<UpstreamResponse, UpstreamError> {
+    async fn run(&mut self, destination: &Destination) -> Result<UpstreamResponse, UpstreamError> {
         let now = Instant::now();
         match destination {
             Destination::Origin { origin, rules } => match rules.destination(&origin.host) {
@@ -113,16 +113,16 @@ impl<'a> UpstreamCall<'a> {
                         place: None,
                         caller: &caller,
                     };
-                    self.ask(aim, now).await.map_err(|lost| lost.error)
+                    self.fetch_from_origin(aim, now).await.map_err(|lost| lost.error)
                 }
                 Err(refusal) => Err(UpstreamError::refused(refusal, origin)),
             },
-            Destination::Group { group, key } => self.ask_one_of(group, *key, now).await,
+            Destination::Group { group, key } => self.fetch_from_group(group, *key, now).await,
         }
     }
 
     /// Asks a site's upstreams in turn, until one answers or the request may not be sent again.
-    async fn ask_one_of(
+    async fn fetch_from_group(
         &mut self,
         group: &Arc<UpstreamGroup>,
         key: u64,
@@ -137,7 +137,7 @@ impl<'a> UpstreamCall<'a> {
         };
         while let Some(index) = choose(&tried, now) {
             if !tried.is_empty() {
-                self.inner.metrics.upstream_failovers.count();
+                self.inner.metrics.upstream_failovers.increment();
             }
             self.in_flight = Some(InFlight::begin(group, index));
             let member = &group.members()[index];
@@ -149,7 +149,7 @@ impl<'a> UpstreamCall<'a> {
                 place,
                 caller: &caller,
             };
-            let outcome = self.ask(aim, now).await;
+            let outcome = self.fetch_from_origin(aim, now).await;
             let FailedAttempt { mut error, again, .. } = match outcome {
                 Ok(response) => {
                     group.answered(index);
@@ -164,8 +164,8 @@ impl<'a> UpstreamCall<'a> {
             tried.push(index);
             last = Some(error);
             let goes_on = match again {
-                RetrySafety::Unsent => true,
-                RetrySafety::Repeated => !std::mem::replace(&mut was_repeated, true),
+                RetrySafety::Always => true,
+                RetrySafety::IfIdempotent => !std::mem::replace(&mut was_repeated, true),
                 RetrySafety::No => false,
             };
             if !goes_on {
@@ -178,14 +178,14 @@ impl<'a> UpstreamCall<'a> {
     }
 
     /// Asks one origin, at `now`.
-    pub async fn ask(
+    pub async fn fetch_from_origin(
         &mut self,
         aim: AttemptTarget<'_>,
         now: Instant,
     ) -> Result<UpstreamResponse, FailedAttempt> {
         match self.attempt(aim, false, now).await {
             Err(lost) if lost.reused && lost.again != RetrySafety::No => {
-                self.inner.metrics.upstream_retries.count();
+                self.inner.metrics.upstream_retries.increment();
                 // Rare, and every request would carry the room for it.
                 Box::pin(self.attempt(aim, true, Instant::now())).await
             }
@@ -238,7 +238,7 @@ impl<'a> UpstreamCall<'a> {
         };
         match answered {
             Ok(answer) => self
-                .judge(aim, answer, request_time, &sending.upload)
+                .check_response(aim, answer, request_time, &sending.upload)
                 .map_err(|error| FailedAttempt { error, again: RetrySafety::No, reused }),
             Err(failure) => {
                 let again = self.again(&failure, &sending.upload);
@@ -250,9 +250,11 @@ impl<'a> UpstreamCall<'a> {
     /// Whether the request may be sent again after `failure`; takes its body back for that.
     fn again(&mut self, failure: &AttemptFailure, upload: &Upload) -> RetrySafety {
         let again = match failure {
-            AttemptFailure { unsent: true, .. } => RetrySafety::Unsent,
+            AttemptFailure { unsent: true, .. } => RetrySafety::Always,
             // RFC 9110, 9.2.2: "a client SHOULD NOT automatically retry a request with a non-idempotent method".
-            AttemptFailure { dead: true, .. } if self.head.method.is_idempotent() => RetrySafety::Repeated,
+            AttemptFailure { dead: true, .. } if self.head.method.is_idempotent() => {
+                RetrySafety::IfIdempotent
+            }
             _ => return RetrySafety::No,
         };
         let Some(body) = upload.take_untouched() else { return RetrySafety::No };
@@ -261,7 +263,7 @@ impl<'a> UpstreamCall<'a> {
     }
 
     /// Checks an answer's head and makes the response of it.
-    fn judge(
+    fn check_response(
         &mut self,
         aim: AttemptTarget<'_>,
         mut answer: Answer,
@@ -318,7 +320,7 @@ impl<'a> UpstreamCall<'a> {
 impl FailedAttempt {
     /// No connection was to be had.
     fn before_sending(error: UpstreamError) -> Self {
-        let again = if error.cause.is_of_connecting() { RetrySafety::Unsent } else { RetrySafety::No };
+        let again = if error.cause.is_of_connecting() { RetrySafety::Always } else { RetrySafety::No };
         Self { error, again, reused: false }
     }
 }

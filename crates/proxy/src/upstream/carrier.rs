@@ -110,7 +110,7 @@ impl RequestChannel {
         {
             return Ok(inner.reused(Self::H1(lease), now));
         }
-        match place.ticket_at_once(wish.is_for_one(), aim.caller.party()) {
+        match place.try_checkout(wish.is_for_one(), aim.caller.party()) {
             Some(Checkout::Reused(lease)) => Ok(inner.reused(Self::H1(lease), now)),
             Some(Checkout::Stream(stream)) => Ok(inner.reused(Self::H2(stream), now)),
             ticket => Box::pin(Self::wait(inner, aim, place, ticket, wish, now)).await,
@@ -130,7 +130,7 @@ impl RequestChannel {
         let failed = |(cause, detail)| UpstreamError::new(cause, aim.origin.authority(), detail);
         let ticket = match ticket {
             Some(ticket) => ticket,
-            None => place.ticket(wish.is_for_one(), aim.caller.party(), deadline).await.map_err(failed)?,
+            None => place.checkout(wish.is_for_one(), aim.caller.party(), deadline).await.map_err(failed)?,
         };
         let permit = match ticket {
             Checkout::Reused(lease) => return Ok(inner.reused(Self::H1(lease), Instant::now())),
@@ -139,12 +139,12 @@ impl RequestChannel {
         };
         let _opening = match wish.http1_only || aim.origin.scheme == Scheme::Http {
             true => None,
-            false => place.opening(deadline).await.map_err(failed)?,
+            false => place.wait_to_open(deadline).await.map_err(failed)?,
         };
         if !wish.http1_only
             && !wish.fresh
             // Whoever opened before may have left room on an HTTP/2 connection.
-            && let Some(stream) = place.roomy_stream(aim.caller.party())
+            && let Some(stream) = place.stream_with_capacity(aim.caller.party())
         {
             return Ok(inner.reused(Self::H2(stream), Instant::now()));
         }
@@ -197,7 +197,7 @@ impl ChannelRequirements {
 
 impl Inner {
     fn reused(&self, carrier: RequestChannel, at: Instant) -> AcquiredChannel {
-        self.metrics.upstream_reused.count();
+        self.metrics.upstream_reused.increment();
         AcquiredChannel { carrier, reused: true, at }
     }
 }

@@ -21,9 +21,9 @@ pub(super) async fn watch(inner: Arc<Inner>, group: Weak<UpstreamGroup>, index: 
     while let Some(group) = group.upgrade() {
         let Some(check) = group.check().cloned() else { return };
         let outcome = ask(&inner, &group, index, &check).await;
-        inner.metrics.upstream_checks.count();
+        inner.metrics.upstream_checks.increment();
         if outcome.is_err() {
-            inner.metrics.upstream_checks_failed.count();
+            inner.metrics.upstream_checks_failed.increment();
         }
         group.record_check(index, outcome);
         drop(group);
@@ -47,7 +47,8 @@ async fn ask(inner: &Inner, group: &UpstreamGroup, index: usize, check: &HealthC
     let aim = AttemptTarget { origin, rules: None, is_check: true, place: None, caller: &caller };
     let ask = async {
         let mut journey = UpstreamCall::new(inner, head, None, None, Caller::default());
-        let response = journey.ask(aim, Instant::now()).await.map_err(|lost| lost.error.to_string())?;
+        let response =
+            journey.fetch_from_origin(aim, Instant::now()).await.map_err(|lost| lost.error.to_string())?;
         // Read to its end, the connection can be used again; a body that is longer is not worth it.
         let mut body = response.body;
         let mut read = 0;

@@ -25,7 +25,7 @@ pub(super) async fn dial(
 ) -> Result<TcpStream, UpstreamError> {
     let failed = |(cause, detail): (Cause, String)| UpstreamError::new(cause, origin.authority(), detail);
     let found = names.find(&origin.host, caller.party(), deadline).await.map_err(failed)?;
-    let addresses = judge(alternate(&found), origin, rules)?;
+    let addresses = permitted_addresses(alternate(&found), origin, rules)?;
     let stream = race(&addresses, deadline).await.map_err(failed)?;
     if let (Some(rules), Ok(local), Ok(peer)) = (rules, stream.local_addr(), stream.peer_addr()) {
         rules.connected(local, peer).map_err(|refusal| UpstreamError::refused(refusal, origin))?;
@@ -36,7 +36,7 @@ pub(super) async fn dial(
 }
 
 /// The addresses that may be connected to; when there is none, the first refusal.
-fn judge(
+fn permitted_addresses(
     addresses: Vec<IpAddr>,
     origin: &Origin,
     rules: Option<&ForwardRules>,

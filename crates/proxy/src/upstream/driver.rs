@@ -53,8 +53,8 @@ pub(super) struct OpenGauge(Arc<Metrics>);
 
 impl OpenGauge {
     pub fn new(metrics: Arc<Metrics>) -> Self {
-        metrics.upstream_opened.count();
-        metrics.upstream_connections.count();
+        metrics.upstream_opened.increment();
+        metrics.upstream_connections.increment();
         Self(metrics)
     }
 }

@@ -47,7 +47,7 @@ pub(super) struct AttemptStreams {
 impl AttemptHead {
     /// Brings the fields in order for a request with or without a body; tells whether the body is held back until
     /// the origin asks for it.
-    pub fn settle(&mut self, has_body: bool) -> bool {
+    pub fn prepare(&mut self, has_body: bool) -> bool {
         if has_body {
             return self.fields.expects_continue();
         }

@@ -90,7 +90,7 @@ impl UpstreamBody {
         match &mut self.source {
             FrameSource::H1 { lease, responding } => {
                 if let Some(lease) = lease.take().filter(|_| responding.is_reusable()) {
-                    lease.give_back();
+                    lease.return_to_pool();
                 }
             }
             // The rest of a request's body is of no use after the response.

@@ -150,7 +150,7 @@ impl Upstreams {
             }
             (Err(refusal), _) => Err(UpstreamError::refused(refusal, origin)),
         };
-        let stream = outcome.inspect_err(|error| error.cause.counter(&inner.metrics).count())?;
+        let stream = outcome.inspect_err(|error| error.cause.counter(&inner.metrics).increment())?;
         let gone =
             |error: io::Error| UpstreamError::new(Cause::Terminated, origin.authority(), error.to_string());
         let peer = stream.peer_addr().map_err(gone)?;

@@ -83,7 +83,7 @@ impl Names {
             Step::Begin => match self.permit(party, deadline).await {
                 Some(permit) => awaited(self.begin(host, permit), deadline).await,
                 None => {
-                    self.metrics.lookups_refused.count();
+                    self.metrics.lookups_refused.increment();
                     Err((
                         Cause::DnsTimeout,
                         "too many lookups are under way, or too many of this client's".into(),
@@ -179,7 +179,7 @@ impl Names {
         let known = self.known.lock();
         let answer = known.get(host)?.answer.as_ref();
         let (addresses, _) = answer.filter(|(_, until)| Instant::now() < *until + OLDER_MAX)?;
-        self.metrics.lookups_stale.count();
+        self.metrics.lookups_stale.increment();
         Some(Arc::clone(addresses))
     }
 }

@@ -62,7 +62,7 @@ impl Rig {
                 Arc::clone(&metrics),
                 limits,
             )),
-            epochs: Arc::new(PurgeTable::volatile(shoal_core::Timestamp::from_seconds(10))),
+            epochs: Arc::new(PurgeTable::in_memory(shoal_core::Timestamp::from_seconds(10))),
             upstreams: Arc::new(Upstreams::new(&settings, Arc::clone(&metrics)).expect("upstreams")),
             metrics: Arc::clone(&metrics),
             log: AccessLog::open(&settings.log, Arc::clone(&metrics)).expect("the log opens"),

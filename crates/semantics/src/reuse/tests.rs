@@ -1,7 +1,7 @@
 //! Reuse by age, by what the request wants, and by what the response forbids.
 
 use super::*;
-use crate::storage::{ForwardedExchange, StorageDecision, assess};
+use crate::storage::{ForwardedExchange, StorageDecision, may_store};
 use http::header::{CACHE_CONTROL, ETAG, RETRY_AFTER};
 use http::{HeaderMap, HeaderValue, Method};
 use proptest::prelude::*;
@@ -22,7 +22,7 @@ fn policy(cache_control: &str) -> CachePolicy {
         request_time: STORED,
         response_time: STORED,
     };
-    match assess(&exchanged, &CacheRules::default()) {
+    match may_store(&exchanged, &CacheRules::default()) {
         StorageDecision::Store(policy) => policy,
         StorageDecision::Refuse(why) => panic!("{cache_control} refused: {why:?}"),
     }

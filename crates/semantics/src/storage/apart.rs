@@ -48,7 +48,7 @@ pub(super) fn may_go_without_cookie(
 /// 5.2.2.4 forbids to reuse those of a qualified no-cache without validation; leaving them out keeps that
 /// promise without asking the origin.
 pub fn unstored_fields(response: &HeaderMap, rules: &CacheRules) -> Vec<HeaderName> {
-    let governing = targeted::governing(response, rules);
+    let governing = targeted::effective_directives(response, rules);
     let challenge = has_connection_challenge(response).then_some(WWW_AUTHENTICATE);
     let personal = COOKIES.into_iter().chain(PROOFS).chain(challenge);
     personal.chain(limited(&governing.directives).cloned()).collect()

@@ -40,7 +40,7 @@ fn judge_by(rules: &CacheRules, request: &[&str], status: u16, response: &[&str]
         request_time: SENT,
         response_time: SENT,
     };
-    assess(&exchanged, rules)
+    may_store(&exchanged, rules)
 }
 
 fn policy(response: &[&str]) -> CachePolicy {
@@ -236,7 +236,7 @@ fn only_responses_to_get_are_stored() {
             response_time: SENT,
         };
         assert_eq!(
-            refused(assess(&exchanged, &CacheRules::default())),
+            refused(may_store(&exchanged, &CacheRules::default())),
             Some(StoreRefusal::Method),
             "{method}"
         );
@@ -285,7 +285,7 @@ fn ages() {
             request_time: SENT,
             response_time: SENT.plus(delay),
         };
-        match assess(&exchanged, &CacheRules::default()) {
+        match may_store(&exchanged, &CacheRules::default()) {
             StorageDecision::Store(policy) => policy,
             StorageDecision::Refuse(why) => panic!("{why:?}"),
         }
@@ -420,7 +420,7 @@ fn queries_get_no_guess_by_default() {
             request_time: SENT,
             response_time: SENT,
         };
-        match assess(&exchanged, &rules) {
+        match may_store(&exchanged, &rules) {
             StorageDecision::Store(policy) => (policy.is_fresh(SENT), policy.forbids_stale()),
             StorageDecision::Refuse(why) => panic!("{query:?} refused: {why:?}"),
         }

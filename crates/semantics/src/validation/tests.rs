@@ -1,7 +1,7 @@
 //! Conditions both ways, and what a 304 or a HEAD changes in the stored response.
 
 use super::*;
-use crate::storage::{CachePolicy, ForwardedExchange, StorageDecision, assess};
+use crate::storage::{CachePolicy, ForwardedExchange, StorageDecision, may_store};
 use crate::{CacheRules, date};
 use http::{HeaderValue, Method, StatusCode};
 use proptest::prelude::*;
@@ -38,7 +38,7 @@ fn policy(stored: &HeaderMap) -> CachePolicy {
         request_time: NOW,
         response_time: NOW,
     };
-    match assess(&exchanged, &CacheRules::default()) {
+    match may_store(&exchanged, &CacheRules::default()) {
         StorageDecision::Store(policy) => policy,
         StorageDecision::Refuse(why) => panic!("{why:?}"),
     }

@@ -48,7 +48,7 @@ fn is_upgrade(tag: EntityTag<'_>, held: Option<EntityTag<'_>>) -> bool {
 /// replaces the stored lines of that name.
 ///
 /// The Age of the newer response, or none, takes the place of the stored one, so that the result can be given
-/// to [`crate::storage::assess`]; what is then stored goes through [`crate::storage::stored_fields`] as ever.
+/// to [`crate::storage::may_store`]; what is then stored goes through [`crate::storage::stored_fields`] as ever.
 ///
 /// "When doing so, the cache MUST add each header field in the provided response to the stored response,
 /// replacing field values that are already present, with the following exceptions: Header fields excepted

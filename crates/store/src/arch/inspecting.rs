@@ -37,7 +37,7 @@ pub fn inspect(directory: &Path) -> Result<Box<dyn Inspect>, Error> {
         None => Err(unusable("there is no store of Shoal here that says which architecture made it".into())),
         Some(signature) if signature.architecture == volume::NAME => {
             let secret = signature.keys.map(|keys| keys.secret);
-            let view = volume::look_at(Arc::new(OverlayFs::new(files, MADE_MAX)), is_live, secret);
+            let view = volume::inspect_volume(Arc::new(OverlayFs::new(files, MADE_MAX)), is_live, secret);
             view.map_err(named)
         }
         Some(signature) => Err(unusable(format!(

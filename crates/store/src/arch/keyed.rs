@@ -43,7 +43,7 @@ impl Keyed {
     /// The earlier key, if an object may stand under it.
     fn earlier(&self, key: &ObjectKey) -> Option<ObjectKey> {
         let earlier = self.keys.came_later.then(|| key.earlier())?;
-        (self.store.may_contain(&earlier) || !self.store.knows_all()).then_some(earlier)
+        (self.store.may_contain(&earlier) || !self.store.index_is_complete()).then_some(earlier)
     }
 
     /// Removes an older object, which must not come back when the newer one has gone.
@@ -57,20 +57,20 @@ impl Store for Keyed {
         self.store.name()
     }
 
-    fn lane(&self, key: Key) -> usize {
-        self.store.lane(key)
+    fn disk_index(&self, key: Key) -> usize {
+        self.store.disk_index(key)
     }
 
     fn may_contain(&self, key: &ObjectKey) -> bool {
         self.store.may_contain(&self.own(key)) || self.earlier(key).is_some()
     }
 
-    fn serves(&self) -> bool {
-        self.store.serves()
+    fn is_in_service(&self) -> bool {
+        self.store.is_in_service()
     }
 
-    fn knows_all(&self) -> bool {
-        self.store.knows_all()
+    fn index_is_complete(&self) -> bool {
+        self.store.index_is_complete()
     }
 
     fn position(&self, key: &ObjectKey) -> Option<u64> {
@@ -85,12 +85,12 @@ impl Store for Keyed {
         }
     }
 
-    fn open_at_once(&self, key: &ObjectKey) -> Option<OpenObject> {
+    fn try_open(&self, key: &ObjectKey) -> Option<OpenObject> {
         let own = self.own(key);
         // An own object that is on the disk is newer than an earlier one at hand.
         let earlier = || self.earlier(key).filter(|_| !self.store.may_contain(&own));
-        let at_hand = self.store.open_at_once(&own);
-        at_hand.or_else(|| self.store.open_at_once(&earlier()?))
+        let at_hand = self.store.try_open(&own);
+        at_hand.or_else(|| self.store.try_open(&earlier()?))
     }
 
     fn insert(
@@ -104,7 +104,7 @@ impl Store for Keyed {
         Ok(Box::new(Superseding { insert, key: key.clone(), store }))
     }
 
-    fn insert_at_once(
+    fn try_insert(
         &self,
         key: &ObjectKey,
         metadata: &[u8],
@@ -113,13 +113,13 @@ impl Store for Keyed {
     ) -> Result<TryInsert, Error> {
         // To remove the earlier one may take the device.
         match self.earlier(key) {
-            Some(_) => Ok(TryInsert::MustWait),
-            None => self.store.insert_at_once(&self.own(key), metadata, body, still),
+            Some(_) => Ok(TryInsert::WouldBlock),
+            None => self.store.try_insert(&self.own(key), metadata, body, still),
         }
     }
 
-    fn write_due(&self, key: Key) -> Result<(), Error> {
-        self.store.write_due(key)
+    fn flush_due(&self, key: Key) -> Result<(), Error> {
+        self.store.flush_due(key)
     }
 
     fn update_metadata(
@@ -143,16 +143,16 @@ impl Store for Keyed {
         Ok(own? | earlier.transpose()?.unwrap_or(false))
     }
 
-    fn give_up_disk(&self, lane: usize, key: &ObjectKey) -> bool {
-        self.store.give_up_disk(lane, &self.own(key))
+    fn fail_disk(&self, lane: usize, key: &ObjectKey) -> bool {
+        self.store.fail_disk(lane, &self.own(key))
     }
 
-    fn body_within(&self, stored_bytes: u64, key_bytes: u32, metadata_bytes: u32) -> u64 {
-        self.store.body_within(stored_bytes, key_bytes, metadata_bytes)
+    fn largest_body_within(&self, stored_bytes: u64, key_bytes: u32, metadata_bytes: u32) -> u64 {
+        self.store.largest_body_within(stored_bytes, key_bytes, metadata_bytes)
     }
 
-    fn tell(&self, gave_up: EvictionCallback) {
-        self.store.tell(gave_up);
+    fn on_evicted(&self, gave_up: EvictionCallback) {
+        self.store.on_evicted(gave_up);
     }
 
     fn usage(&self) -> Usage {
@@ -185,8 +185,8 @@ impl Insert for Superseding {
         self.store.supersede(&self.key)
     }
 
-    fn lane(&self) -> usize {
-        self.insert.lane()
+    fn disk_index(&self) -> usize {
+        self.insert.disk_index()
     }
 }
 

@@ -193,7 +193,7 @@ pub(super) fn build(
 ) -> Result<Arc<Core>, Error> {
     let (hand, order) = replacement::named(settings.replacement)?;
     let row = Row { name, design, hand };
-    let found = match existing(&row, settings, &parts)? {
+    let found = match open_existing(&row, settings, &parts)? {
         Some(found) => found,
         None => make(&row, settings, &parts)?,
     };
@@ -270,14 +270,14 @@ enum Start {
 }
 
 /// Takes up the index that is there. One that cannot be used is set aside, with a line in the log.
-fn existing(
+fn open_existing(
     row: &Row<'_>,
     settings: &ArchitectureOptions,
     parts: &StoreEnv,
 ) -> Result<Option<OpenedIndex>, Error> {
     let reason = match parts.index.existing() {
         Ok(None) => return Ok(None),
-        Ok(Some(words)) => match take_up(row, settings, parts, words)? {
+        Ok(Some(words)) => match open_index(row, settings, parts, words)? {
             Ok(found) => return Ok(Some(found)),
             Err(reason) => reason.to_owned(),
         },
@@ -296,7 +296,7 @@ fn existing(
 }
 
 /// The inner error says why these words are no index for this store.
-fn take_up(
+fn open_index(
     row: &Row<'_>,
     settings: &ArchitectureOptions,
     parts: &StoreEnv,

@@ -59,7 +59,7 @@ impl<F> NumberPins<F> {
     }
 
     /// Leaves the number to its last user. False when there is none: the caller sees to it.
-    pub(super) fn doom(&self, number: impl Into<u64>, fate: F) -> bool {
+    pub(super) fn leave_to_last_user(&self, number: impl Into<u64>, fate: F) -> bool {
         let number = number.into();
         match self.shard(number).lock().get_mut(&number) {
             Some(used) => {

@@ -58,7 +58,7 @@ impl Core {
             // Its own file. Two side words may stand for one folder.
             NumberState::Busy | NumberState::Stored(..) if self.path(number) == path => {}
             NumberState::Busy => self.remove_stray(path),
-            NumberState::Stored(found, key) => self.settle_astray(found, key, side, path),
+            NumberState::Stored(found, key) => self.repair_misplaced(found, key, side, path),
             NumberState::Free | NumberState::Damaged | NumberState::Abandoned => {
                 self.settle_unknown(number, side)
             }
@@ -67,7 +67,7 @@ impl Core {
     }
 
     /// A file in another folder than the entry of its number says.
-    fn settle_astray(&self, found: IndexedObject, key: Key, side: u64, path: &str) {
+    fn repair_misplaced(&self, found: IndexedObject, key: Key, side: u64, path: &str) {
         let is_at_home = match self.place_of_side(found.side) {
             Some(_) => self.header(found.number).is_some_and(|header| header.key == key),
             None => self.files.length(&self.naming.path(found.number, found.side)).is_ok(),
@@ -112,7 +112,7 @@ impl Core {
             Ok(length) => {
                 let blocks = u32::try_from(self.blocks(length)).unwrap_or(u32::MAX);
                 if let Some(rival) = self.index.confirm(found, blocks) {
-                    self.settle_rivals(found, rival, blocks);
+                    self.resolve_duplicates(found, rival, blocks);
                 }
             }
             Err(error) if error.kind() == NotFound => self.drop_entry(found),
@@ -125,7 +125,7 @@ impl Core {
         match self.header(found.number) {
             Some(header) if header.key == key => {
                 if let Some(rival) = self.index.confirm(found, 0) {
-                    self.settle_rivals(found, rival, 0);
+                    self.resolve_duplicates(found, rival, 0);
                 }
             }
             _ => self.drop_entry(found),
@@ -133,7 +133,7 @@ impl Core {
     }
 
     /// Of two objects of one key the later stays.
-    fn settle_rivals(&self, found: IndexedObject, rival: IndexedObject, blocks: u32) {
+    fn resolve_duplicates(&self, found: IndexedObject, rival: IndexedObject, blocks: u32) {
         let sequence = |found: IndexedObject| self.header(found.number).map(|header| header.sequence);
         if sequence(found) > sequence(rival) {
             self.drop_entry(rival);

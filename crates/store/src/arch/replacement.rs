@@ -82,7 +82,7 @@ impl EvictionOrder {
     }
 
     /// Gives up the object that is worth least and not in use: its number is busy now. `None` when none is known.
-    fn give_up(&self, index: &Index, in_use: impl Fn(u32) -> bool) -> Option<u32> {
+    fn evict(&self, index: &Index, in_use: impl Fn(u32) -> bool) -> Option<u32> {
         let mut known = self.0.lock();
         for _ in 0..VICTIMS_MAX {
             let victim = known.policy.evict()?;
@@ -142,7 +142,7 @@ impl Known {
 impl Core {
     /// The object that goes next, where a policy in RAM has one: its number is busy now.
     pub(super) fn worth_least(&self) -> Option<u32> {
-        self.order.as_ref()?.give_up(&self.index, |number| self.pins.in_use(number))
+        self.order.as_ref()?.evict(&self.index, |number| self.pins.in_use(number))
     }
 
     /// Takes objects into the order after opening, some at a time. How many numbers were looked at.

@@ -124,7 +124,7 @@ impl Core {
     }
 
     /// Sees to what the last user of a number was left.
-    pub(super) fn see_to(&self, number: u32, fate: AfterUnpin) {
+    pub(super) fn finish_unpin(&self, number: u32, fate: AfterUnpin) {
         match fate {
             AfterUnpin::Free(measured) => self.index.free(number, measured),
             AfterUnpin::Release => self.release(number),
@@ -194,8 +194,8 @@ impl Core {
 
     /// Leaves a number to its last user, or sees to it when it has none.
     pub(super) fn leave(&self, number: u32, fate: AfterUnpin) {
-        if !self.pins.doom(number, fate) {
-            self.see_to(number, fate);
+        if !self.pins.leave_to_last_user(number, fate) {
+            self.finish_unpin(number, fate);
         }
     }
 }

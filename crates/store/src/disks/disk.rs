@@ -146,7 +146,7 @@ impl Disk {
                 Err(absence) => (absence.service, absence.why.clone(), None, before, failures),
             }
         };
-        let is_recovering = store.as_ref().is_some_and(|store| !store.knows_all());
+        let is_recovering = store.as_ref().is_some_and(|store| !store.index_is_complete());
         let usage = store.map(|store| store.usage()).unwrap_or_default();
         let usage = before.and(&usage).within(usage);
         let failures = failures + usage.failures;
@@ -176,7 +176,7 @@ impl Disk {
     }
 
     /// Goes out of service. Its store, unless it was out.
-    pub(super) fn leave(&self, service: ServiceState, why: &str) -> Option<Arc<OpenStore>> {
+    pub(super) fn take_offline(&self, service: ServiceState, why: &str) -> Option<Arc<OpenStore>> {
         let mut state = self.state.write();
         if state.is_err() {
             return None;
@@ -227,7 +227,7 @@ impl Disk {
 
     /// Comes back into service, once everything that was removed meanwhile is gone. False when it was in service. `ready` is called
     /// when its store is open, before it serves.
-    pub(super) fn come_back(
+    pub(super) fn bring_online(
         &self,
         gave_up: Option<&EvictionCallback>,
         ready: &dyn Fn() -> Result<(), Error>,
@@ -263,10 +263,10 @@ impl Disk {
         let store = OpenStore::new((self.opener)()?);
         ready()?;
         if let Some(gave_up) = gave_up {
-            store.tell(Arc::clone(gave_up));
+            store.on_evicted(Arc::clone(gave_up));
         }
         // What is in the log and not yet in the index comes later.
-        let is_empty = store.usage().objects == 0 && store.knows_all();
+        let is_empty = store.usage().objects == 0 && store.index_is_complete();
         if self.missed.lock().is_too_much() && !is_empty {
             return Err(Error::Unusable(format!(
                 "more objects were removed while {} was out of service than are remembered, so that some would come \
@@ -282,7 +282,7 @@ impl Disk {
                 if let Err(error) = store.remove(key) {
                     // All of them: what has been removed from a store that is not closed then may be in it again.
                     let mut missed = self.missed.lock();
-                    keys.iter().for_each(|key| missed.note(key, true));
+                    keys.iter().for_each(|key| missed.record(key, true));
                     return Err(error);
                 }
             }
@@ -315,13 +315,13 @@ impl Disk {
     pub(super) fn note_if_out(&self, key: &ObjectKey, is_removed: bool) {
         let state = self.state.read();
         if state.is_err() {
-            self.missed.lock().note(key, is_removed);
+            self.missed.lock().record(key, is_removed);
         }
     }
 
     /// Remembers that the disk could not remove the object for good, for when it is opened again.
     pub(super) fn note_unremoved(&self, key: &ObjectKey) {
-        self.missed.lock().note(key, true);
+        self.missed.lock().record(key, true);
     }
 
     pub(super) fn succeeded(&self) {
@@ -332,7 +332,7 @@ impl Disk {
     }
 
     /// Counts a failure of the disk. True when there have been too many.
-    pub(super) fn has_failed(&self, error: &Error) -> bool {
+    pub(super) fn count_failure(&self, error: &Error) -> bool {
         match error {
             Error::Declined(Declined::OutOfService) => return true,
             // A full disk is as good as it was.
@@ -443,14 +443,14 @@ mod tests {
         };
         for times in 1..4 {
             assert_eq!(counts(), (times, 2 * times, 4 * times, 8 * times));
-            disk.leave(ServiceState::Offline, "an operator took it out").expect("it was in service");
+            disk.take_offline(ServiceState::Offline, "an operator took it out").expect("it was in service");
             assert_eq!(counts(), (times, 2 * times, 4 * times, 8 * times));
             assert_eq!(
                 (disk.state().usage.objects, disk.state().usage.bytes_max),
                 (0, 0),
                 "it holds nothing"
             );
-            assert!(disk.come_back(None, &|| Ok(())).expect("it opens"));
+            assert!(disk.bring_online(None, &|| Ok(())).expect("it opens"));
         }
     }
 
@@ -461,11 +461,11 @@ mod tests {
         disk.start();
         disk.end_start().expect("it opens");
         let failure = Error::Disk { action: "read", source: ErrorKind::TimedOut.into() };
-        assert!(!disk.has_failed(&failure));
+        assert!(!disk.count_failure(&failure));
         assert_eq!(disk.state().failures, 4);
-        disk.leave(ServiceState::Offline, "an operator took it out").expect("it was in service");
+        disk.take_offline(ServiceState::Offline, "an operator took it out").expect("it was in service");
         assert_eq!(disk.state().failures, 4);
-        assert!(disk.come_back(None, &|| Ok(())).expect("it opens"));
+        assert!(disk.bring_online(None, &|| Ok(())).expect("it opens"));
         assert_eq!(disk.state().failures, 7, "those of the next");
     }
 }

@@ -14,7 +14,7 @@ pub(super) struct MissedChanges {
 impl MissedChanges {
     /// Remembers an object. One that was removed must not come back, and counts as lost track of when there is no room for it; one that was replaced on
     /// another disk is only older, and takes half of the room at most.
-    pub(super) fn note(&mut self, key: &ObjectKey, is_removed: bool) {
+    pub(super) fn record(&mut self, key: &ObjectKey, is_removed: bool) {
         let bytes = key.full().len() + KEY_BYTES;
         let room = if is_removed { ROOM_BYTES } else { ROOM_BYTES / 2 };
         if self.keys.contains(key) {
@@ -61,11 +61,11 @@ mod tests {
     fn what_was_replaced_leaves_room_for_what_was_removed_and_too_much_is_known() {
         let mut missed = MissedChanges::default();
         for number in 0..100_000 {
-            missed.note(&key(number), false);
+            missed.record(&key(number), false);
         }
         assert!(missed.bytes <= ROOM_BYTES / 2 && !missed.is_too_much());
         for number in 100_000..200_000 {
-            missed.note(&key(number), true);
+            missed.record(&key(number), true);
             assert!(missed.bytes <= ROOM_BYTES);
             assert!(missed.is_too_much() || missed.keys.contains(&key(number)));
         }

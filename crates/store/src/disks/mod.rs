@@ -97,7 +97,7 @@ impl Disks {
     /// [`Error::Unusable`] when no disk has this path, or it does not answer; what its store says when it cannot be closed in order.
     pub fn take_offline(&self, path: &str) -> Result<bool, Error> {
         let disk = self.shared.named(path)?;
-        let Some(store) = disk.leave(ServiceState::Offline, "an operator took it out") else {
+        let Some(store) = disk.take_offline(ServiceState::Offline, "an operator took it out") else {
             disk.stay_out();
             return Ok(false);
         };
@@ -128,7 +128,7 @@ impl Disks {
         self.shared.named(path)?;
         let (shared, ready, name) = (Arc::clone(&self.shared), Arc::clone(ready), path.to_owned());
         let come = move || {
-            let has_come = shared.named(&name)?.come_back(shared.gave_up.get(), &*ready)?;
+            let has_come = shared.named(&name)?.bring_online(shared.gave_up.get(), &*ready)?;
             if has_come {
                 info!(disk = name, "the disk is in service again");
             }
@@ -166,7 +166,7 @@ impl Shared {
     }
 
     /// The disk in service that has this key, by number.
-    fn home(&self, key: Key) -> Option<(usize, Arc<OpenStore>)> {
+    fn disk_for(&self, key: Key) -> Option<(usize, Arc<OpenStore>)> {
         if let [only] = &self.disks[..] {
             return Some((0, only.store()?));
         }
@@ -185,16 +185,16 @@ impl Shared {
     }
 
     /// Passes on what a disk answered, and takes the disk out of service when it goes on failing.
-    fn settle<T>(&self, at: usize, outcome: Result<T, Error>) -> Result<T, Error> {
+    fn record_result<T>(&self, at: usize, outcome: Result<T, Error>) -> Result<T, Error> {
         let disk = &self.disks[at];
         match &outcome {
             Ok(_) => disk.succeeded(),
             Err(error) => {
-                if disk.has_failed(error)
-                    && let Some(store) = disk.leave(ServiceState::Failed, &error.to_string())
+                if disk.count_failure(error)
+                    && let Some(store) = disk.take_offline(ServiceState::Failed, &error.to_string())
                 {
                     error!(disk = disk.path(), %error, "the disk keeps failing and is out of service; the rest goes on");
-                    let_go(store);
+                    close_in_background(store);
                 }
             }
         }
@@ -205,7 +205,7 @@ impl Shared {
     fn remove(&self, key: &ObjectKey, but: Option<usize>) -> Result<bool, Error> {
         let mut found = Ok(false);
         // Its own disk is told also when it does not find the object: only so does the removal hold after a crash.
-        let home = but.or_else(|| self.home(key.hash()).map(|(at, _)| at));
+        let home = but.or_else(|| self.disk_for(key.hash()).map(|(at, _)| at));
         for (at, disk) in self.disks.iter().enumerate().filter(|(at, _)| Some(*at) != but) {
             let removed = match disk.store() {
                 Some(store) if Some(at) == home || may_come(&**store, key) => {
@@ -213,7 +213,7 @@ impl Shared {
                     if removed.is_err() {
                         disk.note_unremoved(key);
                     }
-                    self.settle(at, removed)
+                    self.record_result(at, removed)
                 }
                 _ => Ok(false),
             };
@@ -244,14 +244,14 @@ impl Shared {
 }
 
 /// Drops a disk's store where nobody waits for it: its threads end first, which may be at a device that does not answer.
-fn let_go(store: Arc<OpenStore>) {
+fn close_in_background(store: Arc<OpenStore>) {
     // Where no thread can be had it is dropped here.
     let _ = std::thread::Builder::new().name("shoal-leave".into()).spawn(move || drop(store));
 }
 
 /// Whether the store may have an object of the key, now or when it has found all that it has.
 fn may_come(store: &dyn Store, key: &ObjectKey) -> bool {
-    store.may_contain(key) || !store.knows_all()
+    store.may_contain(key) || !store.index_is_complete()
 }
 
 impl Store for Disks {
@@ -260,36 +260,36 @@ impl Store for Disks {
         store.map_or("none", |store| store.name())
     }
 
-    fn serves(&self) -> bool {
+    fn is_in_service(&self) -> bool {
         self.shared.disks.iter().any(Disk::is_in_service)
     }
 
-    fn lane(&self, key: Key) -> usize {
-        self.shared.home(key).map_or(0, |(at, _)| at)
+    fn disk_index(&self, key: Key) -> usize {
+        self.shared.disk_for(key).map_or(0, |(at, _)| at)
     }
 
     fn may_contain(&self, key: &ObjectKey) -> bool {
-        self.shared.home(key.hash()).is_some_and(|(_, store)| store.may_contain(key))
+        self.shared.disk_for(key.hash()).is_some_and(|(_, store)| store.may_contain(key))
     }
 
-    fn knows_all(&self) -> bool {
-        self.shared.disks.iter().filter_map(Disk::store).all(|store| store.knows_all())
+    fn index_is_complete(&self) -> bool {
+        self.shared.disks.iter().filter_map(Disk::store).all(|store| store.index_is_complete())
     }
 
     fn position(&self, key: &ObjectKey) -> Option<u64> {
-        self.shared.home(key.hash())?.1.position(key)
+        self.shared.disk_for(key.hash())?.1.position(key)
     }
 
     fn open(&self, key: &ObjectKey) -> Result<Option<OpenObject>, Error> {
-        let Some((at, store)) = self.shared.home(key.hash()) else { return Ok(None) };
-        let Some(stored) = self.shared.settle(at, store.open(key))? else { return Ok(None) };
+        let Some((at, store)) = self.shared.disk_for(key.hash()) else { return Ok(None) };
+        let Some(stored) = self.shared.record_result(at, store.open(key))? else { return Ok(None) };
         let body = Arc::new(MeteredBody::new(stored.body, at, &self.shared, store));
         Ok(Some(OpenObject { metadata: stored.metadata, body }))
     }
 
-    fn open_at_once(&self, key: &ObjectKey) -> Option<OpenObject> {
-        let (at, store) = self.shared.home(key.hash())?;
-        let OpenObject { metadata, body } = store.open_at_once(key)?;
+    fn try_open(&self, key: &ObjectKey) -> Option<OpenObject> {
+        let (at, store) = self.shared.disk_for(key.hash())?;
+        let OpenObject { metadata, body } = store.try_open(key)?;
         Some(OpenObject { metadata, body: Arc::new(MeteredBody::new(body, at, &self.shared, store)) })
     }
 
@@ -299,37 +299,37 @@ impl Store for Disks {
         metadata: &[u8],
         body_bytes: Option<u64>,
     ) -> Result<Box<dyn Insert>, Error> {
-        let Some((at, store)) = self.shared.home(key.hash()) else {
+        let Some((at, store)) = self.shared.disk_for(key.hash()) else {
             return Err(self.shared.declined(key));
         };
-        let insert = self.shared.settle(at, store.insert(key, metadata, body_bytes))?;
+        let insert = self.shared.record_result(at, store.insert(key, metadata, body_bytes))?;
         Ok(Box::new(MeteredInsert::new(insert, (key.clone(), at), &self.shared, store)))
     }
 
-    fn insert_at_once(
+    fn try_insert(
         &self,
         key: &ObjectKey,
         metadata: &[u8],
         body: &Bytes,
         still: &dyn Fn() -> bool,
     ) -> Result<TryInsert, Error> {
-        let Some((at, store)) = self.shared.home(key.hash()) else {
+        let Some((at, store)) = self.shared.disk_for(key.hash()) else {
             return Err(self.shared.declined(key));
         };
         // An older one on another disk has to be removed from there, which may take that one's device.
         if self.shared.is_elsewhere(key, at) {
-            return Ok(TryInsert::MustWait);
+            return Ok(TryInsert::WouldBlock);
         }
-        let made = store.insert_at_once(key, metadata, body, still)?;
-        if made != TryInsert::MustWait {
+        let made = store.try_insert(key, metadata, body, still)?;
+        if made != TryInsert::WouldBlock {
             self.shared.supersede(key, at);
         }
         Ok(made)
     }
 
-    fn write_due(&self, key: Key) -> Result<(), Error> {
-        let Some((at, store)) = self.shared.home(key) else { return Ok(()) };
-        self.shared.settle(at, store.write_due(key))
+    fn flush_due(&self, key: Key) -> Result<(), Error> {
+        let Some((at, store)) = self.shared.disk_for(key) else { return Ok(()) };
+        self.shared.record_result(at, store.flush_due(key))
     }
 
     fn update_metadata(
@@ -338,8 +338,8 @@ impl Store for Disks {
         metadata: &[u8],
         replaces: &dyn Fn(&[u8]) -> bool,
     ) -> Result<bool, Error> {
-        let Some((at, store)) = self.shared.home(key.hash()) else { return Ok(false) };
-        self.shared.settle(at, store.update_metadata(key, metadata, replaces))
+        let Some((at, store)) = self.shared.disk_for(key.hash()) else { return Ok(false) };
+        self.shared.record_result(at, store.update_metadata(key, metadata, replaces))
     }
 
     fn remove(&self, key: &ObjectKey) -> Result<bool, Error> {
@@ -351,27 +351,27 @@ impl Store for Disks {
         self.shared.disks.iter().all(Disk::is_in_service)
     }
 
-    fn give_up_disk(&self, lane: usize, key: &ObjectKey) -> bool {
+    fn fail_disk(&self, lane: usize, key: &ObjectKey) -> bool {
         let Some(disk) = self.shared.disks.get(lane) else { return false };
-        if let Some(store) = disk.leave(ServiceState::Failed, "it did not answer") {
+        if let Some(store) = disk.take_offline(ServiceState::Failed, "it did not answer") {
             error!(
                 disk = disk.path(),
                 "the disk has not answered for long and is out of service; the rest goes on"
             );
-            let_go(store);
+            close_in_background(store);
         }
         disk.note_unremoved(key);
         true
     }
 
-    fn body_within(&self, stored_bytes: u64, key_bytes: u32, metadata_bytes: u32) -> u64 {
+    fn largest_body_within(&self, stored_bytes: u64, key_bytes: u32, metadata_bytes: u32) -> u64 {
         let store = self.shared.disks.iter().find_map(Disk::store);
-        store.map_or(0, |store| store.body_within(stored_bytes, key_bytes, metadata_bytes))
+        store.map_or(0, |store| store.largest_body_within(stored_bytes, key_bytes, metadata_bytes))
     }
 
-    fn tell(&self, gave_up: EvictionCallback) {
+    fn on_evicted(&self, gave_up: EvictionCallback) {
         for store in self.shared.disks.iter().filter_map(Disk::store) {
-            store.tell(Arc::clone(&gave_up));
+            store.on_evicted(Arc::clone(&gave_up));
         }
         // Whoever asks first is told, also of disks that come back.
         let _ = self.shared.gave_up.set(gave_up);

@@ -89,7 +89,7 @@ fn filled(worlds: &[World], architecture: &'static str) -> Disks {
 fn check_loss(architecture: &'static str) {
     let worlds = [World::new(), World::new(), World::new()];
     let disks = filled(&worlds, architecture);
-    let home: Vec<usize> = (0..OBJECTS).map(|number| disks.lane(key(number).hash())).collect();
+    let home: Vec<usize> = (0..OBJECTS).map(|number| disks.disk_index(key(number).hash())).collect();
     assert!((0..3).all(|at| home.iter().filter(|home| **home == at).count() > 50), "all have a share");
     disks.close().expect("everything is on disk");
     worlds[1].crash.come();
@@ -113,7 +113,7 @@ fn check_loss(architecture: &'static str) {
     for number in 0..OBJECTS {
         put(&disks, number, 1).expect("the others take its keys");
         assert_eq!(found(&disks, number).expect("these are sound"), Some(1));
-        let lane = disks.lane(key(number).hash());
+        let lane = disks.disk_index(key(number).hash());
         assert!(home[number as usize] == 1 || lane == home[number as usize], "only a lost disk's keys move");
         assert_ne!(lane, 1);
     }
@@ -209,10 +209,10 @@ fn a_disk_that_is_given_up_comes_back_without_what_should_be_gone() {
     let worlds = [World::new(), World::new()];
     let disks = filled(&worlds, "volume");
     let of_first: Vec<u32> =
-        (0..OBJECTS).filter(|number| disks.lane(key(*number).hash()) == 0).take(20).collect();
+        (0..OBJECTS).filter(|number| disks.disk_index(key(*number).hash()) == 0).take(20).collect();
     for number in &of_first[..10] {
         // Whoever comes second does not give up another's.
-        assert!(disks.give_up_disk(0, &key(*number)));
+        assert!(disks.fail_disk(0, &key(*number)));
     }
     assert_eq!(disks.states()[0].service, ServiceState::Failed);
     assert_eq!(disks.states()[1].service, ServiceState::InService);
@@ -250,13 +250,13 @@ fn nothing_is_inserted_at_once_while_another_disk_may_have_an_older_one() {
     disks.bring_online("/disk/0").expect("it can be opened");
     let mut waits = 0;
     for number in 0..OBJECTS {
-        let home = disks.lane(key(number).hash());
-        let offer = || disks.insert_at_once(&key(number), b"meta", &body(number, 2).into(), &|| true);
-        if offer().expect("it is in service") == TryInsert::MustWait {
+        let home = disks.disk_index(key(number).hash());
+        let offer = || disks.try_insert(&key(number), b"meta", &body(number, 2).into(), &|| true);
+        if offer().expect("it is in service") == TryInsert::WouldBlock {
             assert_eq!(home, 0, "the second disk's own keys are nowhere else");
             waits += 1;
             disks.remove(&key(number)).expect("removed");
-            assert_eq!(offer().expect("it is in service"), TryInsert::Done);
+            assert_eq!(offer().expect("it is in service"), TryInsert::Inserted);
         }
         assert_eq!(found(&disks, number).expect("sound"), Some(2));
     }
@@ -292,17 +292,17 @@ fn when_no_disk_can_be_opened_each_comes_into_service_once_it_can() {
     let why: Vec<_> = disks.states().into_iter().map(|state| (state.service, state.why)).collect();
     let unopened = |at| (ServiceState::Unopened, format!("unusable store: disk {at} is not there"));
     assert_eq!(why, [unopened(0), unopened(1)], "each says for itself why");
-    assert!(!disks.serves() && found(&disks, 1).expect("a miss").is_none());
+    assert!(!disks.is_in_service() && found(&disks, 1).expect("a miss").is_none());
     (0..100).for_each(|number| drop(disks.remove(&key(number))));
     for number in 100..200 {
         let refusal = match number % 2 {
             0 => put(&disks, number, 1).err(),
-            _ => disks.insert_at_once(&key(number), b"meta", &body(number, 1).into(), &|| true).err(),
+            _ => disks.try_insert(&key(number), b"meta", &body(number, 1).into(), &|| true).err(),
         };
         assert!(matches!(refusal, Some(Error::Declined(Declined::OutOfService))), "{refusal:?}");
     }
     *crash.lock() = [false, true];
-    assert!(disks.bring_online("/disk/0").expect("it can be opened") && disks.serves());
+    assert!(disks.bring_online("/disk/0").expect("it can be opened") && disks.is_in_service());
     assert!(disks.bring_online("/disk/1").is_err());
     *crash.lock() = [false; 2];
     assert!(disks.bring_online("/disk/1").expect("it can be opened"));
@@ -369,11 +369,11 @@ fn a_disk_that_an_operator_keeps_out_is_not_opened_again() {
     assert!(disks.open_again("/disk", &fine).is_err(), "it still cannot be opened");
     is_there.store(true, std::sync::atomic::Ordering::Relaxed);
     let refusal: Ready = Arc::new(|| Err(Error::Unusable("not ready".into())));
-    assert!(disks.open_again("/disk", &refusal).is_err() && !disks.serves());
+    assert!(disks.open_again("/disk", &refusal).is_err() && !disks.is_in_service());
     assert_eq!(disks.states()[0].why, "unusable store: not ready");
     assert!(!disks.take_offline("/disk").expect("there is such a disk"), "it was out");
     assert_eq!(disks.states()[0].service, ServiceState::Offline);
-    assert!(!disks.open_again("/disk", &fine).expect("nothing to do") && !disks.serves());
-    assert!(disks.bring_online("/disk").expect("it can be opened") && disks.serves());
+    assert!(!disks.open_again("/disk", &fine).expect("nothing to do") && !disks.is_in_service());
+    assert!(disks.bring_online("/disk").expect("it can be opened") && disks.is_in_service());
     assert!(!disks.open_again("/disk", &fine).expect("it serves"));
 }

@@ -33,22 +33,22 @@ impl StoredBody for MeteredBody {
     }
 
     fn read(&self, offset: u64, limit: usize) -> Result<Bytes, Error> {
-        self.shared.settle(self.at, self.body.read(offset, limit))
+        self.shared.record_result(self.at, self.body.read(offset, limit))
     }
 
     fn read_at_once(&self, offset: u64, limit: usize) -> Option<Bytes> {
         self.body.read_at_once(offset, limit)
     }
 
-    fn alone(&self) -> Option<Arc<dyn StoredBody>> {
-        Some(Arc::new(Self::new(self.body.alone()?, self.at, &self.shared, Arc::clone(&self.store))))
+    fn detached(&self) -> Option<Arc<dyn StoredBody>> {
+        Some(Arc::new(Self::new(self.body.detached()?, self.at, &self.shared, Arc::clone(&self.store))))
     }
 
     fn position(&self, offset: u64) -> Option<u64> {
         self.body.position(offset)
     }
 
-    fn lane(&self) -> usize {
+    fn disk_index(&self) -> usize {
         self.at
     }
 }
@@ -78,7 +78,7 @@ impl MeteredInsert {
 
 impl Insert for MeteredInsert {
     fn append(&mut self, bytes: &[u8]) -> Result<(), Error> {
-        self.shared.settle(self.at, self.insert.append(bytes))
+        self.shared.record_result(self.at, self.insert.append(bytes))
     }
 
     fn body(&self) -> Arc<dyn StoredBody> {
@@ -87,12 +87,12 @@ impl Insert for MeteredInsert {
 
     fn commit(self: Box<Self>, metadata: Option<&[u8]>) -> Result<(), Error> {
         let Self { insert, key, at, shared, store: _kept } = *self;
-        shared.settle(at, insert.commit(metadata))?;
+        shared.record_result(at, insert.commit(metadata))?;
         shared.supersede(&key, at);
         Ok(())
     }
 
-    fn lane(&self) -> usize {
+    fn disk_index(&self) -> usize {
         self.at
     }
 }

@@ -159,7 +159,7 @@ impl Index {
             raising: Mutex::new(()),
             damage: AtomicBool::new(false),
         };
-        let condition = index.take_up();
+        let condition = index.recover();
         Ok((index, condition))
     }
 
@@ -245,7 +245,7 @@ impl Index {
     }
 
     /// Settles what state the words are in and makes them usable.
-    fn take_up(&self) -> Condition {
+    fn recover(&self) -> Condition {
         let mut live = self.live.write();
         let condition = unseal(CONDITION_AT, self.words.load(CONDITION_AT));
         let flags = condition.unwrap_or(0);
@@ -263,7 +263,7 @@ impl Index {
         }
         // What a killed process promised last may not have reached the disk.
         live.durable_ceiling = if live.clean { self.sealed(CEILING_AT) } else { 0 };
-        self.take_up_berths(&mut live, trusted);
+        self.recover_intents(&mut live, trusted);
         if trusted && flags & SUSPECT == 0 { Condition::Sound } else { Condition::Suspect }
     }
 
@@ -287,7 +287,7 @@ impl Index {
         self.mark_in_use(live, SUSPECT | known(CONDITION_AT).unwrap_or(0) & DUE);
     }
 
-    fn take_up_berths(&self, live: &mut IndexSession, trusted: bool) {
+    fn recover_intents(&self, live: &mut IndexSession, trusted: bool) {
         for berth in 0..self.geometry.berths {
             let at = self.geometry.berth(berth);
             let word = self.words.load(at);

@@ -10,10 +10,10 @@ use std::sync::{Arc, Weak};
 /// Someone who holds bytes that can be given up.
 pub trait Reclaim: Send + Sync {
     /// Bytes held now; an upper bound of what could be given back.
-    fn holds(&self) -> u64;
+    fn reclaimable_bytes(&self) -> u64;
 
     /// Gives up `bytes` or more where possible, releasing them before it returns, and says how many they were.
-    fn give_back(&self, bytes: u64) -> u64;
+    fn reclaim(&self, bytes: u64) -> u64;
 }
 
 /// A budget of bytes. See the file's head.
@@ -90,13 +90,13 @@ impl MemoryBudget {
     /// a request that would fail nevertheless.
     fn collect(&self, missing: u64) -> bool {
         let givers: Vec<_> = self.givers.read().iter().filter_map(Weak::upgrade).collect();
-        if givers.iter().map(|giver| giver.holds()).sum::<u64>() < missing {
+        if givers.iter().map(|giver| giver.reclaimable_bytes()).sum::<u64>() < missing {
             return false;
         }
         let mut given = 0;
         for giver in givers {
             if given < missing {
-                given += giver.give_back(missing - given);
+                given += giver.reclaim(missing - given);
             }
         }
         given > 0

@@ -80,7 +80,7 @@ pub(super) fn room(length: usize) -> Option<FillBuffer<ArenaPages>> {
 
 /// Has the kernel take as many of these bytes as go into `pipe`, without copying them. `None` when they are not in pages of their own.
 pub fn lend(pipe: BorrowedFd<'_>, bytes: &[u8]) -> Option<io::Result<usize>> {
-    ZeroCopyBody::around(bytes).map(|_| crate::sys::lend(pipe, bytes))
+    ZeroCopyBody::around(bytes).map(|_| crate::sys::splice_to_pipe(pipe, bytes))
 }
 
 /// A body in pages of its own, in the table.

@@ -196,7 +196,7 @@ impl<V: TierValue> MemoryTier<V> {
             return false;
         };
         self.bytes.fetch_add(more.transfer(), Relaxed);
-        self.take_off_the_books(charged.saturating_sub(bytes));
+        self.uncharge(charged.saturating_sub(bytes));
         drop(before);
         true
     }
@@ -204,7 +204,7 @@ impl<V: TierValue> MemoryTier<V> {
     /// Puts what `make` makes, a copy of what the key has that weighs so many bytes, in its place, if `replaces` says so of that: before it is made,
     /// and when it is exchanged, under the lock. It is charged before it is made; what was there stays charged until it has been let
     /// go and [swept up](Self::sweep). False, and nothing changed, when the key has nothing or something else, the budget cannot take both, or nothing is made.
-    pub fn exchange_if(
+    pub fn replace_copy_if(
         &self,
         key: Key,
         weight_bytes: u64,
@@ -246,7 +246,7 @@ impl<V: TierValue> MemoryTier<V> {
         let bytes = released.bytes;
         // Not under the lock: a drop may be long.
         drop(released);
-        self.take_off_the_books(bytes);
+        self.uncharge(bytes);
     }
 
     /// What the tier holds.
@@ -281,7 +281,7 @@ impl<V: TierValue> MemoryTier<V> {
     }
 
     /// What was charged so many bytes is gone.
-    fn take_off_the_books(&self, bytes: u64) {
+    fn uncharge(&self, bytes: u64) {
         if bytes > 0 {
             self.bytes.fetch_sub(bytes, Relaxed);
             self.ledger.release(bytes);
@@ -309,11 +309,11 @@ pub fn return_free_pages() {
 }
 
 impl<V: TierValue> Reclaim for MemoryTier<V> {
-    fn holds(&self) -> u64 {
+    fn reclaimable_bytes(&self) -> u64 {
         self.bytes.load(Relaxed)
     }
 
-    fn give_back(&self, bytes: u64) -> u64 {
+    fn reclaim(&self, bytes: u64) -> u64 {
         let mut given = 0;
         let mut fruitless = 0;
         while given < bytes && fruitless < self.shards.len() {
@@ -326,7 +326,7 @@ impl<V: TierValue> Reclaim for MemoryTier<V> {
             let freed = lingering.bytes + victim.as_ref().map_or(0, |(_, bytes)| *bytes);
             self.evictions.fetch_add(u64::from(victim.is_some()), Relaxed);
             drop((lingering, victim));
-            self.take_off_the_books(freed);
+            self.uncharge(freed);
             given += freed;
             fruitless = if freed == 0 { fruitless + 1 } else { 0 };
         }

@@ -154,7 +154,7 @@ pub(crate) fn wish_for_large_pages(bytes: &mut [u8]) {
 
 /// Gives the pages of these bytes to a pipe, as many as it takes, without copying them. The caller sees to it that they are not
 /// written to any more, be it under another name: who reads the pipe would see it.
-pub(crate) fn lend(pipe: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
+pub(crate) fn splice_to_pipe(pipe: BorrowedFd<'_>, bytes: &[u8]) -> io::Result<usize> {
     #[cfg(target_os = "linux")]
     // SAFETY: the slice is readable memory for the time of the call, in which the kernel takes hold of the pages by itself; it only
     // ever reads them. Nothing is given away for good (`GIFT`), so nothing is asked of how they are aligned.

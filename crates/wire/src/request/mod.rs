@@ -113,18 +113,18 @@ impl HeadParser {
         Self { seen: None, fields: Vec::new(), searched: 0, attempt_at: 0, empty_lines: 0 }
     }
 
-    /// Reads one head from the front of `buffer`: [`Self::look`] and [`Self::take`] in one.
+    /// Reads one head from the front of `buffer`: [`Self::find_head`] and [`Self::take_head`] in one.
     pub fn parse(&mut self, buffer: &mut BytesMut, limits: &HeadLimits) -> Parsed {
-        match self.look(buffer, limits) {
-            Ok(true) => self.take(buffer).map_or_else(Parsed::Refused, Parsed::Head),
+        match self.find_head(buffer, limits) {
+            Ok(true) => self.take_head(buffer).map_or_else(Parsed::Refused, Parsed::Head),
             Ok(false) => Parsed::Incomplete,
             Err(refusal) => Parsed::Refused(refusal),
         }
     }
 
-    /// Whether a whole head stands at the front of `buffer`, to be taken off by [`Self::take`]. Call it again with more bytes
+    /// Whether a whole head stands at the front of `buffer`, to be taken off by [`Self::take_head`]. Call it again with more bytes
     /// appended when there is none; the caller must not touch the bytes in between.
-    pub fn look(&mut self, buffer: &mut BytesMut, limits: &HeadLimits) -> Result<bool, RequestRefusal> {
+    pub fn find_head(&mut self, buffer: &mut BytesMut, limits: &HeadLimits) -> Result<bool, RequestRefusal> {
         if self.seen.is_some() {
             return Ok(true);
         }
@@ -145,8 +145,8 @@ impl HeadParser {
         still_small(buffer, limits).map(|()| false)
     }
 
-    /// Takes the head off the buffer in which [`Self::look`] has found it whole.
-    pub fn take(&mut self, buffer: &mut BytesMut) -> Result<RequestHead, RequestRefusal> {
+    /// Takes the head off the buffer in which [`Self::find_head`] has found it whole.
+    pub fn take_head(&mut self, buffer: &mut BytesMut) -> Result<RequestHead, RequestRefusal> {
         let lines = self.seen.take().expect("the caller has looked");
         (self.searched, self.attempt_at, self.empty_lines) = (0, 0, 0);
         build(&lines, &self.fields, buffer.split_to(lines.head_bytes))

@@ -96,9 +96,13 @@ impl<'b> FastPathRequest<'b> {
 }
 
 impl HeadParser {
-    /// The plain request at the front of `buffer`, if there is one. The head is then taken off by [`Self::look`] and [`Self::take`],
-    /// with the buffer as it is, or by who calls [`Self::forget`].
-    pub fn plain<'b>(&mut self, buffer: &'b [u8], limits: &HeadLimits) -> Option<FastPathRequest<'b>> {
+    /// The plain request at the front of `buffer`, if there is one. The head is then taken off by [`Self::find_head`] and [`Self::take_head`],
+    /// with the buffer as it is, or by who calls [`Self::discard_peeked`].
+    pub fn peek_fast_path<'b>(
+        &mut self,
+        buffer: &'b [u8],
+        limits: &HeadLimits,
+    ) -> Option<FastPathRequest<'b>> {
         REMEMBERED.with_borrow_mut(|remembered| self.plain_by(remembered, buffer, limits))
     }
 
@@ -137,7 +141,7 @@ impl HeadParser {
     }
 
     /// A plain request was answered, and its head is taken off the buffer.
-    pub fn forget(&mut self) {
+    pub fn discard_peeked(&mut self) {
         self.seen = None;
         self.empty_lines = 0;
     }

@@ -147,10 +147,10 @@ fn empty_lines_count_for_the_request_behind_them_alone() {
     let mut parser = HeadParser::new();
     for _ in 0..5 {
         let mut buffer = BytesMut::from(&b"\r\n"[..]);
-        assert_eq!(parser.look(&mut buffer, &LIMITS), Ok(false));
+        assert_eq!(parser.find_head(&mut buffer, &LIMITS), Ok(false));
         buffer.extend_from_slice(b"GET / HTTP/1.1\r\nHost: example.org\r\n\r\n");
-        assert!(parser.plain(&buffer, &LIMITS).is_some());
-        parser.forget();
+        assert!(parser.peek_fast_path(&buffer, &LIMITS).is_some());
+        parser.discard_peeked();
     }
 }
 

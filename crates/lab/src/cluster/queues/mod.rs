@@ -126,7 +126,7 @@ pub fn serve(
     let is_short = (0..service.outstanding.max(1)).any(|_| !run.begin_next(system, &mut requests));
     while let Some(happened) = run.clock.next() {
         let answered = match happened {
-            ClockEvent::Served(journey) | ClockEvent::Arrived(journey) => run.go_on(journey),
+            ClockEvent::Served(journey) | ClockEvent::Arrived(journey) => run.next_stage(journey),
             ClockEvent::ChoreDone => false,
         };
         if answered && !run.begin_next(system, &mut requests) && !is_short && run.has_lasted() {

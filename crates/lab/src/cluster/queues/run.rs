@@ -118,11 +118,11 @@ impl Run {
                 self.journeys[at as usize].follow(reader);
             }
         }
-        self.go_on(at);
+        self.next_stage(at);
     }
 
     /// The next leg of a journey; true when it was the last.
-    pub(super) fn go_on(&mut self, at: u32) -> bool {
+    pub(super) fn next_stage(&mut self, at: u32) -> bool {
         let leg = self.journeys[at as usize].next(&self.service);
         match leg {
             RequestStage::Processor(node, us) => self.visit(self.processor(node), us, at),
@@ -135,7 +135,7 @@ impl Run {
                 // the read may be over, and the journey's place another's
                 let object = self.journeys[at as usize].object as usize;
                 if self.reading[object] != reader + 1 {
-                    return self.go_on(at);
+                    return self.next_stage(at);
                 }
                 let first = self.journeys[reader as usize].waiting.replace(at);
                 self.journeys[at as usize].behind = first;
@@ -148,9 +148,9 @@ impl Run {
                 let mut waiting = self.journeys[at as usize].waiting.take();
                 while let Some(other) = waiting {
                     waiting = self.journeys[other as usize].behind.take();
-                    self.go_on(other);
+                    self.next_stage(other);
                 }
-                return self.go_on(at);
+                return self.next_stage(at);
             }
             RequestStage::Over => {
                 self.end(at);

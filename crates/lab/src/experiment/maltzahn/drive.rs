@@ -68,7 +68,7 @@ impl Cache {
         let bytes = load.sizes[object as usize];
         let body = match load.manner.bodies {
             true => bytes,
-            false => self.store.body_within(bytes, key.full().len() as u32, METADATA.len() as u32),
+            false => self.store.largest_body_within(bytes, key.full().len() as u32, METADATA.len() as u32),
         };
         self.write(&key, body).map(|()| false)
     }

@@ -7,10 +7,10 @@ use crate::prefetching::memory::{Page, PageRank};
 impl Run<'_> {
     /// A program has come to a reference.
     pub fn reference(&mut self, index: usize) {
-        let told = self.processes[index].tell();
+        let told = self.processes[index].disclose_hints();
         self.restand(index, &told);
         let page = self.processes[index].wanted();
-        let changed = self.processes[index].go_on_in_hints(page);
+        let changed = self.processes[index].advance_hints(page);
         self.restand(index, &changed);
         self.processes[index].references += 1;
         self.awake.insert(self.processes[index].home);
@@ -33,7 +33,7 @@ impl Run<'_> {
                 _ => continue,
             };
             let after = process.standing(*page);
-            self.nodes[holder].memory.restand((index as u32, *page), *before, after);
+            self.nodes[holder].memory.rerank((index as u32, *page), *before, after);
         }
     }
 
@@ -49,7 +49,7 @@ impl Run<'_> {
             process.access_seconds += access;
         }
         let after = process.standing(page);
-        self.nodes[process.home].memory.restand((index as u32, page), before, after);
+        self.nodes[process.home].memory.rerank((index as u32, page), before, after);
         process.state = State::Computing;
         process.index += 1;
         if process.index < process.program.references.len() {
@@ -148,7 +148,7 @@ impl Run<'_> {
         state.last_used = self.now / 1000;
         let standing = process.standing(page.1);
         let home = process.home;
-        self.nodes[home].memory.settle(page, standing);
+        self.nodes[home].memory.fill_reserved(page, standing);
         self.awake.insert(home);
         if is_waited_for {
             let process = &mut self.processes[index];
@@ -166,7 +166,7 @@ impl Run<'_> {
         state.last_used = self.now / 1000;
         let standing = process.standing(page.1);
         self.awake.insert(process.home);
-        self.nodes[node].memory.settle(page, standing);
+        self.nodes[node].memory.fill_reserved(page, standing);
         if self.processes[index].state == State::Waiting(page.1) {
             self.get(page, node, false);
         }

@@ -56,7 +56,7 @@ impl Run<'_> {
         }
         state.place = PageSite::Global(node);
         let standing = process.standing(page.1);
-        self.nodes[node].memory.settle(page, standing);
+        self.nodes[node].memory.fill_reserved(page, standing);
     }
 
     /// Keeps a frame of a node for a page of this worth: a free one, or that of its least valuable page, if that is worth less. Gives what

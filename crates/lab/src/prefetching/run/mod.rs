@@ -107,7 +107,7 @@ impl<'a> Run<'a> {
         }
         for process in 0..run.processes.len() {
             // nothing is in memory yet whose worth could change
-            run.processes[process].tell();
+            run.processes[process].disclose_hints();
             run.compute(process);
         }
         run

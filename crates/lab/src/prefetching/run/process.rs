@@ -116,7 +116,7 @@ impl<'a> Process<'a> {
     }
 
     /// It tells its next hints, if it has come so far. Gives the pages whose next hints changed, with what they were before.
-    pub fn tell(&mut self) -> Vec<(u32, PageRank)> {
+    pub fn disclose_hints(&mut self) -> Vec<(u32, PageRank)> {
         if self.index < self.tells_at || self.untold.len() == 0 {
             return Vec::new();
         }
@@ -132,7 +132,7 @@ impl<'a> Process<'a> {
                 self.pages[page as usize].next = place;
             }
         }
-        self.hints.tell(told);
+        self.hints.add(told);
         self.missing_from = self.missing_from.min(first);
         self.disk_from = self.disk_from.min(first);
         self.forestall.reset();
@@ -150,7 +150,7 @@ impl<'a> Process<'a> {
     }
 
     /// It asks for a page: hints move on. Gives the pages whose next hints changed, with what they were before.
-    pub fn go_on_in_hints(&mut self, page: u32) -> Vec<(u32, PageRank)> {
+    pub fn advance_hints(&mut self, page: u32) -> Vec<(u32, PageRank)> {
         if self.hints.is_empty() {
             return Vec::new();
         }
@@ -249,11 +249,11 @@ mod tests {
         let program = Program::reverse(64).unhinted();
         let mut process = Process::new(&program, 0, 1);
         process.hints = Hints::new(100);
-        process.hints.tell(0..60);
+        process.hints.add(0..60);
         process.forestall.looked(Some(1.0));
-        process.go_on_in_hints(0);
+        process.advance_hints(0);
         assert!(!process.forestall.must_look(), "as was hinted");
-        process.go_on_in_hints(50);
+        process.advance_hints(50);
         assert!(process.forestall.must_look(), "fifty references nearer");
     }
 }

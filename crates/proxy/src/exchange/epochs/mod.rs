@@ -94,7 +94,7 @@ impl PurgeTable {
 
     /// Tables that are forgotten at exit, as everything is that they tell of. The time only makes it likely that these numbers come after
     /// those of a file that is taken up later, which then need not forget them.
-    pub fn volatile(now: Timestamp) -> Self {
+    pub fn in_memory(now: Timestamp) -> Self {
         let own = Era::after(now.millis() << 20);
         let tables = Tables {
             id: AtomicU64::new(RandomState::new().hash_one(own.start) | 1),
@@ -113,14 +113,14 @@ impl PurgeTable {
 
     /// The table in `path`, made when absent: see [`take_up`](Self::take_up).
     pub fn open(path: &Path, now: Timestamp) -> std::io::Result<Self> {
-        let epochs = Self::volatile(now);
-        epochs.take_up(path)?;
+        let epochs = Self::in_memory(now);
+        epochs.attach_file(path)?;
         Ok(epochs)
     }
 
     /// Adds what the table in `path` says, made when absent, and keeps everything there from now on. What is damaged in it counts as
     /// purged, which costs hits once.
-    pub fn take_up(&self, path: &Path) -> std::io::Result<()> {
+    pub fn attach_file(&self, path: &Path) -> std::io::Result<()> {
         let (file, stored) = layout::open(path)?;
         clock::go_on_from(stored.clock);
         // Who purges meanwhile writes it down when this file has taken the place of the one before.
@@ -189,7 +189,7 @@ impl PurgeTable {
     }
 
     /// Keeps the table in RAM only, until it is taken up again. What was purged before is still written where that is possible.
-    pub fn let_go(&self, why: &str) {
+    pub fn detach_file(&self, why: &str) {
         *self.keeping.write() = TablePersistence::Lost(why.into());
     }
 
@@ -198,7 +198,7 @@ impl PurgeTable {
         matches!(*self.keeping.read(), TablePersistence::Lost(_))
     }
 
-    /// The number at which is asked for now, for [`purged`](Self::purged).
+    /// The number at which is asked for now, for [`purged`](Self::is_purged).
     pub fn sequence(&self) -> Sequence {
         Sequence::new(self.latest.load(Ordering::SeqCst))
     }
@@ -263,7 +263,7 @@ impl PurgeTable {
     }
 
     /// A number after that of all that was asked for before this call, and not after that of anything that is asked for after it.
-    pub fn step(&self) -> Sequence {
+    pub fn next_time(&self) -> Sequence {
         Sequence::new(self.next() + 1)
     }
 
@@ -276,7 +276,7 @@ impl PurgeTable {
     ///
     /// # Errors
     /// Why something is not: then it holds until the next restart, or until a later purge could be written.
-    pub async fn written(&self) -> Result<(), Arc<str>> {
+    pub async fn wait_written(&self) -> Result<(), Arc<str>> {
         let written = match &*self.keeping.read() {
             TablePersistence::Nowhere => return Ok(()),
             TablePersistence::Lost(why) => return Err(Arc::clone(why)),
@@ -286,7 +286,7 @@ impl PurgeTable {
     }
 
     /// Whether an object with these names, asked for at `requested`, has been purged since, or may have been.
-    pub fn purged(&self, slots: &[PurgeSlot], groups: &[Key], requested: Sequence) -> bool {
+    pub fn is_purged(&self, slots: &[PurgeSlot], groups: &[Key], requested: Sequence) -> bool {
         let is_since = |time: &AtomicU64| time.load(Ordering::Acquire) >= requested.number();
         let slot_time = |slot: &PurgeSlot| &self.tables.slots[usize::from(slot.0)];
         !self.is_own(requested) && !self.knows(requested)

@@ -39,20 +39,20 @@ impl World {
 
 #[test]
 fn purge_reaches_what_was_asked_for_before_it() {
-    let epochs = PurgeTable::volatile(NOW);
+    let epochs = PurgeTable::in_memory(NOW);
     let slots = [PurgeScope::Tag("news").slot(), PurgeScope::Host("example.org").slot()];
     let before = epochs.sequence();
-    assert!(!epochs.purged(&slots, &[], before));
+    assert!(!epochs.is_purged(&slots, &[], before));
     epochs.purge(PurgeScope::Tag("news"));
-    assert!(epochs.purged(&slots, &[], before) && !epochs.purged(&tag("sport"), &[], before));
-    assert!(!epochs.purged(&slots, &[], epochs.sequence()), "it can be kept again at once");
+    assert!(epochs.is_purged(&slots, &[], before) && !epochs.is_purged(&tag("sport"), &[], before));
+    assert!(!epochs.is_purged(&slots, &[], epochs.sequence()), "it can be kept again at once");
 }
 
 #[test]
 fn step_is_after_what_came_before_it_and_not_after_what_follows() {
-    let epochs = PurgeTable::volatile(NOW);
+    let epochs = PurgeTable::in_memory(NOW);
     let before = epochs.sequence();
-    let step = epochs.step();
+    let step = epochs.next_time();
     assert!(step > before && epochs.sequence() >= step);
 }
 
@@ -64,17 +64,18 @@ async fn purges_survive_restarts_whatever_the_clock_says() {
         let epochs = PurgeTable::open(&world.path(), now).expect("opened");
         for earlier in &asked {
             assert!(
-                epochs.purged(&tag("news"), &[], *earlier) && !epochs.purged(&tag("sport"), &[], *earlier)
+                epochs.is_purged(&tag("news"), &[], *earlier)
+                    && !epochs.is_purged(&tag("sport"), &[], *earlier)
             );
         }
         asked.push(epochs.sequence());
-        assert!(!epochs.purged(&tag("news"), &[], epochs.sequence()));
+        assert!(!epochs.is_purged(&tag("news"), &[], epochs.sequence()));
         epochs.purge(PurgeScope::Tag("news"));
-        epochs.written().await.expect("written");
+        epochs.wait_written().await.expect("written");
     }
     let epochs = world.open();
     epochs.purge(PurgeScope::All);
-    assert!(asked.iter().all(|asked| epochs.purged(&[PurgeScope::All.slot()], &[], *asked)));
+    assert!(asked.iter().all(|asked| epochs.is_purged(&[PurgeScope::All.slot()], &[], *asked)));
 }
 
 #[tokio::test]
@@ -83,9 +84,9 @@ async fn purge_reaches_what_was_asked_for_when_the_clock_was_ahead() {
     let asked =
         PurgeTable::open(&world.path(), Timestamp::from_seconds(4_000_000_000)).expect("made").sequence();
     let epochs = PurgeTable::open(&world.path(), NOW).expect("opened");
-    assert!(!epochs.purged(&tag("news"), &[], asked), "nothing was purged");
+    assert!(!epochs.is_purged(&tag("news"), &[], asked), "nothing was purged");
     epochs.purge(PurgeScope::Tag("news"));
-    assert!(epochs.purged(&tag("news"), &[], asked));
+    assert!(epochs.is_purged(&tag("news"), &[], asked));
 }
 
 #[tokio::test]
@@ -94,13 +95,13 @@ async fn an_older_foreign_or_lost_table_vouches_for_nothing_that_it_does_not_kno
     let first = world.open();
     let early = first.sequence();
     first.purge(PurgeScope::Tag("sport"));
-    first.written().await.expect("written");
+    first.wait_written().await.expect("written");
     drop(first);
     let older = world.bytes();
     let second = world.open();
     let late = second.sequence();
     second.purge(PurgeScope::Tag("news"));
-    second.written().await.expect("written");
+    second.wait_written().await.expect("written");
     drop(second);
     let newest = world.bytes();
     drop(other.open());
@@ -109,14 +110,14 @@ async fn an_older_foreign_or_lost_table_vouches_for_nothing_that_it_does_not_kno
     for (bytes, known) in [(newest, [true, true]), (older, [true, false]), (foreign, [false, false])] {
         world.put(&bytes);
         let epochs = world.open();
-        let is_served = [early, late].map(|asked| !epochs.purged(&tag("weather"), &[], asked));
+        let is_served = [early, late].map(|asked| !epochs.is_purged(&tag("weather"), &[], asked));
         assert_eq!(is_served, known);
-        assert!(epochs.purged(&tag("sport"), &[], early) && epochs.purged(&tag("news"), &[], late));
+        assert!(epochs.is_purged(&tag("sport"), &[], early) && epochs.is_purged(&tag("news"), &[], late));
     }
     std::fs::remove_file(world.path()).expect("there");
     let epochs = world.open();
-    assert!([early, late].iter().all(|asked| epochs.purged(&tag("weather"), &[], *asked)));
-    assert!(!epochs.purged(&tag("weather"), &[], epochs.sequence()), "what comes now is kept");
+    assert!([early, late].iter().all(|asked| epochs.is_purged(&tag("weather"), &[], *asked)));
+    assert!(!epochs.is_purged(&tag("weather"), &[], epochs.sequence()), "what comes now is kept");
 }
 
 #[tokio::test]
@@ -126,7 +127,7 @@ async fn no_flipped_bit_undoes_a_purge() {
     let asked = epochs.sequence();
     epochs.purge(PurgeScope::Tag("news"));
     epochs.purge_groups("http://a", &["g".to_owned()], NOW);
-    epochs.written().await.expect("written");
+    epochs.wait_written().await.expect("written");
     drop(epochs);
     let whole = world.bytes();
     assert_eq!(whole.len() as u64, PurgeTable::BYTES);
@@ -140,13 +141,16 @@ async fn no_flipped_bit_undoes_a_purge() {
         bytes[at] ^= 1 << (at % 8);
         world.put(&bytes);
         let epochs = world.open();
-        assert!(epochs.purged(&tag("news"), &[], asked), "byte {at}");
-        assert!(epochs.purged(&[], &groups, asked), "byte {at}");
-        assert!(!epochs.purged(&tag("news"), &groups, epochs.sequence()), "byte {at}: it can be kept again");
+        assert!(epochs.is_purged(&tag("news"), &[], asked), "byte {at}");
+        assert!(epochs.is_purged(&[], &groups, asked), "byte {at}");
+        assert!(
+            !epochs.is_purged(&tag("news"), &groups, epochs.sequence()),
+            "byte {at}: it can be kept again"
+        );
     }
     for length in [0, 1, 511, 512, 4096, whole.len() - 1] {
         world.put(&whole[..length]);
-        assert!(world.open().purged(&tag("news"), &[], asked), "{length} bytes are left");
+        assert!(world.open().is_purged(&tag("news"), &[], asked), "{length} bytes are left");
     }
 }
 
@@ -160,9 +164,9 @@ async fn damage_is_mended_and_costs_hits_once() {
     world.put(&bytes);
     let epochs = world.open();
     let after = epochs.sequence();
-    epochs.written().await.expect("written");
+    epochs.wait_written().await.expect("written");
     drop(epochs);
-    assert!(!world.open().purged(&slot, &[], after));
+    assert!(!world.open().is_purged(&slot, &[], after));
 }
 
 #[tokio::test]
@@ -177,12 +181,13 @@ async fn table_of_earlier_versions_is_taken_up() {
         for _ in 0..2 {
             let epochs = world.open();
             assert!(
-                epochs.purged(&tag("news"), &[], asked(5)) && !epochs.purged(&tag("news"), &[], asked(6))
+                epochs.is_purged(&tag("news"), &[], asked(5))
+                    && !epochs.is_purged(&tag("news"), &[], asked(6))
             );
-            assert!(!epochs.purged(&tag("sport"), &[], asked(5)));
+            assert!(!epochs.is_purged(&tag("sport"), &[], asked(5)));
             epochs.purge(PurgeScope::Tag("weather"));
-            assert!(epochs.purged(&tag("weather"), &[], asked(1_000_000)));
-            epochs.written().await.expect("written");
+            assert!(epochs.is_purged(&tag("weather"), &[], asked(1_000_000)));
+            epochs.wait_written().await.expect("written");
             assert_eq!(world.bytes().len() as u64, PurgeTable::BYTES);
         }
     }
@@ -196,19 +201,21 @@ async fn a_table_that_comes_later_is_heeded_and_told_what_it_missed() {
         let earlier = world.open();
         let asked = earlier.sequence();
         earlier.purge(PurgeScope::Tag("sport"));
-        earlier.written().await.expect("written");
-        let epochs = PurgeTable::volatile(now);
-        epochs.let_go("its disk is away");
+        earlier.wait_written().await.expect("written");
+        let epochs = PurgeTable::in_memory(now);
+        epochs.detach_file("its disk is away");
         epochs.purge(PurgeScope::Tag("news"));
-        assert_eq!(&*epochs.written().await.expect_err("it has no file"), "its disk is away");
-        epochs.take_up(&world.path()).expect("read");
+        assert_eq!(&*epochs.wait_written().await.expect_err("it has no file"), "its disk is away");
+        epochs.attach_file(&world.path()).expect("read");
         let check = |epochs: &PurgeTable| {
-            assert!(epochs.purged(&tag("sport"), &[], asked) && epochs.purged(&tag("news"), &[], asked));
-            assert!(!epochs.purged(&tag("weather"), &[], asked));
+            assert!(
+                epochs.is_purged(&tag("sport"), &[], asked) && epochs.is_purged(&tag("news"), &[], asked)
+            );
+            assert!(!epochs.is_purged(&tag("weather"), &[], asked));
         };
         check(&epochs);
-        assert!(!epochs.purged(&tag("news"), &[], epochs.sequence()));
-        epochs.written().await.expect("written");
+        assert!(!epochs.is_purged(&tag("news"), &[], epochs.sequence()));
+        epochs.wait_written().await.expect("written");
         let next = world.open();
         check(&next);
     }
@@ -219,16 +226,16 @@ async fn a_table_that_was_away_for_a_while_goes_on_in_its_era() {
     let world = World::new();
     let epochs = world.open();
     let before = epochs.sequence();
-    epochs.let_go("its disk is away");
+    epochs.detach_file("its disk is away");
     epochs.purge(PurgeScope::Tag("news"));
     let meanwhile = epochs.sequence();
-    epochs.take_up(&world.path()).expect("it is back");
+    epochs.attach_file(&world.path()).expect("it is back");
     for asked in [before, meanwhile] {
-        assert!(!epochs.purged(&tag("sport"), &[], asked), "RAM keeps what it has");
+        assert!(!epochs.is_purged(&tag("sport"), &[], asked), "RAM keeps what it has");
     }
-    epochs.written().await.expect("written");
+    epochs.wait_written().await.expect("written");
     let next = world.open();
-    assert!(next.purged(&tag("news"), &[], before) && !next.purged(&tag("news"), &[], meanwhile));
+    assert!(next.is_purged(&tag("news"), &[], before) && !next.is_purged(&tag("news"), &[], meanwhile));
 }
 
 #[tokio::test]
@@ -240,9 +247,9 @@ async fn many_purges_stay_known_after_a_kill() {
     }
     epochs.purge(PurgeScope::Tag("sport"));
     let asked = epochs.sequence();
-    epochs.written().await.expect("written");
+    epochs.wait_written().await.expect("written");
     std::mem::forget(epochs);
-    assert!(!world.open().purged(&tag("news"), &[], asked));
+    assert!(!world.open().is_purged(&tag("news"), &[], asked));
 }
 
 #[tokio::test]
@@ -250,8 +257,8 @@ async fn a_table_that_is_let_go_of_leaves_its_disk_free() {
     let world = World::new();
     let epochs = world.open();
     epochs.purge(PurgeScope::All);
-    epochs.written().await.expect("written");
-    epochs.let_go("its disk is away");
+    epochs.wait_written().await.expect("written");
+    epochs.detach_file("its disk is away");
     let is_open = || {
         let open = std::fs::read_dir("/proc/self/fd").expect("there");
         open.flatten().any(|open| std::fs::read_link(open.path()).is_ok_and(|target| target == world.path()))

@@ -80,7 +80,7 @@ fn a_body_in_one_piece_takes_the_place_of_its_pieces() {
     let pieces = [Bytes::from(b"abc".to_vec()), Bytes::from(b"def".to_vec())];
     pieces.iter().for_each(|piece| body.append(piece.clone()));
     reader.advance(2);
-    body.settle(Bytes::from_static(b"abcdefgh"));
+    body.replace_by_whole(Bytes::from_static(b"abcdefgh"));
     body.finish(BodyEnd::Complete(None));
     assert!(pieces.iter().all(Bytes::is_unique), "nobody holds the pieces");
     assert_eq!(bytes(poll(&reader)), b"cde");
@@ -108,8 +108,8 @@ async fn the_writer_waits_for_the_slowest_reader() {
     let body = SharedBody::new();
     let slow = body.attach(0).expect("at the start");
     body.append(Bytes::from_static(b"abcdef"));
-    let waits = std::pin::pin!(body.drained_below(2));
+    let waits = std::pin::pin!(body.wait_window_below(2));
     assert!(waits.poll(&mut Context::from_waker(Waker::noop())).is_pending());
     slow.advance(6);
-    body.drained_below(2).await;
+    body.wait_window_below(2).await;
 }

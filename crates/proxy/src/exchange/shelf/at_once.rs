@@ -9,7 +9,7 @@
 use super::super::invalidations::ValiditySnapshot;
 use super::super::record::ObjectMetadata;
 use super::jobs::{read, write_resident};
-use super::{CachedObject, HybridCache, MemoryEntry, unsettle};
+use super::{CachedObject, HybridCache, MemoryEntry, offer_to_disk};
 use crate::io_pool::JobKind;
 use bytes::Bytes;
 use shoal_core::ObjectKey;
@@ -20,13 +20,13 @@ use std::sync::atomic::Ordering::Relaxed;
 
 impl HybridCache {
     /// The object, when the disk is not needed for it.
-    pub(super) fn find_at_once(
+    pub(super) fn try_find(
         &self,
         disk: &dyn Store,
         key: &ObjectKey,
         validity: &ValiditySnapshot,
     ) -> Option<CachedObject> {
-        let stored = disk.open_at_once(key)?;
+        let stored = disk.try_open(key)?;
         let record = ObjectMetadata::decode(&stored.metadata).filter(ObjectMetadata::is_for_everybody)?;
         let opened = read(stored, record, self.limits.memory_object_max, &self.ledger).ok()?;
         Some(self.found(key, opened, validity))
@@ -34,24 +34,24 @@ impl HybridCache {
 
     /// Gives a complete object to the disk if that need not be waited for, and unless a change is under way that was to come
     /// before it. `still` is asked when it is visible, and if it says no the object is taken back.
-    pub(super) fn keep_at_once(
+    pub(super) fn try_insert(
         &self,
         store: &Arc<dyn Store>,
         (key, record, body): (&ObjectKey, &ObjectMetadata, &Bytes),
         still: &dyn Fn() -> bool,
     ) -> Option<Result<(), Error>> {
-        let lane = self.lane_of(key);
+        let lane = self.disk_queue_for(key);
         if lane.hangs() || lane.pool().is_changing() {
             return None;
         }
-        match store.insert_at_once(key, &record.encode(), body, still) {
-            Ok(TryInsert::MustWait) => None,
-            Ok(TryInsert::Done) => Some(Ok(())),
-            Ok(TryInsert::DoneAndDue) => {
+        match store.try_insert(key, &record.encode(), body, still) {
+            Ok(TryInsert::WouldBlock) => None,
+            Ok(TryInsert::Inserted) => Some(Ok(())),
+            Ok(TryInsert::InsertedFlushDue) => {
                 let (store, key) = (Arc::clone(store), key.hash());
                 // What fails has been counted, and without this the store writes within a second by itself.
                 let write = move || {
-                    store.write_due(key).inspect_err(|error| tracing::debug!(%error, "could not write"))
+                    store.flush_due(key).inspect_err(|error| tracing::debug!(%error, "could not write"))
                 };
                 let _ = lane.pool().submit(JobKind::READ, write);
                 Some(Ok(()))
@@ -69,14 +69,14 @@ impl HybridCache {
         {
             return;
         }
-        let (Some(store), lane) = (self.disk.clone(), self.lane_of(&resident.key)) else { return };
+        let (Some(store), lane) = (self.disk.clone(), self.disk_queue_for(&resident.key)) else { return };
         let (memory, resident) = (Arc::clone(&self.memory), Arc::clone(resident));
         let key = &resident.key;
         let failed = |memory: &MemoryTier<MemoryEntry>, resident: &MemoryEntry| {
-            unsettle(memory, resident.key.hash(), |now| now.is_same(resident));
+            offer_to_disk(memory, resident.key.hash(), |now| now.is_same(resident));
         };
         let is_there = || memory.peek(key.hash()).is_some_and(|now| now.is_same(&resident));
-        match self.keep_at_once(&store, (key, &resident.record, &resident.body.bytes()), &is_there) {
+        match self.try_insert(&store, (key, &resident.record, &resident.body.bytes()), &is_there) {
             Some(Ok(())) => return,
             Some(Err(_)) => return failed(&memory, &resident),
             None => {}
@@ -105,7 +105,7 @@ mod tests {
     use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
     use shoal_core::Timestamp;
     use shoal_semantics::CacheRules;
-    use shoal_semantics::storage::{ForwardedExchange, StorageDecision, assess};
+    use shoal_semantics::storage::{ForwardedExchange, StorageDecision, may_store};
     use shoal_store::arch::VolumeSettings;
     use shoal_store::{OpenOptions, open};
     use std::sync::mpsc;
@@ -151,22 +151,22 @@ mod tests {
         }
 
         fn jobs(&self) -> u64 {
-            self.shelf.lane(0).pool().finished()
+            self.shelf.disk_queue(0).pool().finished()
         }
 
         async fn keep(&self, number: u64) {
-            let (key, validity) = (key(number), self.invalidations.begin(&key(number)));
-            self.shelf.keep_on_disk(JobKind::ChangeSoon, &key, &note(number), Bytes::new(), &validity).await;
+            let (key, validity) = (key(number), self.invalidations.snapshot(&key(number)));
+            self.shelf.insert_disk(JobKind::ChangeSoon, &key, &note(number), Bytes::new(), &validity).await;
         }
 
         async fn find(&self, number: u64) -> Option<u64> {
-            let found = self.shelf.find(&key(number), || self.invalidations.begin(&key(number))).await?;
+            let found = self.shelf.find(&key(number), || self.invalidations.snapshot(&key(number))).await?;
             let ObjectMetadata::Vary(note) = found.record else { panic!("a note was kept") };
             Some(note.generation)
         }
 
         fn close(self) {
-            self.shelf.lane(0).pool().close();
+            self.shelf.disk_queue(0).pool().close();
             self.store.close().expect("a disk that takes it");
             drop(self.folder);
         }
@@ -209,7 +209,7 @@ mod tests {
                 request_time: Timestamp::from_seconds(10),
                 response_time: Timestamp::from_seconds(10),
             };
-            let StorageDecision::Store(policy) = assess(&exchanged, &CacheRules::default()) else {
+            let StorageDecision::Store(policy) = may_store(&exchanged, &CacheRules::default()) else {
                 panic!("storable")
             };
             let names = ResponseScope { slots: Box::new([]), groups: Box::new([]), via_site: true };
@@ -231,7 +231,7 @@ mod tests {
             for _ in 0..2 {
                 let insert = world.store.insert(&key(1), &written, Some(0)).expect("it is taken");
                 insert.commit(None).expect("it is kept");
-                let found = world.shelf.find(&key(1), || world.invalidations.begin(&key(1))).await;
+                let found = world.shelf.find(&key(1), || world.invalidations.snapshot(&key(1))).await;
                 assert_eq!(found.is_some(), is_found, "{begins} {name}");
                 assert_eq!(world.store.may_contain(&key(1)), is_found, "{begins} {name}");
             }
@@ -251,10 +251,10 @@ mod tests {
             let insert = store.insert(&key(1), &note(7).encode(), Some(0)).expect("it is taken");
             insert.commit(None).expect("it is kept");
         };
-        let older = world.shelf.lane(0).pool().submit(JobKind::Change, older).expect("room");
-        let (shelf, validity) = (Arc::clone(&world.shelf), world.invalidations.begin(&key(1)));
+        let older = world.shelf.disk_queue(0).pool().submit(JobKind::Change, older).expect("room");
+        let (shelf, validity) = (Arc::clone(&world.shelf), world.invalidations.snapshot(&key(1)));
         let newer = tokio::spawn(async move {
-            shelf.keep_on_disk(JobKind::Change, &key(1), &note(8), Bytes::new(), &validity).await;
+            shelf.insert_disk(JobKind::Change, &key(1), &note(8), Bytes::new(), &validity).await;
         });
         tokio::task::yield_now().await;
         assert!(!world.store.may_contain(&key(1)), "it waits for its turn");
@@ -268,9 +268,9 @@ mod tests {
     #[tokio::test]
     async fn what_is_not_valid_any_more_is_not_kept() {
         let world = World::new();
-        let validity = world.invalidations.begin(&key(1));
+        let validity = world.invalidations.snapshot(&key(1));
         world.invalidations.mark(&key(1));
-        world.shelf.keep_on_disk(JobKind::ChangeSoon, &key(1), &note(1), Bytes::new(), &validity).await;
+        world.shelf.insert_disk(JobKind::ChangeSoon, &key(1), &note(1), Bytes::new(), &validity).await;
         assert_eq!(world.find(1).await, None);
         world.close();
     }
@@ -279,12 +279,12 @@ mod tests {
     async fn what_has_been_kept_is_written_before_long() {
         let world = World::new();
         for number in 0..50_u64 {
-            let validity = world.invalidations.begin(&key(number));
+            let validity = world.invalidations.snapshot(&key(number));
             let body = Bytes::from(vec![number as u8; 60_000]);
-            world.shelf.keep_on_disk(JobKind::ChangeSoon, &key(number), &note(number), body, &validity).await;
+            world.shelf.insert_disk(JobKind::ChangeSoon, &key(number), &note(number), body, &validity).await;
         }
         let begun = Instant::now();
-        let is_written = |number| world.store.open_at_once(&key(number)).is_none();
+        let is_written = |number| world.store.try_open(&key(number)).is_none();
         while !(0..50).all(is_written) {
             assert!(begun.elapsed() < Duration::from_secs(10), "it is never written");
             tokio::time::sleep(Duration::from_millis(5)).await;

@@ -155,7 +155,7 @@ impl Window {
         };
         let stored = stored.filter(|stored| is_body(&stored.metadata, stored.body.length()));
         let body = stored.ok_or(Error::Gone)?.body;
-        let body = body.alone().unwrap_or(body);
+        let body = body.detached().unwrap_or(body);
         *on_disk = Some(Arc::clone(&body));
         Ok(body)
     }
@@ -181,8 +181,8 @@ impl StoredBody for Window {
         Some(allowance.copy(&resident.body[start..start + bytes]))
     }
 
-    fn lane(&self) -> usize {
-        self.disk.as_ref().map_or(0, |disk| disk.lane(self.key.hash()))
+    fn disk_index(&self) -> usize {
+        self.disk.as_ref().map_or(0, |disk| disk.disk_index(self.key.hash()))
     }
 }
 
@@ -213,9 +213,9 @@ mod tests {
         let record =
             ObjectMetadata::Vary(Arc::new(VaryMarker { generation: number as u64, lists: Vec::new() }));
         let body = Bytes::from(vec![number as u8; length]);
-        let validity = Invalidations::new().begin(&key);
-        drop(shelf.keep_in_memory(&key, &record, body.into(), &validity).expect("room"));
-        shelf.resident(&key).expect("it is there")
+        let validity = Invalidations::new().snapshot(&key);
+        drop(shelf.insert_memory(&key, &record, body.into(), &validity).expect("room"));
+        shelf.memory_entry(&key).expect("it is there")
     }
 
     #[test]

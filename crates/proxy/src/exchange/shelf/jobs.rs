@@ -51,7 +51,7 @@ pub(super) fn open(
         return Ok(None);
     }
     // Who waits for it may take it late, and should not keep all that was read around it until then.
-    let body = stored.body.alone().unwrap_or(stored.body);
+    let body = stored.body.detached().unwrap_or(stored.body);
     read(OpenObject { body, metadata: stored.metadata }, record, small, ledger).map(Some)
 }
 
@@ -96,11 +96,11 @@ pub fn commit_valid(
     key: &ObjectKey,
     validity: &ValiditySnapshot,
 ) -> Result<(), Error> {
-    if !validity.holds() {
+    if !validity.is_unchanged() {
         return Ok(());
     }
     insert.commit(None)?;
-    if !validity.holds() {
+    if !validity.is_unchanged() {
         store.remove(key)?;
     }
     Ok(())

@@ -233,7 +233,7 @@ mod tests {
         for is_origin_crowded in [false, true] {
             let lane = lane(1, 100);
             if is_origin_crowded {
-                lane.metrics.upstream_waiting.count();
+                lane.metrics.upstream_waiting.increment();
             }
             let read = |_| {
                 let lane = Arc::clone(&lane);

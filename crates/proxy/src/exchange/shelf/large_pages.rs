@@ -2,7 +2,7 @@
 //!
 //! That is done by a thread of an I/O pool: it copies the body, and the system may put memory in order first.
 
-use super::{HybridCache, MemoryEntry, unsettle};
+use super::{HybridCache, MemoryEntry, offer_to_disk};
 use crate::io_pool::JobKind;
 use shoal_store::memory::MemoryTier;
 use std::sync::Arc;
@@ -12,7 +12,7 @@ impl HybridCache {
     /// Has a copy of the object put into large pages before long, if a pool has time for that.
     pub(super) fn put_into_large_pages(&self, resident: &Arc<MemoryEntry>) {
         let (lane, memory, object) =
-            (self.lane_of(&resident.key), Arc::clone(&self.memory), Arc::clone(resident));
+            (self.disk_queue_for(&resident.key), Arc::clone(&self.memory), Arc::clone(resident));
         let is_busy = lane.hangs() || lane.pool().waiting() > lane.pool().limit() / 2;
         if is_busy || lane.pool().submit(JobKind::READ, move || exchange(&memory, &object)).is_err() {
             resident.body.count_hits_anew();
@@ -31,10 +31,10 @@ fn exchange(memory: &MemoryTier<MemoryEntry>, resident: &MemoryEntry) {
         let body = resident.body.in_large_pages()?;
         Some(Arc::new(MemoryEntry::new(&resident.key, resident.record.clone(), body)))
     };
-    if !memory.exchange_if(resident.key.hash(), resident.weight(), is_it, copy) {
+    if !memory.replace_copy_if(resident.key.hash(), resident.weight(), is_it, copy) {
         resident.body.count_hits_anew();
     } else if !is_settled.load(Relaxed) {
-        unsettle(memory, resident.key.hash(), |now| now.is_same(resident));
+        offer_to_disk(memory, resident.key.hash(), |now| now.is_same(resident));
     }
 }
 
@@ -71,8 +71,8 @@ mod tests {
         let mut whole = BodyBuilder::with_capacity(LENGTH);
         (0..LENGTH / 1024).for_each(|number| whole.push(&[number as u8; 1024]));
         let record = ObjectMetadata::Vary(Arc::new(VaryMarker { generation: 7, lists: Vec::new() }));
-        let validity = Invalidations::new().begin(key);
-        assert!(shelf.keep_in_memory(key, &record, whole.into_bytes().into(), &validity).is_some());
+        let validity = Invalidations::new().snapshot(key);
+        assert!(shelf.insert_memory(key, &record, whole.into_bytes().into(), &validity).is_some());
     }
 
     fn place(shelf: &HybridCache, key: &ObjectKey) -> usize {
@@ -81,13 +81,13 @@ mod tests {
 
     /// Asks for the object so many times, and waits until the pool has done what that led to.
     fn ask(shelf: &HybridCache, key: &ObjectKey, times: usize, jobs: u64) {
-        (0..times).for_each(|_| assert!(shelf.resident(key).is_some()));
+        (0..times).for_each(|_| assert!(shelf.memory_entry(key).is_some()));
         let begun = Instant::now();
-        while shelf.lane(0).pool().finished() < jobs {
+        while shelf.disk_queue(0).pool().finished() < jobs {
             assert!(begun.elapsed() < Duration::from_secs(10), "nothing is done");
             std::thread::sleep(Duration::from_millis(1));
         }
-        assert_eq!(shelf.lane(0).pool().finished(), jobs);
+        assert_eq!(shelf.disk_queue(0).pool().finished(), jobs);
     }
 
     #[test]
@@ -101,8 +101,8 @@ mod tests {
         let (before, charged) = (place(&shelf, &key), ledger.used());
         ask(&shelf, &key, 15, 0);
         assert_eq!(place(&shelf, &key), before);
-        let held = shelf.resident(&key).expect("it is there");
-        unsettle(&shelf.memory, key.hash(), |_| true);
+        let held = shelf.memory_entry(&key).expect("it is there");
+        offer_to_disk(&shelf.memory, key.hash(), |_| true);
         let read = held.body.bytes();
         ask(&shelf, &key, 0, 1);
         let after = shelf.memory.peek(key.hash()).expect("it is there");
@@ -115,7 +115,7 @@ mod tests {
         let after = place(&shelf, &key);
         ask(&shelf, &key, 100, 1);
         assert_eq!(place(&shelf, &key), after, "once");
-        shelf.lane(0).pool().close();
+        shelf.disk_queue(0).pool().close();
     }
 
     #[test]
@@ -124,7 +124,7 @@ mod tests {
         let key = ObjectKey::new(b"http://a/1".to_vec());
         keep(&shelf, &key);
         let before = place(&shelf, &key);
-        let held = shelf.resident(&key).expect("it is there");
+        let held = shelf.memory_entry(&key).expect("it is there");
         exchange(&shelf.memory, &held);
         assert_eq!(place(&shelf, &key), before, "no room for both");
         drop(held);
@@ -132,7 +132,7 @@ mod tests {
         assert_eq!(ledger.used(), 0);
         let (shelf, _) = self::shelf(4 << 20);
         keep(&shelf, &key);
-        let held = shelf.resident(&key).expect("it is there");
+        let held = shelf.memory_entry(&key).expect("it is there");
         keep(&shelf, &key);
         let newer = place(&shelf, &key);
         exchange(&shelf.memory, &held);

@@ -98,8 +98,9 @@ impl HybridCache {
         let weight = resident.weight();
         // The body that is replaced leaves the books: it must be this one.
         let place = before.body.as_ptr().addr();
-        let is_before =
-            |now: &MemoryEntry| now.is_same(&before) && now.body.as_ptr().addr() == place && validity.holds();
+        let is_before = |now: &MemoryEntry| {
+            now.is_same(&before) && now.body.as_ptr().addr() == place && validity.is_unchanged()
+        };
         let kept = self.memory.replace_if(key.hash(), Arc::new(resident), weight, is_before);
         kept.then_some(Renewal::Kept)
     }
@@ -129,7 +130,7 @@ impl HybridCache {
     async fn perform(&self, refresh: HeadUpdateJob) {
         let Some(store) = self.disk.clone() else { return };
         let key = refresh.place.0.clone();
-        let lane = store.lane(key.hash());
+        let lane = store.disk_index(key.hash());
         let update = move || refresh.perform(&*store);
         if self.run((lane, JobKind::Change), update).await.is_none() {
             // an outdated record on disk would be validated again, which is safe: nothing more to do
@@ -210,7 +211,7 @@ mod tests {
     use http::{HeaderMap, Method, StatusCode};
     use shoal_core::Timestamp;
     use shoal_semantics::CacheRules;
-    use shoal_semantics::storage::{ForwardedExchange, StorageDecision, assess};
+    use shoal_semantics::storage::{ForwardedExchange, StorageDecision, may_store};
     use shoal_store::{Insert, OpenObject, Usage};
     use std::sync::Barrier;
     use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -316,7 +317,7 @@ mod tests {
             request_time: at,
             response_time: at,
         };
-        let StorageDecision::Store(policy) = assess(&exchanged, &CacheRules::default()) else {
+        let StorageDecision::Store(policy) = may_store(&exchanged, &CacheRules::default()) else {
             panic!("storable")
         };
         let names = ResponseScope { slots: Box::new([]), groups: Box::new([]), via_site: false };

@@ -83,7 +83,7 @@ impl PendingRemovals {
     }
 
     /// Whether the key is hidden.
-    pub(super) fn hides(&self, key: &ObjectKey) -> bool {
+    pub(super) fn is_hidden(&self, key: &ObjectKey) -> bool {
         self.count.load(SeqCst) > 0 && self.state.lock().keys.contains_key(key)
     }
 
@@ -93,7 +93,7 @@ impl PendingRemovals {
     }
 
     /// It has been removed, and is shown unless that was wished for again meanwhile. True when some are hidden still.
-    pub(super) fn show(&self, key: &ObjectKey, wish: u64) -> bool {
+    pub(super) fn unhide(&self, key: &ObjectKey, wish: u64) -> bool {
         let mut state = self.state.lock();
         if state.keys.get(key) == Some(&wish) {
             state.keys.remove(key);
@@ -117,19 +117,19 @@ impl HybridCache {
             return Removed { was_there: false, lasts: true };
         }
         let mut removal = Box::pin(Arc::clone(self).removal(key.clone()));
-        if self.lane_of(key).hangs() {
-            self.metrics.disk_busy.count();
+        if self.disk_queue_for(key).hangs() {
+            self.metrics.disk_busy.increment();
         } else {
             if let Ok(removed) = timeout(PATIENCE, &mut removal).await {
                 return removed;
             }
-            self.metrics.disk_slow.count();
+            self.metrics.disk_slow.increment();
         }
         let hidden = Removed { was_there: self.on_disk(key), lasts: false };
         match self.removals.hide(key) {
             HideOutcome::Refused => self.remove_without_hiding(key, removal).await.unwrap_or(hidden),
             HideOutcome::First => {
-                self.see_to_removals();
+                self.run_removals();
                 hidden
             }
             HideOutcome::Another => hidden,
@@ -145,9 +145,9 @@ impl HybridCache {
     ) -> Option<Removed> {
         let disk = self.disk.as_ref()?;
         loop {
-            let lane = disk.lane(key.hash());
-            if self.lane(lane).hangs() && disk.give_up_disk(lane, key) {
-                let other = self.lane_of(key);
+            let lane = disk.disk_index(key.hash());
+            if self.disk_queue(lane).hangs() && disk.fail_disk(lane, key) {
+                let other = self.disk_queue_for(key);
                 let removal = Arc::clone(self).removal(key.clone());
                 return if other.hangs() { None } else { timeout(PATIENCE, removal).await.ok() };
             }
@@ -164,9 +164,9 @@ impl HybridCache {
         let Some(store) = self.disk.clone() else { return failed };
         loop {
             let (theirs, wanted) = (Arc::clone(&store), key.clone());
-            match self.lane_of(&key).pool().submit(JobKind::Change, move || theirs.remove(&wanted)) {
+            match self.disk_queue_for(&key).pool().submit(JobKind::Change, move || theirs.remove(&wanted)) {
                 Ok(answer) => {
-                    let outcome = self.settle(answer.await.map_err(|_| DiskJobError::Refused));
+                    let outcome = self.ok_or_count(answer.await.map_err(|_| DiskJobError::Refused));
                     let lasts = store.removals_last();
                     return outcome.map_or(failed, |was_there| Removed { was_there, lasts });
                 }
@@ -177,13 +177,13 @@ impl HybridCache {
 
     /// Removes what is hidden, one after the other, as soon as the disks answer: on a thread of its own, since whoever asked for a
     /// removal may be gone by then, with all its tasks.
-    fn see_to_removals(self: &Arc<Self>) {
+    fn run_removals(self: &Arc<Self>) {
         let Some(store) = self.disk.clone() else { return };
         let shelf = Arc::clone(self);
         let work = move || {
             while let Some((key, wish)) = shelf.removals.next() {
-                let _ = store.remove(&key).inspect_err(|error| shelf.note(error));
-                if !shelf.removals.show(&key, wish) {
+                let _ = store.remove(&key).inspect_err(|error| shelf.count_failure(error));
+                if !shelf.removals.unhide(&key, wish) {
                     return;
                 }
             }
@@ -209,11 +209,11 @@ mod tests {
         let removals = PendingRemovals::default();
         let (one, other) = (ObjectKey::new(*b"one"), ObjectKey::new(*b"other"));
         assert_eq!((removals.hide(&one), removals.hide(&other)), (HideOutcome::First, HideOutcome::Another));
-        assert!(removals.hides(&one) && removals.hides(&other));
+        assert!(removals.is_hidden(&one) && removals.is_hidden(&other));
         let (next, wish) = removals.next().expect("two are hidden");
-        assert!(removals.show(&next, wish) && !removals.hides(&next));
+        assert!(removals.unhide(&next, wish) && !removals.is_hidden(&next));
         let (next, wish) = removals.next().expect("one is left");
-        assert!(!removals.show(&next, wish) && removals.next().is_none());
+        assert!(!removals.unhide(&next, wish) && removals.next().is_none());
         assert_eq!(removals.hide(&one), HideOutcome::First, "somebody has to begin anew");
         removals.leave();
         assert_eq!(removals.hide(&other), HideOutcome::First, "who cannot is not counted on");
@@ -226,7 +226,7 @@ mod tests {
         removals.hide(&key);
         let (next, wish) = removals.next().expect("it is hidden");
         removals.hide(&key);
-        assert!(removals.show(&next, wish) && removals.hides(&key));
+        assert!(removals.unhide(&next, wish) && removals.is_hidden(&key));
     }
 
     #[test]

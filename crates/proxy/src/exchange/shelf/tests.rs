@@ -44,11 +44,11 @@ impl Store for Hanging {
         "hanging"
     }
 
-    fn lane(&self, key: Key) -> usize {
+    fn disk_index(&self, key: Key) -> usize {
         if self.is_given_up.load(SeqCst) { 1 } else { Self::lane_of(key) }
     }
 
-    fn give_up_disk(&self, lane: usize, _: &ObjectKey) -> bool {
+    fn fail_disk(&self, lane: usize, _: &ObjectKey) -> bool {
         assert_eq!(lane, 0, "this one answers");
         self.is_given_up.store(true, SeqCst);
         self.keys.lock().retain(|key| Self::lane_of(*key) != 0);
@@ -84,7 +84,7 @@ impl Store for Hanging {
         Ok(self.keys.lock().remove(&key.hash()))
     }
 
-    fn tell(&self, _: EvictionCallback) {}
+    fn on_evicted(&self, _: EvictionCallback) {}
 
     fn usage(&self) -> Usage {
         Usage::default()
@@ -159,7 +159,7 @@ impl World {
 
     /// Until the disk has hung for as long as a client waits, and is known to.
     async fn hang(&self) {
-        assert!(find(&self.shelf, &key(0, 0)).await && self.shelf.lane(0).hangs());
+        assert!(find(&self.shelf, &key(0, 0)).await && self.shelf.disk_queue(0).hangs());
     }
 }
 
@@ -180,7 +180,7 @@ fn key(lane: usize, number: u32) -> ObjectKey {
 /// Whether the object is missed.
 async fn find(shelf: &HybridCache, key: &ObjectKey) -> bool {
     let invalidations = Invalidations::new();
-    shelf.find(key, || invalidations.begin(key)).await.is_none()
+    shelf.find(key, || invalidations.snapshot(key)).await.is_none()
 }
 
 #[tokio::test]
@@ -214,16 +214,16 @@ async fn nobody_waits_for_a_disk_that_is_known_to_hang_until_it_answers() {
     for number in 0..100 {
         assert!(find(&world.shelf, &key(0, number)).await, "a miss");
         let other = key(0, 200 + number);
-        world.shelf.keep_note(&other, note(), &valid(&other)).await;
+        world.shelf.insert_marker(&other, note(), &valid(&other)).await;
     }
     assert!(begun.elapsed() < 20 * PATIENCE, "two hundred did not wait");
     assert!(world.metrics.disk_busy.value() >= 200, "each is counted");
     world.answer();
-    until(|| !world.shelf.lane(0).hangs()).await;
+    until(|| !world.shelf.disk_queue(0).hangs()).await;
     let (asked, other) = (world.metrics.disk_corrupt.value(), key(0, 300));
     find(&world.shelf, &key(0, 99)).await;
     assert_eq!(world.metrics.disk_corrupt.value(), asked + 1, "the disk is asked again");
-    world.shelf.keep_note(&other, note(), &valid(&other)).await;
+    world.shelf.insert_marker(&other, note(), &valid(&other)).await;
     assert!(world.keys.lock().contains(&other.hash()), "and takes objects again");
     world.close();
 }
@@ -239,7 +239,7 @@ async fn what_is_removed_from_a_disk_that_hangs_is_hidden_at_once_and_gone_when_
     }
     assert!(begun.elapsed() < 4 * PATIENCE, "five did not wait");
     world.answer();
-    until(|| !world.shelf.lane(0).hangs()).await;
+    until(|| !world.shelf.disk_queue(0).hangs()).await;
     let corrupt = world.metrics.disk_corrupt.value();
     for number in 0..5 {
         assert!(find(&world.shelf, &key(0, number)).await, "{number} has been removed");
@@ -247,7 +247,7 @@ async fn what_is_removed_from_a_disk_that_hangs_is_hidden_at_once_and_gone_when_
     assert_eq!(world.metrics.disk_corrupt.value(), corrupt, "and the disk has not been asked for it");
     until(|| (0..5).all(|number| !world.keys.lock().contains(&key(0, number).hash()))).await;
     assert!((5..10).all(|number| world.keys.lock().contains(&key(0, number).hash())));
-    until(|| (0..5).all(|number| !world.shelf.removals.hides(&key(0, number)))).await;
+    until(|| (0..5).all(|number| !world.shelf.removals.is_hidden(&key(0, number)))).await;
     world.close();
 }
 
@@ -286,13 +286,13 @@ async fn what_is_written_too_late_does_not_come_to_stand() {
     let world = World::new(0);
     let begun = Instant::now();
     let wanted = key(0, 1);
-    world.shelf.keep_note(&wanted, note(), &valid(&wanted)).await;
+    world.shelf.insert_marker(&wanted, note(), &valid(&wanted)).await;
     assert!(begun.elapsed() < 3 * PATIENCE, "the client waits no longer than that");
     assert_eq!(world.metrics.disk_slow.value(), 1);
     // Meanwhile a newer one may have come that the disk does not take.
     world.answer();
-    let pool = world.shelf.lane(0).pool().finished();
-    until(|| world.shelf.lane(0).pool().finished() > pool || !world.shelf.lane(0).hangs()).await;
+    let pool = world.shelf.disk_queue(0).pool().finished();
+    until(|| world.shelf.disk_queue(0).pool().finished() > pool || !world.shelf.disk_queue(0).hangs()).await;
     assert!(world.keys.lock().is_empty(), "the older one is not left on the disk");
     world.close();
 }
@@ -325,7 +325,7 @@ fn exchange(world: &World) -> Arc<CacheEngine> {
     CacheEngine::new(CacheEngineParts {
         live: ExchangeSettings::new(&settings, &[], 1).expect("the defaults"),
         shelf: Arc::clone(&world.shelf),
-        epochs: Arc::new(PurgeTable::volatile(Timestamp::from_seconds(10))),
+        epochs: Arc::new(PurgeTable::in_memory(Timestamp::from_seconds(10))),
         upstreams: Arc::new(Upstreams::new(&settings, Arc::clone(metrics)).expect("the defaults")),
         metrics: Arc::clone(metrics),
         log: AccessLog::open(&settings.log, Arc::clone(metrics)).expect("no log"),
@@ -338,5 +338,5 @@ fn note() -> ObjectMetadata {
 }
 
 fn valid(key: &ObjectKey) -> ValiditySnapshot {
-    Invalidations::new().begin(key)
+    Invalidations::new().snapshot(key)
 }

@@ -43,14 +43,14 @@ impl Handler for Answers {
     }
 
     /// Answers `/hit/N`.
-    fn glance(
+    fn try_fast_path(
         &self,
         plain: &FastPathRequest<'_>,
         _: &Client,
         _: Instant,
         reply: impl FnOnce(&RamHit<'_>) -> SendProgress,
     ) -> FastPathOutcome {
-        let Some(body) = plain.path.strip_prefix("/hit/").map(body) else { return FastPathOutcome::Ordinary };
+        let Some(body) = plain.path.strip_prefix("/hit/").map(body) else { return FastPathOutcome::NotTaken };
         self.begun.fetch_add(1, Relaxed);
         let own = HitFields::new(b"shoal; hit; ttl=", &HeaderValue::from_static("shoal"));
         let stored = StoredHead::new(StatusCode::OK, &HeaderMap::new());
@@ -65,11 +65,11 @@ impl Handler for Answers {
         }
     }
 
-    fn sent(&self, _: Box<AccessRecord>) {
+    fn record_sent(&self, _: Box<AccessRecord>) {
         self.sent.fetch_add(1, Relaxed);
     }
 
-    fn refuse(&self, status: StatusCode, reason: &'static str, _: &Client) -> Reply {
+    fn error_reply(&self, status: StatusCode, reason: &'static str, _: &Client) -> Reply {
         self.begun.fetch_add(1, Relaxed);
         reply(status, ReplyBody::Memory(reason.into()))
     }

@@ -64,7 +64,7 @@ impl<T: ClientIo> Connection<T> {
                 }
             };
             let received = Instant::now();
-            let glanced = self.answer_at_once(shared, &arrived[..count], received, context);
+            let glanced = self.serve_buffered(shared, &arrived[..count], received, context);
             let (glanced, taken) = glanced.map_or((None, 0), |(glanced, taken)| (Some(glanced), taken));
             self.socket.put_back(&arrived[taken..count]);
             Poll::Ready(Ok((glanced, received)))
@@ -72,14 +72,14 @@ impl<T: ClientIo> Connection<T> {
     }
 
     /// The same for what is in the input. `None` leaves everything as it was.
-    pub(super) fn glance<H: Handler>(
+    pub(super) fn try_fast_path<H: Handler>(
         &mut self,
         shared: &Shared<H>,
         received: Instant,
         context: &mut Context<'_>,
     ) -> Option<FastReply> {
         let input = std::mem::take(&mut self.socket.input);
-        let glanced = self.answer_at_once(shared, &input, received, context);
+        let glanced = self.serve_buffered(shared, &input, received, context);
         self.socket.input = input;
         let (glanced, taken) = glanced?;
         self.socket.input.advance(taken);
@@ -87,7 +87,7 @@ impl<T: ClientIo> Connection<T> {
     }
 
     /// Answers a request at the front of `bytes` at once, and says how many of them it took.
-    fn answer_at_once<H: Handler>(
+    fn serve_buffered<H: Handler>(
         &mut self,
         shared: &Shared<H>,
         bytes: &[u8],
@@ -98,7 +98,7 @@ impl<T: ClientIo> Connection<T> {
             return None;
         }
         let BufferedConnection { io, output, pace, .. } = &mut self.socket;
-        let plain = self.parser.plain(bytes, &self.live.limits)?;
+        let plain = self.parser.peek_fast_path(bytes, &self.live.limits)?;
         let mut is_long = false;
         let write = |slices: &[IoSlice<'_>]| {
             is_long = slices.last().is_some_and(|body| body.len() > SENT_AT_ONCE);
@@ -123,7 +123,7 @@ impl<T: ClientIo> Connection<T> {
             answer(shared, &plain, &self.client, received, (reply, output), write)
         })?;
         let taken = plain.head_bytes;
-        self.parser.forget();
+        self.parser.discard_peeked();
         self.socket.deadline.lift();
         let glanced = if is_long && glanced.is_sent() { FastReply::SentLong } else { glanced };
         Some((glanced, taken))
@@ -214,14 +214,15 @@ pub(in crate::server) fn answer<H: Handler>(
     (reply, output): (&mut Vec<u8>, &mut MessageOutput),
     write: impl FnOnce(&[IoSlice<'_>]) -> WriteOutcome,
 ) -> Option<FastReply> {
-    let glance =
-        shared.handler.glance(plain, client, received, |hit| send(output, hit, received, reply, write));
+    let glance = shared
+        .handler
+        .try_fast_path(plain, client, received, |hit| send(output, hit, received, reply, write));
     let glanced = match glance {
-        FastPathOutcome::Ordinary => return None,
+        FastPathOutcome::NotTaken => return None,
         FastPathOutcome::Sent => FastReply::Sent,
         FastPathOutcome::Sending(record) => FastReply::Sending { record, head_bytes: output.head.len() },
     };
-    shared.metrics.requests.count();
+    shared.metrics.requests.increment();
     Some(glanced)
 }
 

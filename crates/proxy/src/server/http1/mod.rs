@@ -165,7 +165,7 @@ impl<T: ClientIo> Connection<T> {
         let mut begun = self.socket.begun.take();
         if !self.socket.input.is_empty() && !is_ordinary {
             let received = *begun.get_or_insert_with(Instant::now);
-            let glanced = poll_fn(|context| Poll::Ready(self.glance(shared, received, context))).await;
+            let glanced = poll_fn(|context| Poll::Ready(self.try_fast_path(shared, received, context))).await;
             if let Some(glanced) = glanced {
                 return Ok(NextRequest::Glanced(glanced, received));
             }
@@ -179,7 +179,7 @@ impl<T: ClientIo> Connection<T> {
                 begun.get_or_insert(received);
             }
             let received = *begun.get_or_insert_with(Instant::now);
-            match self.parser.look(&mut self.socket.input, &self.live.limits) {
+            match self.parser.find_head(&mut self.socket.input, &self.live.limits) {
                 Ok(true) => return Ok(NextRequest::Head(received)),
                 Ok(false) => self.socket.deadline.set(received + self.live.head_timeout),
                 Err(refusal) => return Err(NoRequest::Refused(refusal)),
@@ -214,7 +214,7 @@ impl<T: ClientIo> Connection<T> {
             Err(refusal) => return AfterReply::Refuse(refusal),
         };
         self.socket.deadline.lift();
-        shared.metrics.requests.count();
+        shared.metrics.requests.increment();
         let answer = {
             let mut answering = pin!(answering);
             poll_fn(|context| self.poll_answer(context, answering.as_mut(), &mut incoming)).await
@@ -231,7 +231,7 @@ impl<T: ClientIo> Connection<T> {
         &mut self,
         received: Instant,
     ) -> Result<(RequestSummary, Option<RequestBodyReader>, Request), RequestRefusal> {
-        let head = self.parser.take(&mut self.socket.input)?;
+        let head = self.parser.take_head(&mut self.socket.input)?;
         let (incoming, body) = match RequestBodyReader::of(&head) {
             Some((incoming, body)) => (Some(incoming), body),
             None => (None, None),

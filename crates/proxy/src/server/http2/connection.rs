@@ -155,7 +155,7 @@ impl<T: ClientIo, H: Handler> Connection<T, H> {
 
     /// Says why nothing more is taken or answered.
     fn give_up(&mut self, code: ErrorCode) {
-        self.streams.shared.metrics.h2_given_up.count();
+        self.streams.shared.metrics.h2_given_up.increment();
         tracing::debug!(client = %self.streams.client.address, ?code, "HTTP/2 connection given up");
         let last = self.incoming.last_stream();
         self.output.frames(|out| http2::write_goaway(out, last, code));

@@ -24,7 +24,7 @@ pub(super) fn answer<H: Handler>(
 ) -> Option<()> {
     let mut rest = None;
     let handler = &streams.shared.handler;
-    let glance = handler.glance(plain, &streams.client, received, |hit| {
+    let glance = handler.try_fast_path(plain, &streams.client, received, |hit| {
         // What is copied nobody holds.
         let is_copied = hit.content.len() <= COPIED_MAX;
         let hold = if is_copied { None } else { hit.keeper.hold(hit.content.len()) };
@@ -43,13 +43,13 @@ pub(super) fn answer<H: Handler>(
         SendProgress::Partly
     });
     match glance {
-        FastPathOutcome::Ordinary => return None,
+        FastPathOutcome::NotTaken => return None,
         FastPathOutcome::Sent => streams.link.lock().note_end(received),
         FastPathOutcome::Sending(record) => {
             tokio::spawn(finish(Arc::clone(streams), rest, record, received));
         }
     }
-    streams.shared.metrics.requests.count();
+    streams.shared.metrics.requests.increment();
     Some(())
 }
 

@@ -362,8 +362,8 @@ impl FrameReader {
     fn reset<H>(stream: u32, code: ErrorCode, streams: &StreamContext<H>) -> Result<(), ErrorCode> {
         let metrics = &streams.shared.metrics;
         match code {
-            ErrorCode::REFUSED_STREAM => metrics.h2_streams_refused.count(),
-            _ => metrics.refused.count(),
+            ErrorCode::REFUSED_STREAM => metrics.h2_streams_refused.increment(),
+            _ => metrics.refused.increment(),
         }
         match streams.link.lock().reset_for_error(stream, code) <= ERRORS_MAX {
             true => Ok(()),

@@ -49,7 +49,7 @@ pub(super) async fn serve<H: Handler>(asked: StreamRequest, streams: Arc<StreamC
     let stream = Stream { streams: &streams, sending, method, received };
     match checked {
         Ok(parts) => {
-            streams.shared.metrics.requests.count();
+            streams.shared.metrics.requests.increment();
             stream.exchange(parts, receiving).await;
         }
         Err(refusal) => {

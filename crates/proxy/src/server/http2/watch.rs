@@ -151,7 +151,7 @@ impl ConnectionMonitor {
         let takes = taken >= self.patience.bytes_min();
         let is_slow = std::mem::replace(&mut self.pressed, doing.is_pressed) && !takes;
         if is_slow {
-            self.patience.metrics.clients_slow.count();
+            self.patience.metrics.clients_slow.increment();
         }
         // Streams that are open have their own patience with what is sent.
         let lives = takes || doing.streams > 0 && read > 0;

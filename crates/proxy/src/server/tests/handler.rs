@@ -55,7 +55,7 @@ impl Handler for Scripted {
         reply
     }
 
-    fn glance(
+    fn try_fast_path(
         &self,
         plain: &FastPathRequest<'_>,
         _: &Client,
@@ -67,7 +67,7 @@ impl Handler for Scripted {
             std::thread::sleep(Duration::from_millis(500));
         }
         let Some(bytes) = plain.path.strip_prefix("/hit/").and_then(|bytes| bytes.parse().ok()) else {
-            return FastPathOutcome::Ordinary;
+            return FastPathOutcome::NotTaken;
         };
         self.begun.fetch_add(1, Ordering::SeqCst);
         let own = HitFields::new(b"shoal; hit; ttl=", &HeaderValue::from_static("shoal"));
@@ -77,18 +77,18 @@ impl Handler for Scripted {
         let record = Box::new(AccessRecord { url: plain.path.into(), ..AccessRecord::default() });
         match reply(&hit) {
             SendProgress::Whole { .. } => {
-                self.sent(record);
+                self.record_sent(record);
                 FastPathOutcome::Sent
             }
             SendProgress::Partly => FastPathOutcome::Sending(Some(record)),
         }
     }
 
-    fn sent(&self, record: Box<AccessRecord>) {
+    fn record_sent(&self, record: Box<AccessRecord>) {
         self.records.lock().push(*record);
     }
 
-    fn refuse(&self, status: StatusCode, reason: &'static str, client: &Client) -> Reply {
+    fn error_reply(&self, status: StatusCode, reason: &'static str, client: &Client) -> Reply {
         let record =
             AccessRecord { client: Some(client.address), url: reason.into(), ..AccessRecord::default() };
         let body = ReplyBody::Memory(Bytes::from_static(reason.as_bytes()));

@@ -26,9 +26,9 @@ impl Tls {
         let shaken =
             if self.offer.is_empty() { Shaken::ByProcess(stream) } else { hand_over(self.offer, *stream) };
         match &shaken {
-            Shaken::ByProcess(_) => metrics.tls_by_process.count(),
-            Shaken::ByKernel(..) => metrics.tls_by_kernel.count(),
-            Shaken::Failed => metrics.tls_failures.count(),
+            Shaken::ByProcess(_) => metrics.tls_by_process.increment(),
+            Shaken::ByKernel(..) => metrics.tls_by_kernel.increment(),
+            Shaken::Failed => metrics.tls_failures.increment(),
         }
         shaken
     }

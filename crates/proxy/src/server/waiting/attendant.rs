@@ -77,7 +77,7 @@ impl<H: Handler> BatchServer<H> {
     }
 
     /// Answers the first few of those who have called.
-    pub fn attend(&mut self, calls: &mut Vec<ReadyEvent>) {
+    pub fn serve_batch(&mut self, calls: &mut Vec<ReadyEvent>) {
         // They have come by now: one look at the clock does for all.
         let received = Instant::now();
         let few = calls.drain(..calls.len().min(AT_ONCE));
@@ -85,12 +85,12 @@ impl<H: Handler> BatchServer<H> {
         let mut heard = std::mem::take(&mut self.heard);
         ROOM.with_borrow_mut(|room| {
             let Some(room) = room.as_mut() else { return };
-            self.hear(room, few, &mut heard);
+            self.read_ready(room, few, &mut heard);
             let mut work_sent = self.work;
             for number in 0..heard.len() {
                 let each = &mut heard[number];
                 if let (AfterServe::Waits, Some(guest)) = (&each.fate, room.guest(each.key)) {
-                    each.fate = self.converse_safely(guest, each, received);
+                    each.fate = self.serve_ready_or_close(guest, each, received);
                 }
                 // Nobody waits long for one who asks for much.
                 if self.work >= work_sent + GUEST_WORK {
@@ -100,14 +100,14 @@ impl<H: Handler> BatchServer<H> {
             }
             self.send_replies(room, &mut heard, received);
         });
-        heard.drain(..).for_each(|each| self.settle(each));
+        heard.drain(..).for_each(|each| self.apply_outcome(each));
         self.heard = heard;
         self.replies.clear();
         self.replies.shrink_to(REPLIES_BYTES_KEPT);
     }
 
     /// Reads what those who have called say.
-    fn hear(
+    fn read_ready(
         &mut self,
         room: &mut IdleSet,
         calls: impl Iterator<Item = ReadyEvent>,
@@ -129,14 +129,14 @@ impl<H: Handler> BatchServer<H> {
     }
 
     /// As [`Self::converse`]; a panic, which has been reported by then, ends the guest that it is about and no other.
-    fn converse_safely(
+    fn serve_ready_or_close(
         &mut self,
         guest: &mut IdleConnection,
         heard: &mut ReadyConnection,
         received: Instant,
     ) -> AfterServe {
         let waiting = self.replies.len();
-        let conversing = AssertUnwindSafe(|| self.converse(guest, heard, received));
+        let conversing = AssertUnwindSafe(|| self.serve_ready(guest, heard, received));
         catch_unwind(conversing).unwrap_or_else(|_| {
             (self.parser, self.output) = (HeadParser::new(), MessageOutput::default());
             self.replies.truncate(waiting);
@@ -146,7 +146,7 @@ impl<H: Handler> BatchServer<H> {
     }
 
     /// Answers as much of what a guest says, whose first bytes were there at `received`, as can be answered at once.
-    fn converse(
+    fn serve_ready(
         &mut self,
         guest: &mut IdleConnection,
         heard: &mut ReadyConnection,
@@ -202,8 +202,8 @@ impl<H: Handler> BatchServer<H> {
             return None;
         }
         let said = &self.arrived[said];
-        let plain = self.parser.plain(said, &standing.live.limits);
-        self.parser.forget();
+        let plain = self.parser.peek_fast_path(said, &standing.live.limits);
+        self.parser.discard_peeked();
         let plain = plain?;
         let (start, mut waits) = (self.replies.len(), false);
         let write = |slices: &[IoSlice<'_>]| match slices {
@@ -248,7 +248,7 @@ impl<H: Handler> BatchServer<H> {
     }
 
     /// Lets a guest wait on, or go.
-    fn settle(&self, heard: ReadyConnection) {
+    fn apply_outcome(&self, heard: ReadyConnection) {
         let guest = ROOM.with_borrow_mut(|room| {
             let room = room.as_mut()?;
             if let AfterServe::Waits = heard.fate {
@@ -262,8 +262,8 @@ impl<H: Handler> BatchServer<H> {
         let AfterServe::Leaves(begun) = heard.fate else { return guest.stream.close() };
         let handover = ResumeGuard::new(begun, Arc::clone(&self.shared));
         // A socket that the runtime cannot watch is closed.
-        if let Ok(stream) = guest.stream.wake() {
-            tokio::spawn(connection::go_on(stream, handover, guest.standing));
+        if let Ok(stream) = guest.stream.into_active() {
+            tokio::spawn(connection::resume(stream, handover, guest.standing));
         }
     }
 }

@@ -61,7 +61,7 @@ pub(super) async fn serve<H: Handler>(shared: Arc<Shared<H>>) -> io::Result<()> 
     while poll_fn(|context| waiter.poll_calls(context, &mut calls)).await {
         let mut together = calls.len();
         while !calls.is_empty() && attendant.work < TURN_WORK {
-            attendant.attend(&mut calls);
+            attendant.serve_batch(&mut calls);
             // While several are answered, others call: the runtime would ask the kernel twice for those.
             if calls.is_empty() && together > 1 {
                 gather(&mut calls);
@@ -77,7 +77,7 @@ pub(super) async fn serve<H: Handler>(shared: Arc<Shared<H>>) -> io::Result<()> 
     }
     // Who has asked before the end is answered.
     while gather(&mut calls) || !calls.is_empty() {
-        attendant.attend(&mut calls);
+        attendant.serve_batch(&mut calls);
     }
     Ok(())
 }

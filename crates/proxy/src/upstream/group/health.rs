@@ -45,7 +45,7 @@ impl Health {
     }
 
     /// Whether that it is down has been told, and still holds.
-    pub fn is_told(&self) -> bool {
+    pub fn is_logged(&self) -> bool {
         self.is_told
     }
 
@@ -68,14 +68,14 @@ impl Health {
         let backoff = backoff(self.ejections, random);
         self.out_until = Some(now + backoff);
         self.ejections = self.ejections.saturating_add(1);
-        self.tell_down(now).then_some(backoff)
+        self.should_log_down(now).then_some(backoff)
     }
 
     /// Takes note of a check. What is to be told, if anything.
     pub fn checked(&mut self, healthy: bool, threshold: u32, now: Instant) -> Option<HealthChange> {
         if healthy != self.checks_failing {
             self.contrary_checks = 0;
-            return (self.checks_failing && self.tell_down(now)).then_some(HealthChange::Down);
+            return (self.checks_failing && self.should_log_down(now)).then_some(HealthChange::Down);
         }
         self.contrary_checks += 1;
         if self.contrary_checks < threshold {
@@ -86,7 +86,7 @@ impl Health {
         match healthy {
             // Checks that bring it back also end a backoff.
             true => self.succeeded().then_some(HealthChange::Up),
-            false => self.tell_down(now).then_some(HealthChange::Down),
+            false => self.should_log_down(now).then_some(HealthChange::Down),
         }
     }
 
@@ -95,7 +95,7 @@ impl Health {
     }
 
     /// Of one that is down: whether that is to be told now.
-    fn tell_down(&mut self, now: Instant) -> bool {
+    fn should_log_down(&mut self, now: Instant) -> bool {
         let is_quiet = self.told_at.is_none_or(|at| now.saturating_duration_since(at) >= QUIET);
         let is_due = self.is_down() && !self.is_told && is_quiet;
         if is_due {
@@ -182,9 +182,9 @@ mod tests {
         let told: Vec<_> = (0..100).filter_map(|_| health.failed(start, 250)).collect();
         assert_eq!(told, [Duration::from_secs(1)]);
         // The later backoffs of the same outage are no news.
-        assert!((1..50).all(|seconds| health.failed(at(seconds), 250).is_none() && health.is_told()));
+        assert!((1..50).all(|seconds| health.failed(at(seconds), 250).is_none() && health.is_logged()));
         assert_eq!([health.succeeded(), health.succeeded()], [true, false]);
-        assert!(!health.is_told());
+        assert!(!health.is_logged());
     }
 
     #[test]

@@ -112,20 +112,20 @@ impl UpstreamGroup {
     pub(in crate::upstream) fn answered(&self, index: usize) {
         let is_news = self.members[index].health.lock().succeeded();
         if is_news {
-            self.tell_up(index, "it answers");
+            self.log_up(index, "it answers");
         }
     }
 
     /// Takes note that a request to member `index` failed at `now`, and why. Whether it is known, and told, that it is down.
     pub(in crate::upstream) fn failed(&self, index: usize, now: Instant, why: &dyn fmt::Display) -> bool {
         let member = &self.members[index];
-        member.failures.count();
+        member.failures.increment();
         let (news, is_told) = {
             let mut health = member.health.lock();
-            (health.failed(now, self.random()), health.is_told())
+            (health.failed(now, self.random()), health.is_logged())
         };
         if let Some(backoff) = news {
-            self.tell_failing(index, why, backoff);
+            self.log_failing(index, why, backoff);
         }
         is_told
     }
@@ -146,8 +146,8 @@ impl UpstreamGroup {
         let threshold = self.check.as_ref().map_or(1, |check| check.threshold.max(1));
         let news = self.members[index].health.lock().checked(outcome.is_ok(), threshold, Instant::now());
         match (news, outcome) {
-            (Some(HealthChange::Down), Err(why)) => self.tell_unhealthy(index, &why),
-            (Some(HealthChange::Up), _) => self.tell_up(index, "it passes its health checks"),
+            (Some(HealthChange::Down), Err(why)) => self.log_unhealthy(index, &why),
+            (Some(HealthChange::Up), _) => self.log_up(index, "it passes its health checks"),
             _ => {}
         }
     }
@@ -191,8 +191,8 @@ impl InFlight {
     /// Counts a request to member `index`.
     pub fn begin(group: &UpstreamGroup, index: usize) -> Self {
         let member = Arc::clone(&group.members[index]);
-        member.requests.count();
-        member.in_flight.count();
+        member.requests.increment();
+        member.in_flight.increment();
         Self(member)
     }
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 impl UpstreamGroup {
     /// Requests to member `index` fail.
-    pub(super) fn tell_failing(&self, index: usize, why: &dyn Display, backoff: Duration) {
+    pub(super) fn log_failing(&self, index: usize, why: &dyn Display, backoff: Duration) {
         let (site, upstream) = (&self.site, &self.members[index].origin);
         match self.members.len() {
             1 => {
@@ -20,13 +20,13 @@ impl UpstreamGroup {
     }
 
     /// Checks of member `index` fail.
-    pub(super) fn tell_unhealthy(&self, index: usize, why: &str) {
+    pub(super) fn log_unhealthy(&self, index: usize, why: &str) {
         let (site, upstream) = (&self.site, &self.members[index].origin);
         tracing::warn!(site, %upstream, error = why, "an upstream is down and left alone until it passes its health checks");
     }
 
     /// Member `index` is up again.
-    pub(super) fn tell_up(&self, index: usize, why: &str) {
+    pub(super) fn log_up(&self, index: usize, why: &str) {
         let (site, upstream) = (&self.site, &self.members[index].origin);
         tracing::info!(site, %upstream, "an upstream is up again: {why}");
     }

@@ -123,7 +123,7 @@ impl H1 {
     }
 
     /// Takes the stream back from the keeper. False when it has ended meanwhile.
-    pub fn take_up(&mut self) -> bool {
+    pub fn unpark(&mut self) -> bool {
         let mut state = self.shared.0.lock();
         match std::mem::replace(&mut state.held, StreamOwner::InUse) {
             StreamOwner::Parked(mut io) => {

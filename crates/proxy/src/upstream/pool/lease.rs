@@ -63,7 +63,7 @@ impl Lease {
     }
 
     /// Parks the connection, keeps it for one client, or lets it go.
-    pub fn give_back(self) {
+    pub fn return_to_pool(self) {
         let Self { connection, permit, place, bond, .. } = self;
         match bond {
             Bond::None => {

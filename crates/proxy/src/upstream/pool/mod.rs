@@ -150,8 +150,8 @@ impl OriginPoolHandle {
     }
 
     /// Something to send a request on, if it is there; `fresh` asks for a new HTTP/1 connection.
-    pub fn ticket_at_once(&self, fresh: bool, party: Party) -> Option<Checkout> {
-        if !fresh && let Some(stream) = self.roomy_stream(party) {
+    pub fn try_checkout(&self, fresh: bool, party: Party) -> Option<Checkout> {
+        if !fresh && let Some(stream) = self.stream_with_capacity(party) {
             return Some(Checkout::Stream(stream));
         }
         let permit = self.0.permits.try_acquire(party)?;
@@ -159,7 +159,7 @@ impl OriginPoolHandle {
     }
 
     /// The same, waited for until `deadline`.
-    pub async fn ticket(
+    pub async fn checkout(
         &self,
         fresh: bool,
         party: Party,
@@ -182,11 +182,11 @@ impl OriginPoolHandle {
                 return match self.stream(permit) {
                     Some(stream) => Ok(Checkout::Stream(stream)),
                     // The last connection has ended just now.
-                    None => Box::pin(self.ticket(fresh, party, deadline)).await,
+                    None => Box::pin(self.checkout(fresh, party, deadline)).await,
                 };
             }
             // A connection may have been opened that has streams, or the last of those have ended.
-            if let Some(ticket) = self.ticket_at_once(fresh, party) {
+            if let Some(ticket) = self.try_checkout(fresh, party) {
                 return Ok(ticket);
             }
         }
@@ -198,7 +198,7 @@ impl OriginPoolHandle {
             self.make_room();
             return Checkout::Open(permit);
         }
-        if let Some(stream) = self.roomy_stream(party) {
+        if let Some(stream) = self.stream_with_capacity(party) {
             return Checkout::Stream(stream);
         }
         match self.unpark() {
@@ -209,7 +209,7 @@ impl OriginPoolHandle {
 
     /// Waits for the right to open a connection that may be HTTP/2; `None` when HTTP/1 is known, and
     /// several may be opened at once.
-    pub async fn opening(
+    pub async fn wait_to_open(
         &self,
         deadline: Instant,
     ) -> Result<Option<tokio::sync::MutexGuard<'_, ()>>, (Cause, String)> {
@@ -234,7 +234,7 @@ impl OriginPoolHandle {
     pub(super) fn tunnel(&self, party: Party) -> Option<Permit> {
         let permit = self.0.tunnels.try_acquire(party);
         if let Some(pool) = self.0.pool.upgrade().filter(|_| permit.is_none()) {
-            pool.metrics.upstream_tunnels_refused.count();
+            pool.metrics.upstream_tunnels_refused.increment();
         }
         permit
     }
@@ -254,7 +254,7 @@ impl OriginPoolHandle {
             let chosen = mine.or(connections.parked.len().checked_sub(1))?;
             let mut connection = connections.parked.remove(chosen).connection;
             self.0.unparked(1);
-            if connection.take_up() {
+            if connection.unpark() {
                 return Some(connection);
             }
         }
@@ -390,8 +390,8 @@ struct Counted(Arc<Metrics>);
 
 impl Counted {
     fn new(metrics: &Arc<Metrics>) -> Self {
-        metrics.upstream_waits.count();
-        metrics.upstream_waiting.count();
+        metrics.upstream_waits.increment();
+        metrics.upstream_waiting.increment();
         Self(Arc::clone(metrics))
     }
 }

@@ -67,7 +67,7 @@ impl OriginPoolHandle {
             let index = connections.pinned_of(client)?;
             connections.pinned.remove(index)
         };
-        let is_alive = pinned.connection.take_up();
+        let is_alive = pinned.connection.unpark();
         is_alive.then(|| {
             let owner = Weak::clone(&pinned.counted.owner);
             let mut lease = Lease::new(pinned.connection, pinned.permit, self.clone());
@@ -108,7 +108,7 @@ impl OriginPool {
             (!connections.pinned.is_empty()).then(|| connections.pinned.remove(0))
         };
         if let Some(pool) = shed.and_then(|shed| shed.counted.pool.upgrade()) {
-            pool.metrics.upstream_pinned_shed.count();
+            pool.metrics.upstream_pinned_shed.increment();
         }
     }
 
@@ -157,7 +157,7 @@ impl Counted {
     fn new(owner: Weak<Client>, pool: &Arc<Pool>) -> Self {
         pool.owners.count.fetch_add(1, Ordering::Relaxed);
         *pool.owners.by_client.lock().entry(owner.as_ptr().addr()).or_default() += 1;
-        pool.metrics.upstream_pinned.count();
+        pool.metrics.upstream_pinned.increment();
         Self { owner, pool: Arc::downgrade(pool) }
     }
 }

@@ -77,7 +77,7 @@ impl OriginPool {
             held.body.take()
         };
         if let Some(pool) = self.pool.upgrade().filter(|_| body.is_some()) {
-            pool.metrics.upstream_stalled_shed.count();
+            pool.metrics.upstream_stalled_shed.increment();
         }
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 impl OriginPoolHandle {
     /// A stream, if one is free and within the party's share.
-    pub fn roomy_stream(&self, party: Party) -> Option<StreamLease> {
+    pub fn stream_with_capacity(&self, party: Party) -> Option<StreamLease> {
         if !self.0.carries_streams() {
             return None;
         }

@@ -257,7 +257,7 @@ impl Drop for TreeInsert {
         let bytes = self.place().charged();
         tree.held.fetch_add(bytes, Relaxed);
         // This insert is a reader itself, until it is gone.
-        if !tree.bodies.doom(*sequence, bytes) {
+        if !tree.bodies.leave_to_last_user(*sequence, bytes) {
             tree.give_back(bytes);
         }
     }

@@ -336,7 +336,7 @@ impl UrlTree {
         self.unlink(&body_path(folder, sequence))?;
         let bytes = self.in_blocks(file_bytes);
         self.held.fetch_add(bytes, Relaxed);
-        if !self.bodies.doom(sequence, bytes) {
+        if !self.bodies.leave_to_last_user(sequence, bytes) {
             self.give_back(bytes);
         }
         Ok(())

@@ -164,7 +164,7 @@ impl FileTarget {
     }
 
     /// Lets go of the number of an object that is not to be. It is freed when the last reader lets go of the body.
-    fn let_go(&self, has_file: bool) {
+    fn abandon(&self, has_file: bool) {
         let (core, number) = (&self.pin.core, self.pin.found.number);
         let is_measured = core.index.is_measured(number);
         if let (Some(taken), Some(segments)) = (self.segment(), &core.segments) {
@@ -176,13 +176,13 @@ impl FileTarget {
             && core.index.charge(number, before) == Charge::Done
         {
             // Nothing has been written into the file, so it goes on waiting.
-            core.pins.doom(number, AfterUnpin::Release);
+            core.pins.leave_to_last_user(number, AfterUnpin::Release);
         } else if has_file || self.file_blocks.is_some() || !is_measured {
             // Before an audit has seen it, there may be a file of this number that the index does not know. Trouble
             // with it has been logged.
             let _ = core.discard(number);
         } else {
-            core.pins.doom(number, AfterUnpin::Free(None));
+            core.pins.leave_to_last_user(number, AfterUnpin::Free(None));
         }
     }
 }
@@ -292,7 +292,7 @@ impl Drop for FileInsert {
         if self.committed {
             return;
         }
-        self.writing.room().let_go(self.writing.has_file());
+        self.writing.room().abandon(self.writing.has_file());
     }
 }
 

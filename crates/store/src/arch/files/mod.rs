@@ -162,7 +162,7 @@ impl Store for FileStore {
         Ok(removed)
     }
 
-    fn body_within(&self, stored_bytes: u64, key_bytes: u32, metadata_bytes: u32) -> u64 {
+    fn largest_body_within(&self, stored_bytes: u64, key_bytes: u32, metadata_bytes: u32) -> u64 {
         match stored_bytes {
             // A record in a segment has no more room for metadata than it needs.
             0..=PAGE_BYTES if self.core.segments.is_some() => {
@@ -319,7 +319,7 @@ impl Core {
     /// Lets go of a number; frees it when that has been left to its last user.
     pub(super) fn unpin(&self, number: u32) {
         if let Some(fate) = self.pins.unpin(number) {
-            self.see_to(number, fate);
+            self.finish_unpin(number, fate);
         }
     }
 

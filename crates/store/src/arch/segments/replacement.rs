@@ -82,7 +82,7 @@ pub(super) trait SegmentReplacement: Send {
     fn notes(&self, keep: &mut dyn FnMut(SegmentClass, u32, u32));
 
     /// Takes up the objects of earlier sessions, each with its slot and the note that was kept of it, before any other.
-    fn take_up(&mut self, objects: &[(SegmentClass, u32, u32)]);
+    fn restore(&mut self, objects: &[(SegmentClass, u32, u32)]);
 }
 
 /// FBC, as it is.
@@ -127,7 +127,7 @@ impl SegmentReplacement for Cyclic {
         }
     }
 
-    fn take_up(&mut self, objects: &[(SegmentClass, u32, u32)]) {
+    fn restore(&mut self, objects: &[(SegmentClass, u32, u32)]) {
         let mut pointers = self.fbc.pointers();
         for (class, slot, note) in objects {
             let is_ours = note & OF_LRU == 0;
@@ -247,7 +247,7 @@ impl SegmentReplacement for Recency {
     }
 
     /// Those without a note come first: they are no younger than the last close in order that they have not seen.
-    fn take_up(&mut self, objects: &[(SegmentClass, u32, u32)]) {
+    fn restore(&mut self, objects: &[(SegmentClass, u32, u32)]) {
         let rank = |note: u32| if note & OF_LRU != 0 { note & VALUE_MAX } else { 0 };
         let mut by_age: Vec<_> =
             objects.iter().map(|(class, slot, note)| (rank(*note), *class, *slot)).collect();
@@ -316,7 +316,7 @@ mod tests {
             assert_eq!(kept.len(), 10);
             kept.reverse();
             let mut second = policy.build();
-            second.take_up(&kept);
+            second.restore(&kept);
             assert_eq!(victims(&mut *first), order, "{policy:?}");
             assert_eq!(victims(&mut *second), order, "{policy:?} after its notes");
         }
@@ -327,11 +327,11 @@ mod tests {
         let (fbc, lru) = (SegmentPolicy::default(), SegmentPolicy::Lru);
         for (from, to) in [(fbc, lru), (lru, fbc)] {
             let mut taken_up = to.build();
-            taken_up.take_up(&notes(&*used(from)));
+            taken_up.restore(&notes(&*used(from)));
             let mut anew = to.build();
             let unknown: Vec<_> =
                 notes(&*used(from)).iter().map(|(class, slot, _)| (*class, *slot, 0)).collect();
-            anew.take_up(&unknown);
+            anew.restore(&unknown);
             assert_eq!(victims(&mut *taken_up), victims(&mut *anew), "{from:?} to {to:?}");
         }
     }

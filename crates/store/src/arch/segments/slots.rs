@@ -227,7 +227,7 @@ impl Slots {
         }
         self.placement.resume(end);
         self.lay_out_gap(end, self.placement.end().min(self.file_bytes));
-        self.policy.take_up(&objects);
+        self.policy.restore(&objects);
         misfits
     }
 

@@ -43,7 +43,7 @@ impl StoredBody for WindowBody {
         Some(part(&self.0, offset, limit))
     }
 
-    fn alone(&self) -> Option<Arc<dyn StoredBody>> {
+    fn detached(&self) -> Option<Arc<dyn StoredBody>> {
         Some(Arc::new(WholeBody(Bytes::copy_from_slice(&self.0))))
     }
 }

@@ -12,7 +12,7 @@ use tracing::warn;
 
 impl Volume {
     /// Tells of the next objects that were crowded out, and once says that they are many.
-    pub(super) fn see_to_crowded_out(&self) {
+    pub(super) fn report_index_evictions(&self) {
         let (crowded_out, most) = (self.table.crowded_out(), self.table.objects_max());
         if crowded_out >= (most / SAID_SHARE).max(SAID_MIN) && !self.has_said_crowded.swap(true, Relaxed) {
             warn!(

@@ -59,7 +59,7 @@ impl SyncPacer {
 
 impl Volume {
     /// Begins a round if one is due. Says for how long there will be nothing to do, unless the bell rings.
-    pub(super) fn keep_durable(&self, clock: Clock<'_>) -> Duration {
+    pub(super) fn sync_if_due(&self, clock: Clock<'_>) -> Duration {
         if !self.is_recovered.load(Relaxed) {
             // Nothing may be written yet; the bell rings when it may.
             return IDLE_PAUSE;
@@ -74,7 +74,7 @@ impl Volume {
             Some(due) if due > began => due - began,
             Some(_) => {
                 // After a failure the next round tries again.
-                self.note_in_background(self.bring_to_disk());
+                self.note_in_background(self.flush_and_sync());
                 let more_waits = self.queue.lock().is_unsynced();
                 pace.end_round(began, clock(), more_waits);
                 Duration::ZERO
@@ -83,7 +83,7 @@ impl Volume {
     }
 
     /// Writes what waits, and returns when all that was ever written is on the disk.
-    pub(super) fn bring_to_disk(&self) -> Result<(), Error> {
+    pub(super) fn flush_and_sync(&self) -> Result<(), Error> {
         let due = self.queue.lock().begin_sync();
         // Who holds the log's end has written what he took from the queue when he lets it go.
         let written = self.write_due(&mut self.writer.lock(), due);

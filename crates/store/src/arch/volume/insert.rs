@@ -48,7 +48,7 @@ impl Volume {
     }
 
     /// Queues an object whose body is at hand, unless so much waits that somebody has to wait for the disk.
-    pub(super) fn insert_at_once(
+    pub(super) fn try_insert(
         self: &Arc<Self>,
         key: &ObjectKey,
         metadata: &[u8],
@@ -62,7 +62,7 @@ impl Volume {
             || self.check_service().is_err()
             || self.queue.lock().bytes() >= QUEUED_STRIPES * self.geometry.stripe_bytes;
         if must_wait {
-            return Ok(TryInsert::MustWait);
+            return Ok(TryInsert::WouldBlock);
         }
         if !self.admits(key, Some(body.len() as u64)) {
             return Err(Error::Declined(Declined::OnProbation));
@@ -73,12 +73,12 @@ impl Volume {
         let limit_bytes = 2 * QUEUED_STRIPES * self.geometry.stripe_bytes;
         let waiting = self.queue_up(QueuedRecord::Object(object), limit_bytes)?;
         if !still() {
-            self.remove_at_once(key);
+            self.remove_later(key);
         }
         let is_due = waiting >= enough_for(self.geometry.stripe_bytes)
             && self.is_recovered.load(Relaxed)
             && !self.is_write_due.swap(true, Relaxed);
-        Ok(if is_due { TryInsert::DoneAndDue } else { TryInsert::Done })
+        Ok(if is_due { TryInsert::InsertedFlushDue } else { TryInsert::Inserted })
     }
 
     /// While there is unused space everything is taken, and the smallest objects always are: hundreds of them cost as much as

@@ -11,7 +11,7 @@ use super::format::{
     Chunk, ChunkEnd, ContentsItem, END_BYTES, PIECE_BYTES, PieceLocation, RecordHead, RecordKind, UNIT_BYTES,
     decode_table,
 };
-use super::opening::{existing, index_header};
+use super::opening::{index_header, read_geometry};
 use super::pages::AlignedPages;
 use super::recovery::{StripeScan, whole_chunk};
 use super::table::{VolumeEntry, VolumeIndex};
@@ -25,7 +25,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// Looks at the volume behind a door, whose keys are hashed under `secret`, if it has one.
-pub(in crate::arch) fn look_at(
+pub(in crate::arch) fn inspect_volume(
     files: Arc<dyn FileSystem>,
     is_live: bool,
     secret: Option<KeySecret>,
@@ -40,7 +40,7 @@ pub(in crate::arch) fn look_at(
         volume: VolumeSettings { window_bytes: 0, ..VolumeSettings::default() },
         now: Timestamp::from_millis(0),
     };
-    let Some((geometry, state)) = existing(&*files, &settings)? else {
+    let Some((geometry, state)) = read_geometry(&*files, &settings)? else {
         return Err(Error::Unusable("the volume has never been finished".into()));
     };
     let index_bytes = VolumeIndex::file_bytes(geometry.buckets, geometry.stripes);
@@ -48,7 +48,7 @@ pub(in crate::arch) fn look_at(
     settings.disk_bytes = geometry.volume_bytes() + super::opening::own_bytes(&geometry);
     let index = Box::new(MemoryHome::default());
     let parts = StoreEnv { files, index, boot: 0, lock: None, transient: None, background: false };
-    let volume = Volume::take_up(super::NAME, &settings, parts)?;
+    let volume = Volume::open_unrecovered(super::NAME, &settings, parts)?;
     volume.recover();
     Ok(Box::new(VolumeInspector { volume: Arc::new(volume), header, is_live, secret }))
 }
@@ -178,9 +178,9 @@ impl VolumeInspector {
 
     /// Checks a stripe and what the index has in it. What fails while a process writes is looked at twice: it may have been half written.
     fn verify_stripe(&self, stripe: u32, entries: &[VolumeEntry], verified: &mut VerifyReport) {
-        let mut found = self.look_through(stripe, entries);
+        let mut found = self.check_stripe(stripe, entries);
         if self.is_live && found.damaged > 0 {
-            found = self.look_through(stripe, entries);
+            found = self.check_stripe(stripe, entries);
         }
         verified.objects += found.objects;
         verified.body_bytes += found.body_bytes;
@@ -191,7 +191,7 @@ impl VolumeInspector {
         verified.damaged += found.damaged - told;
     }
 
-    fn look_through(&self, stripe: u32, entries: &[VolumeEntry]) -> VerifyReport {
+    fn check_stripe(&self, stripe: u32, entries: &[VolumeEntry]) -> VerifyReport {
         let mut found = VerifyReport::default();
         let stripe_at = self.volume.geometry.stripe_at(stripe);
         let Ok(pages) = self.read_stripe(stripe) else {

@@ -76,7 +76,7 @@ use update::UPDATE_TURNS;
 use windows::WindowCache;
 use writer::LogWriter;
 
-pub(super) use inspect::look_at;
+pub(super) use inspect::inspect_volume;
 pub(super) use opening::open;
 
 /// What an operator decides about a volume.
@@ -224,7 +224,7 @@ impl Store for VolumeStore {
         self.volume.may_contain(key.hash())
     }
 
-    fn knows_all(&self) -> bool {
+    fn index_is_complete(&self) -> bool {
         // After a close in order the log has nothing that the index has not.
         self.volume.is_recovered.load(Relaxed) || !self.volume.may_be_stale
     }
@@ -237,8 +237,8 @@ impl Store for VolumeStore {
         self.volume.table.candidates(key.hash()).next().map(|entry| entry.position())
     }
 
-    fn open_at_once(&self, key: &ObjectKey) -> Option<OpenObject> {
-        self.volume.open_at_once(key)
+    fn try_open(&self, key: &ObjectKey) -> Option<OpenObject> {
+        self.volume.try_open(key)
     }
 
     fn insert(
@@ -250,17 +250,17 @@ impl Store for VolumeStore {
         self.volume.insert(key, metadata, body_bytes)
     }
 
-    fn insert_at_once(
+    fn try_insert(
         &self,
         key: &ObjectKey,
         metadata: &[u8],
         body: &Bytes,
         still: &dyn Fn() -> bool,
     ) -> Result<TryInsert, Error> {
-        self.volume.insert_at_once(key, metadata, body, still)
+        self.volume.try_insert(key, metadata, body, still)
     }
 
-    fn write_due(&self, _key: Key) -> Result<(), Error> {
+    fn flush_due(&self, _key: Key) -> Result<(), Error> {
         self.volume.flush(false).map(drop)
     }
 
@@ -277,12 +277,12 @@ impl Store for VolumeStore {
         self.volume.remove(key)
     }
 
-    fn body_within(&self, stored_bytes: u64, key_bytes: u32, metadata_bytes: u32) -> u64 {
+    fn largest_body_within(&self, stored_bytes: u64, key_bytes: u32, metadata_bytes: u32) -> u64 {
         let head = format::HEAD_BYTES as u64 + u64::from(key_bytes) + u64::from(metadata_bytes);
         stored_bytes.saturating_sub(head)
     }
 
-    fn tell(&self, gave_up: EvictionCallback) {
+    fn on_evicted(&self, gave_up: EvictionCallback) {
         // Whoever asks first is told.
         let _ = self.volume.gave_up.set(gave_up);
     }
@@ -412,7 +412,7 @@ impl BackgroundWork for Volume {
         }
         // After a failure the next call tries again.
         self.note_in_background(self.checkpoint_if_due());
-        self.see_to_crowded_out();
+        self.report_index_evictions();
         self.see_to_lost_pages();
         WorkDone::Idle
     }

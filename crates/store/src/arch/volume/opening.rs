@@ -32,13 +32,13 @@ pub(in crate::arch) fn open(
     parts: StoreEnv,
 ) -> Result<VolumeStore, Error> {
     let background = parts.background;
-    let volume = Arc::new(Volume::take_up(name, settings, parts)?);
+    let volume = Arc::new(Volume::open_unrecovered(name, settings, parts)?);
     if !background {
         volume.recover();
     }
     let threads = || {
         let bell = Arc::clone(&volume.sync_bell);
-        vec![Maintenance::start(&volume), Maintenance::run("shoal-sync", &volume, bell, Volume::keep_durable)]
+        vec![Maintenance::start(&volume), Maintenance::run("shoal-sync", &volume, bell, Volume::sync_if_due)]
     };
     let maintenance = if background { threads() } else { Vec::new() };
     Ok(VolumeStore { _maintenance: maintenance, volume })
@@ -46,14 +46,14 @@ pub(in crate::arch) fn open(
 
 impl Volume {
     /// The volume without its background work; nothing is written before [`recover`](Self::recover) has come to an end.
-    pub(super) fn take_up(
+    pub(super) fn open_unrecovered(
         name: &'static str,
         settings: &ArchitectureOptions,
         parts: StoreEnv,
     ) -> Result<Self, Error> {
         let is_signed = check_maker(name, &parts)?;
         let files = Arc::clone(&parts.files);
-        let (geometry, state) = match existing(&*files, settings)? {
+        let (geometry, state) = match read_geometry(&*files, settings)? {
             Some(existing) => existing,
             None => (make(name, &*files, settings, parts.boot, is_signed)?, State::NEW),
         };
@@ -151,7 +151,7 @@ fn recovery_from(header: Option<&Header>) -> Recovery {
 }
 
 /// The geometry and the state of the volume that is there.
-pub(super) fn existing(
+pub(super) fn read_geometry(
     files: &dyn FileSystem,
     settings: &ArchitectureOptions,
 ) -> Result<Option<(Geometry, State)>, Error> {

@@ -140,7 +140,7 @@ impl WriteQueue {
     }
 
     /// An object has been written, or cannot be. False when another has taken its place meanwhile.
-    pub(super) fn settle(&mut self, object: &Arc<PendingObject>) -> bool {
+    pub(super) fn remove_written(&mut self, object: &Arc<PendingObject>) -> bool {
         let key = object.key.hash();
         let is_it = self.objects.get(&key).is_some_and(|found| Arc::ptr_eq(found, object));
         if is_it {

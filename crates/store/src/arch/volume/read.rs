@@ -57,7 +57,7 @@ impl Volume {
     }
 
     /// The object, and a hit counted, when no device is needed for it: it waits to be written, or a window has all of it.
-    pub(super) fn open_at_once(self: &Arc<Self>, key: &ObjectKey) -> Option<OpenObject> {
+    pub(super) fn try_open(self: &Arc<Self>, key: &ObjectKey) -> Option<OpenObject> {
         let waiting = self.queue.lock().find(key.hash()).map(Arc::clone);
         if let Some(object) = waiting.filter(|object| object.key == *key) {
             // Pieces may be on the disk already.
@@ -69,7 +69,7 @@ impl Volume {
         }
         self.table.candidates(key.hash()).find_map(|entry| {
             let length = entry.bytes().min(self.left_in_stripe(entry.position()));
-            let record = self.windows.find_at_once(&self.geometry, entry.position(), length)?;
+            let record = self.windows.try_find(&self.geometry, entry.position(), length)?;
             // What does not stand up to its checks is looked at again by who may read.
             let (head, record) = self.check_record(key, entry, record).ok()?;
             let (_, metadata) = head.key_and_metadata(&record)?;

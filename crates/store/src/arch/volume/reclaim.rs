@@ -11,7 +11,7 @@ use super::table::VolumeEntry;
 use crate::door::{PAGE_BYTES, read_full};
 use bytes::Bytes;
 use shoal_core::{Key, ObjectKey};
-use shoal_policy::carry::{ReinsertionDecision, judge};
+use shoal_policy::carry::{ReinsertionDecision, decide};
 use std::collections::HashSet;
 use std::ops::Range;
 use std::sync::Arc;
@@ -33,26 +33,30 @@ impl Volume {
         }
         let Some(items) = self.contents(stripe) else { return true };
         let live = self.live(stripe, &items);
-        let is_carried = |live: &&LiveObject| matches!(live.verdict, ReinsertionDecision::Carry(_));
+        let is_carried = |live: &&LiveObject| matches!(live.verdict, ReinsertionDecision::Reinsert(_));
         let carried: u64 = live.iter().filter(is_carried).map(|live| live.entry.bytes()).sum();
         if carried > self.geometry.stripe_bytes * KEPT_PERCENT / 100 {
             for live in live {
-                let hits = if let ReinsertionDecision::Carry(hits) = live.verdict { hits } else { 0 };
+                let hits = if let ReinsertionDecision::Reinsert(hits) = live.verdict { hits } else { 0 };
                 self.table.set_hits(live.item.key, live.entry, hits);
             }
             return false;
         }
         let wanted: Vec<&LiveObject> = live.iter().filter(is_carried).collect();
         let carried = self.read_live(stripe, &wanted);
-        let given_up = self.hand_over(&live, carried);
-        given_up.into_iter().for_each(|key| self.gave_up(key));
-        self.give_up_broken(&items);
+        let given_up = self.requeue_reinserted(&live, carried);
+        given_up.into_iter().for_each(|key| self.count_evicted(key));
+        self.evict_broken(&items);
         true
     }
 
     /// Takes objects out of the table, those that are carried into the queue; says which are gone. Under one lock, so that
     /// each is found in one place or the other, and what was removed or replaced meanwhile does not come back.
-    fn hand_over(&self, live: &[LiveObject], carried: Vec<(VolumeEntry, Arc<PendingObject>)>) -> Vec<Key> {
+    fn requeue_reinserted(
+        &self,
+        live: &[LiveObject],
+        carried: Vec<(VolumeEntry, Arc<PendingObject>)>,
+    ) -> Vec<Key> {
         let mut queue = self.queue.lock();
         let is_current = |entry: VolumeEntry, object: &PendingObject| {
             let key = object.key.hash();
@@ -68,13 +72,13 @@ impl Volume {
         removed.map(|live| live.item.key).filter(|key| !kept.contains(key)).collect()
     }
 
-    fn gave_up(&self, key: Key) {
+    fn count_evicted(&self, key: Key) {
         self.counts.evictions.fetch_add(1, Relaxed);
-        self.tell_gone(key);
+        self.report_evicted(key);
     }
 
     /// Who has the object elsewhere may have the only one by now.
-    pub(super) fn tell_gone(&self, key: Key) {
+    pub(super) fn report_evicted(&self, key: Key) {
         if let Some(gave_up) = self.gave_up.get() {
             gave_up(key);
         }
@@ -88,9 +92,9 @@ impl Volume {
             let position = stripe_at + u64::from(item.at) * super::format::UNIT_BYTES;
             let entry = self.table.entry_at(item.key, position)?;
             let verdict = match item.kind {
-                RecordKind::Whole => judge(entry.hits(), entry.bytes()),
+                RecordKind::Whole => decide(entry.hits(), entry.bytes()),
                 // Its pieces are elsewhere, and were written before it.
-                _ => ReinsertionDecision::GiveUp,
+                _ => ReinsertionDecision::Evict,
             };
             Some(LiveObject { item: *item, entry, verdict })
         });
@@ -98,7 +102,7 @@ impl Volume {
     }
 
     /// Large objects that lose a piece with this stripe go as a whole.
-    fn give_up_broken(&self, items: &[ContentsItem]) {
+    fn evict_broken(&self, items: &[ContentsItem]) {
         let mut seen = HashSet::new();
         let pieces =
             items.iter().filter(|item| matches!(item.kind, RecordKind::Piece | RecordKind::TablePiece));
@@ -107,7 +111,7 @@ impl Volume {
                 // A table's pieces have the complement of their object's number.
                 let is_it = self.read_head(entry).is_some_and(|head| [item.id, !item.id].contains(&head.id));
                 if is_it && self.table.remove(item.key, entry) {
-                    self.gave_up(item.key);
+                    self.count_evicted(item.key);
                 }
             }
         }
@@ -160,7 +164,7 @@ impl Volume {
     pub(super) fn last_chunk(&self, stripe: u32) -> Option<(Chunk, Vec<ContentsItem>)> {
         let end = self.geometry.stripe_at(stripe + 1);
         let mut tail = AlignedPages::zeroed(PAGE_BYTES);
-        self.look_up(&mut tail, end - PAGE_BYTES as u64)?;
+        self.read_pages_or_count(&mut tail, end - PAGE_BYTES as u64)?;
         let bytes = tail.as_ref();
         let chunk = Chunk::decode(ChunkEnd::Tail, &bytes[PAGE_BYTES - END_BYTES..], self.geometry.id)?;
         let contents = chunk.entries as usize * ITEM_BYTES;
@@ -173,7 +177,7 @@ impl Volume {
         }
         let mut more = AlignedPages::zeroed(contents + END_BYTES);
         let length = more.as_ref().len();
-        self.look_up(&mut more, end - length as u64)?;
+        self.read_pages_or_count(&mut more, end - length as u64)?;
         let at = length - END_BYTES - contents;
         decode_contents(&more.as_ref()[at..length - END_BYTES], &chunk).map(|items| (chunk, items))
     }
@@ -189,7 +193,7 @@ impl Volume {
     }
 
     /// The same for who can do without: a failure is counted.
-    pub(super) fn look_up(&self, pages: &mut AlignedPages, position: u64) -> Option<()> {
+    pub(super) fn read_pages_or_count(&self, pages: &mut AlignedPages, position: u64) -> Option<()> {
         let read = self.read_pages(pages, position);
         let read = read.map_err(|source| self.failed("read what the volume lists", source));
         match read.is_ok() {
@@ -205,7 +209,7 @@ impl Volume {
 fn carry(head: &RecordHead, live: &LiveObject, record: &[u8]) -> Option<(VolumeEntry, Arc<PendingObject>)> {
     let (full_key, metadata) = head.key_and_metadata(record)?;
     let body = head.payload(record)?;
-    let hits = if let ReinsertionDecision::Carry(hits) = live.verdict { hits } else { 0 };
+    let hits = if let ReinsertionDecision::Reinsert(hits) = live.verdict { hits } else { 0 };
     let body = PendingBody::Whole(Bytes::copy_from_slice(body));
     let metadata = Bytes::copy_from_slice(metadata);
     let key = ObjectKey::stored(full_key, head.key);

@@ -16,7 +16,7 @@ use super::pages::AlignedPages;
 use super::table::VolumeEntry;
 use super::writer::SKIPPED_MAX;
 use crate::door::PAGE_BYTES;
-use crate::together::each_together;
+use crate::together::run_parallel;
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
 use tracing::{info, warn};
@@ -147,7 +147,7 @@ impl Volume {
         let mut ends = self.read_ends(&stripes, newer_than).into_iter();
         let phase = std::mem::discriminant(&*recovery);
         for looked_at in 0..stripes.len().max(1) {
-            if self.look_at_next(&mut recovery, ends.next()) {
+            if self.scan_next(&mut recovery, ends.next()) {
                 self.finish_recovery(&recovery);
                 return looked_at + 1;
             }
@@ -160,7 +160,7 @@ impl Volume {
     }
 
     /// Goes on with the ends of the next stripe, `None` when there is none. True when the log's end has been found.
-    fn look_at_next(&self, recovery: &mut Recovery, ends: Option<Ends>) -> bool {
+    fn scan_next(&self, recovery: &mut Recovery, ends: Option<Ends>) -> bool {
         match (&mut *recovery, ends) {
             (Recovery::Clean, _) => {
                 self.resume();
@@ -215,7 +215,7 @@ impl Volume {
             return stripes.iter().map(read).collect();
         }
         let parts: Vec<&[u32]> = stripes.chunks(READ_BY_ONE).collect();
-        let done = each_together(&parts, |part| part.iter().map(read).collect::<Vec<_>>());
+        let done = run_parallel(&parts, |part| part.iter().map(read).collect::<Vec<_>>());
         done.into_iter().flat_map(|ends| ends.expect("reading does not panic")).collect()
     }
 
@@ -369,7 +369,7 @@ impl Volume {
     pub(super) fn first_chunk(&self, stripe: u32) -> Option<Chunk> {
         let position = self.geometry.stripe_at(stripe);
         let mut page = AlignedPages::zeroed(PAGE_BYTES);
-        self.look_up(&mut page, position)?;
+        self.read_pages_or_count(&mut page, position)?;
         Chunk::decode(ChunkEnd::Head, page.as_ref(), self.geometry.id)
             .filter(|chunk| chunk.position == position)
     }
@@ -377,7 +377,7 @@ impl Volume {
     /// Reads a stripe and goes from chunk to chunk, as long as they follow each other.
     pub(super) fn walk(&self, stripe: u32) -> Option<StripeScan> {
         let mut pages = AlignedPages::zeroed(self.geometry.stripe_bytes as usize);
-        self.look_up(&mut pages, self.geometry.stripe_at(stripe))?;
+        self.read_pages_or_count(&mut pages, self.geometry.stripe_at(stripe))?;
         self.walk_through(pages.as_ref(), stripe)
     }
 

@@ -43,7 +43,7 @@ impl Volume {
         marked.into_iter().collect::<Result<(), Error>>()?;
         if self.has_missed.load(Relaxed) {
             // What could not be read when the log was followed may have it: then that line alone keeps it away.
-            self.bring_to_disk()?;
+            self.flush_and_sync()?;
         }
         if !taken.found && self.may_be_on_disk_alone() {
             self.recover();
@@ -53,7 +53,7 @@ impl Volume {
     }
 
     /// The same without touching the device: the records are marked within a second. For who has just been let into the queue.
-    pub(super) fn remove_at_once(&self, key: &ObjectKey) {
+    pub(super) fn remove_later(&self, key: &ObjectKey) {
         let taken = self.take_out(key, u64::MAX);
         if self.queue.lock().mark_later(key.hash(), taken.entries) {
             self.sync_bell.ring();

@@ -124,7 +124,7 @@ impl WindowCache {
     }
 
     /// Bytes `start..start + length` of the disk, if a window has them all now.
-    pub(super) fn find_at_once(&self, geometry: &Geometry, start: u64, length: u64) -> Option<Bytes> {
+    pub(super) fn try_find(&self, geometry: &Geometry, start: u64, length: u64) -> Option<Bytes> {
         let mut state = self.state.lock();
         let found = state.find(&(start..start + length))?;
         state.spared(region_of(geometry, start));

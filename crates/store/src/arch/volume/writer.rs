@@ -71,11 +71,11 @@ impl Volume {
         self.check_service()?;
         let limit_bytes = 2 * QUEUED_STRIPES * self.geometry.stripe_bytes;
         let Some(waiting) = self.queue_up_if(record, limit_bytes, is_wanted)? else { return Ok(false) };
-        self.see_to_queue(waiting).map(|()| true)
+        self.flush_full_stripes(waiting).map(|()| true)
     }
 
     /// Writes when so many bytes wait that a stripe can be filled.
-    fn see_to_queue(&self, waiting: u64) -> Result<(), Error> {
+    fn flush_full_stripes(&self, waiting: u64) -> Result<(), Error> {
         let stripe_bytes = self.geometry.stripe_bytes;
         if waiting >= QUEUED_STRIPES * stripe_bytes {
             if !self.is_recovered.load(Relaxed) {
@@ -143,7 +143,7 @@ impl Volume {
                     return Ok(has_written);
                 }
                 self.checkpoint_before_more(writer)?;
-                self.move_on(writer)?;
+                self.advance_stripe(writer)?;
             }
             let room = writer.room(stripe_bytes);
             if !self.queue.lock().is_done(due, room) {
@@ -157,7 +157,7 @@ impl Volume {
     }
 
     /// Goes to the next stripe that can be written over.
-    fn move_on(&self, writer: &mut LogWriter) -> Result<(), Error> {
+    fn advance_stripe(&self, writer: &mut LogWriter) -> Result<(), Error> {
         let mut kept = 0;
         for step in 1..=self.geometry.stripes {
             let stripe = (u64::from(writer.stripe) + u64::from(step)) % u64::from(self.geometry.stripes);
@@ -173,7 +173,7 @@ impl Volume {
             }
             self.stripes.release();
             if is_ours {
-                return self.go_on_in(writer, stripe, step);
+                return self.continue_in(writer, stripe, step);
             }
             kept += 1;
             if kept >= SKIPPED_MAX {
@@ -184,7 +184,7 @@ impl Volume {
     }
 
     /// Has the log go on in a stripe that has no old records any more, so many steps ahead.
-    fn go_on_in(&self, writer: &mut LogWriter, stripe: u32, steps: u32) -> Result<(), Error> {
+    fn continue_in(&self, writer: &mut LogWriter, stripe: u32, steps: u32) -> Result<(), Error> {
         self.doubts.lock().stripes.remove(&stripe);
         let before = std::mem::replace(&mut writer.stripe, stripe);
         writer.offset = 0;
@@ -203,7 +203,7 @@ impl Volume {
         let chunk_at = writer.offset;
         let listed = writer.items.len();
         let (placed, lost) = lay_out(writer, stripe_at, self.seal, batch.records);
-        lost.into_iter().for_each(|record| self.give_up_on(record));
+        lost.into_iter().for_each(|record| self.fail_record(record));
         let records_end = writer.offset;
         let chunk = finish(writer, &self.geometry, (chunk_at, listed), batch.is_full);
         let length = chunk.bytes as usize;
@@ -234,7 +234,7 @@ impl Volume {
                 writer.offset = self.geometry.stripe_bytes;
                 // What stood there before may stand there still.
                 self.counts.dropped.fetch_add(1, Relaxed);
-                placed.into_iter().for_each(|placed| self.give_up_on(placed.record));
+                placed.into_iter().for_each(|placed| self.fail_record(placed.record));
                 Err(self.failed("write to the volume", source))
             }
         }
@@ -250,7 +250,7 @@ impl Volume {
                 if !is_dead {
                     self.enter(&object, placed.position);
                 }
-                queue.settle(&object);
+                queue.remove_written(&object);
                 let key = object.key.hash();
                 if is_dead && queue.find(key).is_none() {
                     let entry = VolumeEntry::new(key, placed.position, class_of(object.record_bytes()), 0);
@@ -269,15 +269,15 @@ impl Volume {
 
     /// A record was not written. With an object goes the older one that it was to replace; that something was removed is written
     /// with the next round.
-    fn give_up_on(&self, record: QueuedRecord) {
+    fn fail_record(&self, record: QueuedRecord) {
         let is_first = match record {
-            QueuedRecord::Object(object) => self.give_up_with_older(&object),
+            QueuedRecord::Object(object) => self.fail_with_older(&object),
             QueuedRecord::Piece { growing, key, .. } => {
                 growing.lose();
                 let object = self.queue.lock().find(key.hash()).map(Arc::clone);
                 // It may wait already.
                 let its = object.filter(|object| [growing.id, !growing.id].contains(&object.id));
-                its.is_some_and(|object| self.give_up_with_older(&object))
+                its.is_some_and(|object| self.fail_with_older(&object))
             }
             QueuedRecord::Removed(key) => {
                 let mut queue = self.queue.lock();
@@ -291,11 +291,11 @@ impl Volume {
     }
 
     /// True when this is the first that has to be brought to disk.
-    fn give_up_with_older(&self, object: &Arc<PendingObject>) -> bool {
+    fn fail_with_older(&self, object: &Arc<PendingObject>) -> bool {
         let key = object.key.hash();
         let is_first = {
             let mut queue = self.queue.lock();
-            if !queue.settle(object) {
+            if !queue.remove_written(object) {
                 return false;
             }
             let mut older: Vec<VolumeEntry> = self.table.candidates(key).collect();
@@ -305,7 +305,7 @@ impl Volume {
             let is_first = queue.push(QueuedRecord::Removed(key));
             queue.mark_later(key, older) || is_first
         };
-        self.tell_gone(key);
+        self.report_evicted(key);
         is_first
     }
 }

@@ -142,7 +142,7 @@ impl<'a> Change<'a> {
         self.cut_broken(bucket);
         self.end_busy(number);
         let generation = self.entry(number).map_or(0, |entry| entry.generation);
-        let policy_bits = self.index.policy.admitted(self.hand_is_near(number));
+        let policy_bits = self.index.policy.initial_bits(self.hand_is_near(number));
         let next = self.head(bucket);
         self.put(number, IndexEntry { key, next, generation, policy_bits, blocks, state: State::Stored });
         self.set_link(None, bucket, Some(number));

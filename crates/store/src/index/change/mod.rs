@@ -281,7 +281,7 @@ impl Index {
         if in_use(number) {
             return None;
         }
-        match self.policy.passed(entry.policy_bits) {
+        match self.policy.on_pass(entry.policy_bits) {
             HandDecision::Keep(bits) => {
                 let at = self.geometry.entry(number) + 2;
                 self.words.store(at, with_policy_bits(self.words.load(at), bits));

@@ -31,14 +31,15 @@ const LIMITS: HeadLimits = HeadLimits { head_bytes_max: 4096, fields_max: 32, ta
 fn plain_requests_are_seen() {
     let text = b"GET /a/b?c=%20 HTTP/1.1\r\nHost: Example.org:8080\r\nuser-agent: x\r\nConnection: keep-alive\r\n\r\nGET";
     let mut parser = HeadParser::new();
-    let get = parser.plain(text, &LIMITS).expect("plain");
+    let get = parser.peek_fast_path(text, &LIMITS).expect("plain");
     assert_eq!((get.authority.host, get.authority.port), (&b"Example.org"[..], Some(8080)));
     assert_eq!((get.path, get.absolute, get.head_bytes), ("/a/b?c=%20", false, text.len() - 3));
     assert_eq!((get.user_agent, get.referer), (Some(&b"x"[..]), None));
     assert_eq!((get.conditions, get.range), (Conditions::default(), None));
-    let get = parser.plain(b"GET http://a.b/ HTTP/1.1\r\nHost: a.b\r\n\r\n", &LIMITS).expect("plain");
+    let get =
+        parser.peek_fast_path(b"GET http://a.b/ HTTP/1.1\r\nHost: a.b\r\n\r\n", &LIMITS).expect("plain");
     assert_eq!((get.authority.host, get.path, get.absolute, get.is_head), (&b"a.b"[..], "/", true, false));
-    let head = parser.plain(b"HEAD /a HTTP/1.1\r\nHost: a.b\r\n\r\n", &LIMITS).expect("plain");
+    let head = parser.peek_fast_path(b"HEAD /a HTTP/1.1\r\nHost: a.b\r\n\r\n", &LIMITS).expect("plain");
     assert_eq!((head.authority.host, head.path, head.is_head), (&b"a.b"[..], "/a", true));
 }
 
@@ -152,7 +153,7 @@ fn everything_else_goes_the_ordinary_way() {
     let telling = TELLING.iter().map(|name| format!("GET / HTTP/1.1\r\nHost: a\r\n{name}: 0\r\n\r\n"));
     heads.extend(telling);
     for head in heads {
-        assert!(parser.plain(head.as_bytes(), &LIMITS).is_none(), "{head}");
+        assert!(parser.peek_fast_path(head.as_bytes(), &LIMITS).is_none(), "{head}");
     }
 }
 
@@ -186,7 +187,7 @@ proptest! {
     #[test]
     fn what_is_plain_the_ordinary_way_reads_alike(bytes in head()) {
         let mut parser = HeadParser::new();
-        if let Some(get) = parser.plain(&bytes, &LIMITS) {
+        if let Some(get) = parser.peek_fast_path(&bytes, &LIMITS) {
             let mut buffer = BytesMut::from(&bytes[..]);
             let Parsed::Head(head) = parser.parse(&mut buffer, &LIMITS) else {
                 panic!("refused: {:?}", String::from_utf8_lossy(&bytes));

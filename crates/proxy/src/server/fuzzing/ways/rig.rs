@@ -169,7 +169,7 @@ fn exchange(settings: &Settings, metrics: &Arc<Metrics>) -> Arc<CacheEngine> {
     CacheEngine::new(CacheEngineParts {
         live: ExchangeSettings::new(settings, &[], SEED).expect("valid settings"),
         shelf: Arc::new(HybridCache::new((memory, ledger, None), None, pools, Arc::clone(metrics), limits)),
-        epochs: Arc::new(PurgeTable::volatile(Timestamp::from_seconds(10))),
+        epochs: Arc::new(PurgeTable::in_memory(Timestamp::from_seconds(10))),
         upstreams: Arc::new(Upstreams::new(settings, Arc::clone(metrics)).expect("upstreams")),
         metrics: Arc::clone(metrics),
         log: AccessLog::open(&settings.log, Arc::clone(metrics)).expect("no log"),

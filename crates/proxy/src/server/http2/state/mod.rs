@@ -215,7 +215,7 @@ impl State {
 
     /// Forgets a stream of which nothing is left to be done. "A server MAY request that the client abort transmission of a request
     /// without error by sending a RST_STREAM with an error code of NO_ERROR after sending a complete response" (section 8.1).
-    fn settle(&mut self, id: u32) {
+    fn remove_if_done(&mut self, id: u32) {
         let Ok(Stream { receive, send }) = self.stream(id) else { return };
         match (send.sent, receive.ended, receive.unread) {
             (true, true, true) => {

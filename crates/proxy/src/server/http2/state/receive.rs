@@ -35,7 +35,7 @@ impl State {
         let receive = &mut stream.receive;
         receive.unread = true;
         let left: usize = std::mem::take(&mut receive.queue).iter().map(BytesMut::len).sum();
-        self.settle(id);
+        self.remove_if_done(id);
         self.give_back(left);
     }
 
@@ -130,7 +130,7 @@ impl State {
             receive.trailers = trailers;
         }
         self.wake_receiver(id);
-        self.settle(id);
+        self.remove_if_done(id);
     }
 
     fn wake_receiver(&mut self, id: u32) {

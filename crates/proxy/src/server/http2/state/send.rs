@@ -176,7 +176,7 @@ impl State {
             if has_more {
                 self.make_ready(id);
             }
-            self.settle(id);
+            self.remove_if_done(id);
         }
     }
 
@@ -194,7 +194,7 @@ impl State {
             }
         }
         for id in ended {
-            patience.metrics.clients_slow.count();
+            patience.metrics.clients_slow.increment();
             self.reset(id, ErrorCode::CANCEL);
         }
     }

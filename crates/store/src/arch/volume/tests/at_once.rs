@@ -8,12 +8,12 @@ use std::collections::HashMap;
 
 fn offer(store: &VolumeStore, number: u32, version: u32, length: usize) -> Result<TryInsert, Error> {
     let body = Bytes::from(body_of(number, version, length));
-    store.insert_at_once(&key(number), &metadata_of(version, length), &body, &|| true)
+    store.try_insert(&key(number), &metadata_of(version, length), &body, &|| true)
 }
 
 /// The version that is found without the device.
 fn at_hand(store: &VolumeStore, number: u32) -> Option<u32> {
-    let stored = store.open_at_once(&key(number))?;
+    let stored = store.try_open(&key(number))?;
     let length = stored.body.length() as usize;
     let body = stored.body.read(0, length).expect("it is at hand");
     let version = (0..100).find(|version| *stored.metadata == metadata_of(*version, length));
@@ -29,7 +29,7 @@ fn what_waits_and_what_lies_in_a_window_is_found_without_a_call() {
     let store = world.try_open(counted.clone()).unwrap();
     counted.take();
     for number in 0..100 {
-        assert_eq!(offer(&store, number, 1, 1500).unwrap(), TryInsert::Done);
+        assert_eq!(offer(&store, number, 1, 1500).unwrap(), TryInsert::Inserted);
         assert_eq!((at_hand(&store, number), version_of(&store, number)), (Some(1), Some(1)));
     }
     let calls = counted.take();
@@ -56,12 +56,12 @@ fn what_was_read_with_others_can_be_had_alone() {
     let store = world.open();
     offer(&store, 1, 1, 1500).unwrap();
     let waiting = store.open(&key(1)).unwrap().expect("it waits to be written");
-    assert!(waiting.body.alone().is_none(), "it keeps nothing else in memory");
+    assert!(waiting.body.detached().is_none(), "it keeps nothing else in memory");
     store.write_all();
     let read = store.open(&key(1)).unwrap().expect("it is on the disk");
-    let alone = read.body.alone().expect("it was read with what stands around it");
+    let alone = read.body.detached().expect("it was read with what stands around it");
     assert_eq!((alone.length(), alone.read(0, 2000).unwrap()), (1500, read.body.read(0, 2000).unwrap()));
-    assert!(alone.alone().is_none());
+    assert!(alone.detached().is_none());
 }
 
 #[test]
@@ -73,7 +73,7 @@ fn who_may_not_wait_is_told_once_that_something_is_due_and_then_that_he_would_ha
     loop {
         let answer = offer(&store, number, 1, 10_000).unwrap();
         *answers.entry(format!("{answer:?}")).or_insert(0) += 1;
-        if answer == TryInsert::MustWait {
+        if answer == TryInsert::WouldBlock {
             break;
         }
         number += 1;
@@ -81,8 +81,8 @@ fn who_may_not_wait_is_told_once_that_something_is_due_and_then_that_he_would_ha
     }
     assert_eq!(answers["DoneAndDue"], 1);
     assert_eq!(version_of(&store, number), None, "nothing has been done");
-    store.write_due(key(0).hash()).unwrap();
-    assert_ne!(offer(&store, number, 1, 10_000).unwrap(), TryInsert::MustWait, "there is room again");
+    store.flush_due(key(0).hash()).unwrap();
+    assert_ne!(offer(&store, number, 1, 10_000).unwrap(), TryInsert::WouldBlock, "there is room again");
     assert!((0..=number).all(|number| version_of(&store, number) == Some(1)));
 }
 
@@ -98,7 +98,7 @@ fn what_should_not_be_is_taken_back_for_good() {
         seen.set(version_of(&store, 1));
         false
     };
-    store.insert_at_once(&key(1), &metadata_of(2, 3000), &body, &still).unwrap();
+    store.try_insert(&key(1), &metadata_of(2, 3000), &body, &still).unwrap();
     assert_eq!(seen.get(), Some(2), "it is asked for what can be seen");
     assert_eq!(version_of(&store, 1), None, "nor does the older one come back");
     store.write_all();
@@ -110,12 +110,12 @@ fn what_should_not_be_is_taken_back_for_good() {
 fn large_bodies_and_a_store_without_background_work_wait() {
     let world = World::new(16 << 20);
     let store = world.open();
-    assert_eq!(offer(&store, 1, 1, 65_536).unwrap(), TryInsert::Done);
-    assert_eq!(offer(&store, 2, 1, 65_537).unwrap(), TryInsert::MustWait);
+    assert_eq!(offer(&store, 1, 1, 65_536).unwrap(), TryInsert::Inserted);
+    assert_eq!(offer(&store, 2, 1, 65_537).unwrap(), TryInsert::WouldBlock);
     put(&store, 2, 1, 100_000).unwrap();
     assert_eq!((at_hand(&store, 2), version_of(&store, 2)), (None, Some(1)), "its pieces may be on the disk");
     let store = super::super::open("volume", &world.settings, alone()).unwrap();
-    assert_eq!(offer(&store, 1, 1, 100).unwrap(), TryInsert::MustWait);
+    assert_eq!(offer(&store, 1, 1, 100).unwrap(), TryInsert::WouldBlock);
 }
 
 fn alone() -> StoreEnv {
@@ -144,7 +144,7 @@ fn probation_is_the_same() {
     let declined = |answer| matches!(answer, Err(Error::Declined(crate::Declined::OnProbation)));
     assert!(declined(offer(&store, 5000, 1, 10_000)));
     assert_eq!(version_of(&store, 5000), None);
-    assert_eq!(offer(&store, 5000, 1, 10_000).unwrap(), TryInsert::Done, "asked for again");
+    assert_eq!(offer(&store, 5000, 1, 10_000).unwrap(), TryInsert::Inserted, "asked for again");
     assert_eq!(version_of(&store, 5000), Some(1));
 }
 
@@ -161,7 +161,7 @@ fn both_ways_mixed_give_the_latest_or_nothing() {
         match random.below(20) {
             0..6 => {
                 let (version, length) = (turn % 100, random.length());
-                if matches!(offer(&store, number, version, length).unwrap(), TryInsert::MustWait) {
+                if matches!(offer(&store, number, version, length).unwrap(), TryInsert::WouldBlock) {
                     put(&store, number, version, length).unwrap();
                 }
                 latest.insert(number, version);

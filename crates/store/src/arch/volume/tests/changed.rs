@@ -45,7 +45,7 @@ fn what_nothing_can_overrule_is_served_before_the_log_has_been_followed() {
         assert_eq!(is_followed, !(30..100).contains(&number), "{number}");
     }
     let store = world.try_open_unrecovered(world.files.clone()).unwrap();
-    let at_hand = |number| store.open_at_once(&key(number)).is_some();
+    let at_hand = |number| store.try_open(&key(number)).is_some();
     (30..100).for_each(|number| assert_eq!(version_of(&store, number), Some(1)));
     assert!((30..100).all(at_hand) && !(0..30).any(at_hand) && !store.volume.is_followed.load(Relaxed));
 }
@@ -210,7 +210,7 @@ fn what_stood_where_a_write_failed_is_removed_for_good_all_the_same() {
     for extra in 0..60 {
         let _ = put(&store, 10_000 + extra, 1, 9000);
     }
-    let _ = store.volume.bring_to_disk();
+    let _ = store.volume.flush_and_sync();
     door.play(|_| Fate::Passes);
     let given_up: Vec<u32> = before.into_iter().filter(|number| !stored(number)).collect();
     assert!(!given_up.is_empty());

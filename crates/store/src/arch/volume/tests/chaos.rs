@@ -85,10 +85,10 @@ impl Session {
     fn offer(&mut self, number: u32) {
         let (version, length) = self.begin(number);
         let body = body_of(number, version, length).into();
-        let offered = self.store.insert_at_once(&key(number), &metadata_of(version, length), &body, &|| true);
+        let offered = self.store.try_insert(&key(number), &metadata_of(version, length), &body, &|| true);
         match offered {
-            Ok(TryInsert::Done | TryInsert::DoneAndDue) => {}
-            Ok(TryInsert::MustWait) => self.put(number),
+            Ok(TryInsert::Inserted | TryInsert::InsertedFlushDue) => {}
+            Ok(TryInsert::WouldBlock) => self.put(number),
             Err(_) => self.remove(number),
         }
     }
@@ -107,7 +107,7 @@ impl Session {
     }
 
     fn bring_to_disk(&mut self) {
-        if self.store.volume.bring_to_disk().is_ok() {
+        if self.store.volume.flush_and_sync().is_ok() {
             let next = self.step + 1;
             for known in self.known.values_mut() {
                 (known.durable, known.since) = (known.now, next);

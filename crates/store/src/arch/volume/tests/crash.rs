@@ -32,7 +32,7 @@ fn work(store: &VolumeStore, seed: u64, version_from: u32, history: &mut History
                 }
             }
             1 => {
-                let written = store.volume.bring_to_disk();
+                let written = store.volume.flush_and_sync();
                 if written.is_ok() {
                     history.durable.extend(fresh.drain());
                     history.removed.extend(gone.drain());
@@ -331,7 +331,7 @@ fn what_was_replaced_does_not_come_back_after_a_kill() {
         }
         drop(store);
         let store = world.try_open_unrecovered(world.files.clone()).unwrap();
-        assert!(store.open_at_once(&key(1)).is_none(), "the log has not been followed");
+        assert!(store.try_open(&key(1)).is_none(), "the log has not been followed");
         assert_eq!(version_of(&store, 1), (!is_removed).then_some(2), "removed: {is_removed}");
     }
 }

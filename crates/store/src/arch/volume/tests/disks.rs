@@ -63,17 +63,17 @@ fn what_comes_to_stand_on_another_disk_does_not_come_with_the_log_either() {
     second.follow();
     let late = Bytes::from_static(b"late");
     for number in 0..50 {
-        match disks.lane(key(number).hash()) {
+        match disks.disk_index(key(number).hash()) {
             1 if number % 2 == 0 => put(&disks, number, 2, 5000).unwrap(),
             1 => {
-                let offered = disks.insert_at_once(&key(number), b"meta", &late, &|| true).unwrap();
-                assert_eq!(offered, crate::TryInsert::MustWait, "the first disk may have an older one");
+                let offered = disks.try_insert(&key(number), b"meta", &late, &|| true).unwrap();
+                assert_eq!(offered, crate::TryInsert::WouldBlock, "the first disk may have an older one");
             }
             _ => {}
         }
     }
     first.follow();
-    let home: Vec<usize> = (0..50).map(|number| disks.lane(key(number).hash())).collect();
+    let home: Vec<usize> = (0..50).map(|number| disks.disk_index(key(number).hash())).collect();
     disks.take_offline("b").unwrap();
     let older = |number: &u32| home[*number as usize] == 1 && number.is_multiple_of(2);
     for number in (0..50).filter(older) {

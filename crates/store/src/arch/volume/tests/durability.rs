@@ -87,7 +87,7 @@ fn oldest_lost(seed: u64, call: Duration, pause_us: u64) -> Duration {
         let began = traffic.now();
         let begins_now = store.volume.pace.lock().due().is_some_and(|due| due <= began);
         let left = begins_now.then(|| world.after_power_loss(seed));
-        let pause = store.volume.keep_durable(&|| traffic.now());
+        let pause = store.volume.sync_if_due(&|| traffic.now());
         if let Some(left) = left {
             rounds += 1;
             let left = left.open();
@@ -196,7 +196,7 @@ fn what_could_not_be_brought_to_disk_is_tried_again() {
     let store = world.try_open(Arc::new(door)).unwrap();
     put(&store, 1, 1, 500).unwrap();
     crash.come();
-    assert!(store.volume.bring_to_disk().is_err());
+    assert!(store.volume.flush_and_sync().is_err());
     assert!(store.volume.queue.lock().is_unsynced());
 }
 

@@ -17,7 +17,7 @@ fn an_older_version_does_not_come_back_when_the_newer_one_cannot_be_written() {
         store.write_all();
         put(&store, number, 2, length).unwrap();
         door.writes(DATA, Fate::Fails);
-        assert!(store.volume.bring_to_disk().is_err());
+        assert!(store.volume.flush_and_sync().is_err());
         door.writes(DATA, Fate::Passes);
         assert_eq!(version_of(&store, number), None, "{number}");
     }
@@ -37,7 +37,7 @@ fn a_body_that_has_lost_a_piece_does_not_become_visible() {
     let mut insert = store.insert(&key(1), &metadata_of(1, 300_000), None).unwrap();
     insert.append(&body_of(1, 1, 300_000)).unwrap();
     door.writes(DATA, Fate::Fails);
-    assert!(store.volume.bring_to_disk().is_err());
+    assert!(store.volume.flush_and_sync().is_err());
     door.writes(DATA, Fate::Passes);
     assert!(insert.commit(None).is_err());
     assert_eq!(version_of(&store, 1), None);
@@ -51,7 +51,7 @@ fn a_removal_that_could_not_be_written_is_written_with_the_next_round() {
     store.write_all();
     door.writes(DATA, Fate::Fails);
     assert!(store.remove(&key(1)).is_err(), "the record could not be marked");
-    assert!(store.volume.bring_to_disk().is_err());
+    assert!(store.volume.flush_and_sync().is_err());
     assert_eq!(version_of(&store, 1), None);
     door.writes(DATA, Fate::Passes);
     store.write_all();
@@ -65,7 +65,7 @@ fn a_write_that_failed_though_it_was_done_does_not_hide_what_comes_after_it() {
     let (store, door) = opened(&world);
     put(&store, 1, 1, 3000).unwrap();
     door.writes(DATA, Fate::FailsAfterwards);
-    assert!(store.volume.bring_to_disk().is_err());
+    assert!(store.volume.flush_and_sync().is_err());
     door.writes(DATA, Fate::Passes);
     (2..10).for_each(|number| put(&store, number, 1, 3000).unwrap());
     store.write_all();
@@ -81,7 +81,7 @@ fn an_index_that_takes_no_header_costs_nothing_that_waits() {
     door.writes(INDEX, Fate::Fails);
     (1..10).for_each(|number| put(&store, number, 1, 3000).unwrap());
     put(&store, 10, 1, 150_000).unwrap();
-    assert!(store.volume.bring_to_disk().is_err());
+    assert!(store.volume.flush_and_sync().is_err());
     assert!((1..11).all(|number| version_of(&store, number) == Some(1)), "they wait");
     door.writes(INDEX, Fate::Passes);
     store.write_all();
@@ -98,7 +98,7 @@ fn what_stands_in_a_stripe_that_was_not_filled_is_given_up_with_it() {
     let (store, door) = opened(&world);
     let told = Arc::new(parking_lot::Mutex::new(Vec::new()));
     let listener = Arc::clone(&told);
-    store.tell(Arc::new(move |key| listener.lock().push(key)));
+    store.on_evicted(Arc::new(move |key| listener.lock().push(key)));
     let mut number = 0;
     for lap in 0..4 {
         for chunk in 0..100 {
@@ -107,7 +107,7 @@ fn what_stands_in_a_stripe_that_was_not_filled_is_given_up_with_it() {
             number += 1;
             let fails = lap == 1 && chunk % 20 == 10;
             door.writes(DATA, if fails { Fate::Fails } else { Fate::Passes });
-            assert_eq!(store.volume.bring_to_disk().is_err(), fails);
+            assert_eq!(store.volume.flush_and_sync().is_err(), fails);
         }
         door.writes(DATA, Fate::Passes);
         while !store.volume.writer.lock().stripe.is_multiple_of(13) {
@@ -191,7 +191,7 @@ fn failures_in_the_background_are_counted() {
     // A second passes with each look at it.
     let rounds = |count| {
         (0..count).for_each(|_| {
-            store.volume.keep_durable(&|| std::time::Duration::from_secs(clock.fetch_add(1, Relaxed)));
+            store.volume.sync_if_due(&|| std::time::Duration::from_secs(clock.fetch_add(1, Relaxed)));
         });
     };
     rounds(2);
@@ -237,7 +237,7 @@ fn a_disk_that_fails_now_and_then_is_said_to_once() {
         for number in 0..20 {
             put(&store, number, 1, 3000).unwrap();
             door.writes(DATA, if number % 2 == 0 { Fate::Fails } else { Fate::Passes });
-            assert_eq!(store.volume.bring_to_disk().is_err(), number % 2 == 0);
+            assert_eq!(store.volume.flush_and_sync().is_err(), number % 2 == 0);
         }
     });
     assert_eq!(listener.0.load(Relaxed), 1);

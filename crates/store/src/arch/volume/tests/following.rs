@@ -95,7 +95,7 @@ fn the_cursor_passes_over_any_number_of_stripes_that_are_read() {
         for number in 1..100 {
             put(&store, number, 1, 9000).unwrap_or_else(|error| panic!("{pinned} are read: {error}"));
         }
-        volume.bring_to_disk().unwrap_or_else(|error| panic!("{pinned} are read: {error}"));
+        volume.flush_and_sync().unwrap_or_else(|error| panic!("{pinned} are read: {error}"));
         assert!(volume.writer.lock().stripe >= next + pinned);
         drop(pin);
         drop(store);

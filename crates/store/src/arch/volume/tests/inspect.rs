@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::arch::volume::format::{HEAD_BYTES, PIECE_BYTES, decode_table};
-use crate::arch::volume::look_at;
+use crate::arch::volume::inspect_volume;
 use crate::door::OverlayFs;
 use crate::inspect::Inspect;
 use shoal_core::KeySecret;
@@ -13,7 +13,7 @@ const OBJECTS: u32 = 100;
 
 fn view(world: &World, is_live: bool) -> Box<dyn Inspect> {
     let door = OverlayFs::new(world.files.clone(), 1 << 30);
-    look_at(Arc::new(door), is_live, Some(KeySecret::installed())).expect("it can be looked at")
+    inspect_volume(Arc::new(door), is_live, Some(KeySecret::installed())).expect("it can be looked at")
 }
 
 /// Small objects and some in pieces, one of each removed and one replaced.
@@ -168,7 +168,7 @@ fn what_is_no_volume_is_refused_in_words() {
     filled(&world).close().expect("closed");
     let refusal = |world: &World| {
         let door = Arc::new(OverlayFs::new(world.files.clone(), 1 << 30));
-        look_at(door, false, None).err().map(|error| error.to_string()).unwrap_or_default()
+        inspect_volume(door, false, None).err().map(|error| error.to_string()).unwrap_or_default()
     };
     let other_version = |bytes: &mut Vec<u8>| [9, 4096 + 9].into_iter().for_each(|at: usize| bytes[at] ^= 1);
     world.files.tamper(DATA, other_version);

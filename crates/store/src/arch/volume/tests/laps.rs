@@ -92,7 +92,7 @@ fn who_gives_way_is_told() {
     let told = Arc::new(parking_lot::Mutex::new(Vec::new()));
     let listener = Arc::clone(&told);
     let store = world.open();
-    store.tell(Arc::new(move |key| listener.lock().push(key)));
+    store.on_evicted(Arc::new(move |key| listener.lock().push(key)));
     for number in 0..1000 {
         put(&store, number, 1, 8000).unwrap();
     }
@@ -112,7 +112,7 @@ fn who_finds_no_place_in_the_index_is_counted_and_told_of() {
     let told = Arc::new(parking_lot::Mutex::new(Vec::new()));
     let listener = Arc::clone(&told);
     let store = world.open();
-    store.tell(Arc::new(move |key| listener.lock().push(key)));
+    store.on_evicted(Arc::new(move |key| listener.lock().push(key)));
     // The index cannot tell two objects apart whose keys look alike to it.
     let mut numbers: Vec<u32> = Vec::new();
     for number in 0..1600 {

@@ -75,7 +75,7 @@ impl World {
         let index = Box::new(MemoryHome::default());
         let transient = Some(self.transient.clone() as Arc<dyn FileSystem>);
         let parts = StoreEnv { files, index, boot: 7, lock: None, transient, background: true };
-        let volume = Arc::new(Volume::take_up("volume", &self.settings, parts)?);
+        let volume = Arc::new(Volume::open_unrecovered("volume", &self.settings, parts)?);
         Ok(VolumeStore { _maintenance: Vec::new(), volume })
     }
 
@@ -96,7 +96,7 @@ impl World {
 impl VolumeStore {
     /// Everything that waits is on the disk.
     fn write_all(&self) {
-        self.volume.bring_to_disk().expect("a disk in RAM takes all");
+        self.volume.flush_and_sync().expect("a disk in RAM takes all");
     }
 
     /// The index, which is not said to be complete.
