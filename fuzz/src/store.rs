@@ -1,8 +1,8 @@
 //! The store over a disk on which anything may have changed: wrong bytes are misses, never answers.
 
 use shoal_core::{ObjectKey, Timestamp};
-use shoal_store::arch::{ArchitectureOptions, SegmentSettings, StoreEnv, open_store};
-use shoal_store::door::MemoryFs;
+use shoal_store::architectures::{ArchitectureOptions, SegmentSettings, StoreEnv, open_store};
+use shoal_store::fs::MemoryFs;
 use shoal_store::index::{MemoryHome, Words};
 use shoal_store::{Error, Store};
 use std::sync::Arc;

@@ -195,7 +195,7 @@ more text
         for (path, power, allowed) in [
             ("crates/proxy/src/server.rs", "sockets", true),
             ("crates/store/src/index.rs", "sockets", false),
-            ("crates/store/src/door/real.rs", "files", true),
+            ("crates/store/src/fs/real.rs", "files", true),
             ("crates/store/src/map.rs", "files", true),
             ("crates/store/src/index.rs", "files", false),
             ("crates/store/src/index.rs", "clock", false),

@@ -9,7 +9,7 @@
 mod volume;
 
 use shoal_core::Key;
-use shoal_policy::carry::{HITS_MAX, ReinsertionDecision, decide};
+use shoal_policy::reinsertion::{HITS_MAX, ReinsertionDecision, decide};
 use shoal_policy::{Handle, Probation, Replacement, ReplacementPolicy};
 use std::collections::{HashMap, VecDeque};
 use volume::{Tier, Trace, on_disk};

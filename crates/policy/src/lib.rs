@@ -7,7 +7,7 @@
 //!
 //! Beside them, what memory-mapped stores of small objects ask: a [`SegmentLayout`] says where a segment goes, and [`Fbc`] which
 //! slot is given up when the file is full; [`PlacementTable`] knows the future. And what a store asks that writes a log:
-//! [`Probation`] says which objects are worth writing, [`carry`] which are written again when the log comes round to them,
+//! [`Probation`] says which objects are worth writing, [`reinsertion`] which are written again when the log comes round to them,
 //! and [`NeighbourhoodSizer`] how much to read around one, with [`GroupBorders`] to say what belongs together.
 
 #![forbid(unsafe_code)]
@@ -16,7 +16,6 @@ mod admission;
 mod belady;
 mod belady_size;
 mod borders;
-pub mod carry;
 mod clock;
 mod cyclic;
 mod fbc;
@@ -33,6 +32,7 @@ mod packer;
 mod policies;
 mod queue;
 mod ranks;
+pub mod reinsertion;
 mod replacement;
 mod resident;
 mod ring;

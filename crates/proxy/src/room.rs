@@ -3,7 +3,7 @@
 use parking_lot::{Condvar, Mutex};
 use shoal_core::ByteCount;
 use shoal_settings::{Disk, Settings};
-use shoal_store::door::capacity::Capacity;
+use shoal_store::fs::capacity::Capacity;
 use shoal_store::patience::all_within;
 use std::fs;
 use std::os::unix::fs::MetadataExt;

@@ -1,7 +1,7 @@
 //! Everything that keeps responses, made from the settings: RAM tier, disks, pools for their jobs, the table of purges.
 
 use crate::exchange::PurgeTable;
-use crate::exchange::shelf::{HybridCache, ObjectSizeLimits};
+use crate::exchange::hybrid_cache::{HybridCache, ObjectSizeLimits};
 use crate::io_pool::IoPool;
 use crate::metrics::Metrics;
 use crate::room::Neighbours;
@@ -9,9 +9,9 @@ use ring::rand::{SecureRandom, SystemRandom};
 use shoal_core::{KeySecret, Timestamp};
 use shoal_policy::{Admission, ReplacementPolicy};
 use shoal_settings::{Disk, Settings};
-use shoal_store::arch::{SegmentPolicy, SegmentSettings, VolumeSettings, secret_of};
+use shoal_store::architectures::{SegmentPolicy, SegmentSettings, VolumeSettings, secret_of};
 use shoal_store::disks::{DiskOpener, DiskSpec, Disks};
-use shoal_store::door::private;
+use shoal_store::fs::private;
 use shoal_store::memory::{self, MemoryBudget, MemoryTier, TierValue};
 use shoal_store::patience::{all_within, within};
 use shoal_store::{Error, OpenOptions, Store};

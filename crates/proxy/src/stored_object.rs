@@ -1,6 +1,6 @@
 //! What a stored object is, for whoever looks at a store from outside: read from its key and metadata.
 
-use crate::exchange::record::ObjectMetadata;
+use crate::exchange::metadata::ObjectMetadata;
 use crate::exchange::target::{FORWARD, Target};
 use http::StatusCode;
 use shoal_core::{ObjectKey, Timestamp};

@@ -21,7 +21,7 @@ pub mod groups;
 pub mod invalidation;
 mod lapsing;
 mod lists;
-mod onward;
+mod next_hop_fields;
 pub mod range;
 pub mod reuse;
 mod rules;
@@ -33,5 +33,5 @@ pub mod validation;
 pub mod vary;
 
 pub use entity_tag::EntityTag;
-pub use onward::{NextHopFields, NextHopFieldsBuilder};
+pub use next_hop_fields::{NextHopFields, NextHopFieldsBuilder};
 pub use rules::{CacheRules, HeuristicQuery, SetCookie};

@@ -7,7 +7,7 @@
 
 use shoal_core::{ObjectKey, Timestamp};
 use shoal_policy::Admission;
-use shoal_store::arch::VolumeSettings;
+use shoal_store::architectures::VolumeSettings;
 use shoal_store::{Declined, Error, OpenOptions, Store};
 use std::path::{Path, PathBuf};
 

@@ -94,7 +94,7 @@ pub trait Store: Send + Sync {
         true
     }
 
-    /// Gives up a disk, by its [`lane`](Self::lane): it does not answer, and more has to be removed from it than can be remembered
+    /// Gives up a disk, by its [`lane`](Self::disk_index): it does not answer, and more has to be removed from it than can be remembered
     /// elsewhere. This object is not found there any more, nor when the disk comes back. False where a disk cannot be done without.
     /// Touches no device.
     fn fail_disk(&self, _lane: usize, _key: &ObjectKey) -> bool {

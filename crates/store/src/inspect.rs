@@ -6,7 +6,7 @@
 use crate::{Error, OpenObject};
 use shoal_core::ObjectKey;
 
-pub use crate::arch::{format, inspect};
+pub use crate::architectures::{format, inspect};
 
 /// A store as it is seen from outside.
 pub trait Inspect: Send + Sync {

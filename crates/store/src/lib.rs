@@ -4,15 +4,15 @@
 //! stands behind the [`Store`] trait, and [`open`] finds it in a table. Calls are blocking: the proxy makes
 //! them on its I/O pool. [`memory`] is the tier in RAM.
 //!
-//! [`disks`] makes one store of several disks; [`inspect`] looks at one from outside. From the trait down: [`arch`] (what a store does) → [`index`] (which objects there are) and `object` (what a file
-//! looks like) → [`door`] (how files are reached).
+//! [`disks`] makes one store of several disks; [`inspect`] looks at one from outside. From the trait down: [`architectures`] (what a store does) → [`index`] (which objects there are) and `object` (what a file
+//! looks like) → [`fs`] (how files are reached).
 
 #![deny(unsafe_code)]
 
-pub mod arch;
+pub mod architectures;
 mod contract;
 pub mod disks;
-pub mod door;
+pub mod fs;
 pub mod index;
 pub mod inspect;
 pub mod memory;

@@ -1,7 +1,7 @@
 //! How a store is opened, and the table's entrance: [`open`].
 
-use crate::arch::{SegmentSettings, VolumeSettings};
-use crate::{Error, Store, arch};
+use crate::architectures::{SegmentSettings, VolumeSettings};
+use crate::{Error, Store, architectures};
 use shoal_core::Timestamp;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -39,5 +39,5 @@ pub struct OpenOptions {
 /// [`Error::Unusable`] says what an operator can do about it: unknown architecture, a folder that cannot be
 /// read or written, a limit too small to hold anything, another process that has the store open.
 pub fn open(options: &OpenOptions) -> Result<Arc<dyn Store>, Error> {
-    arch::open(options)
+    architectures::open(options)
 }

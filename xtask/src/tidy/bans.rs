@@ -137,7 +137,7 @@ mod tests {
         }
         for (path, code) in [
             (proxy, "let t = Instant::now(); let s: TcpStream;"),
-            ("crates/store/src/door/real.rs", "use std::fs::read;"),
+            ("crates/store/src/fs/real.rs", "use std::fs::read;"),
             ("crates/store/src/sys.rs", "unsafe { x() }"),
             (store, "// std::fs\nlet s = \"println!\"; x.unwrap_or(1); #![forbid(unsafe_code)]"),
             (store, "#[cfg(test)]\nmod tests {\n fn t() { std::fs::read(x).unwrap(); }\n}"),

@@ -108,7 +108,7 @@ fn open(
         architecture: architecture.into(),
         now: Timestamp::from_system(SystemTime::now()),
     };
-    let wrapped = shoal_store::arch::open_through(&open_options, |files| {
+    let wrapped = shoal_store::architectures::open_through(&open_options, |files| {
         let timed = TimingFs::new(files, Box::new(Stopwatch::default()));
         Arc::new(door.get_or_init(|| timed).clone())
     });

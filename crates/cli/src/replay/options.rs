@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use shoal_core::ByteCount;
 use shoal_lab::replay::{ReplayPlan, Sizes};
 use shoal_policy::ReplacementPolicy;
-use shoal_store::arch::{ARCHITECTURES, SegmentPolicy, SegmentSettings};
+use shoal_store::architectures::{ARCHITECTURES, SegmentPolicy, SegmentSettings};
 use shoal_trace::{Filter, Format, SizeChange};
 use std::path::PathBuf;
 use std::str::FromStr;

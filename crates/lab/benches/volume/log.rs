@@ -7,7 +7,7 @@
 use super::{Trace, on_disk};
 use shoal_core::Key;
 use shoal_policy::Probation;
-use shoal_policy::carry::{HITS_MAX, ReinsertionDecision, decide};
+use shoal_policy::reinsertion::{HITS_MAX, ReinsertionDecision, decide};
 use std::collections::{HashMap, VecDeque};
 
 /// A volume. See the file's head.

@@ -8,8 +8,8 @@ use super::{Error, Experiment, Inputs, Progress};
 use crate::replay::{Driver, End, ReplayPlan, Sizes, TracePart};
 use crate::report::{Report, Section, Table};
 use shoal_core::Timestamp;
-use shoal_store::arch::{ArchitectureOptions, StoreEnv, open_store};
-use shoal_store::door::ufs1999::{
+use shoal_store::architectures::{ArchitectureOptions, StoreEnv, open_store};
+use shoal_store::fs::ufs1999::{
     DirectoryPreference, Kind, Machine, MetadataWrites, Report as Transfers, Ufs1999,
 };
 use shoal_store::index::MemoryHome;

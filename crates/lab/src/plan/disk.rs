@@ -12,7 +12,7 @@ use crate::character::Loaded;
 use crate::curve::Curve;
 use crate::experiment::maltzahn::{Outcome, modelled};
 use crate::experiment::{Error, Inputs, Progress};
-use shoal_store::arch::ARCHITECTURES;
+use shoal_store::architectures::ARCHITECTURES;
 use shoal_trace::{Record, Trace};
 
 /// What the disk would be and do.

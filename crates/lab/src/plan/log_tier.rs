@@ -1,6 +1,6 @@
 //! A volume as far as replacement is concerned: a log with a cursor that gives up what it comes to, or carries it on.
 //!
-//! The rules are the store's own (`shoal_policy::carry`, `shoal_policy::Probation`), as `shoal_store::arch` applies them: while there is
+//! The rules are the store's own (`shoal_policy::carry`, `shoal_policy::Probation`), as `shoal_store::architectures` applies them: while there is
 //! unused space everything is taken, later what is asked for again before long; what RAM answers and the disk does not have is offered to it;
 //! hits of the disk alone count for the cursor. What is left out: stripes that are worth keeping as a whole.
 //!
@@ -10,7 +10,7 @@ use super::footprint::Footprint;
 use crate::curve::DiskTier;
 use shoal_core::Key;
 use shoal_policy::Probation;
-use shoal_policy::carry::{HITS_MAX, ReinsertionDecision, decide};
+use shoal_policy::reinsertion::{HITS_MAX, ReinsertionDecision, decide};
 use std::collections::{HashMap, VecDeque};
 
 /// A volume. See the file's head.

@@ -54,7 +54,7 @@ fn a_plan_agrees_with_itself() {
         assert!(tier.ram_hit_ratio + tier.disk_hit_ratio <= plan.demand.achievable + 1e-9, "{tier:?}");
     }
     let names: Vec<&str> = plan.disk.wear.iter().map(|wear| wear.architecture.as_str()).collect();
-    assert_eq!(names.len(), shoal_store::arch::ARCHITECTURES.len());
+    assert_eq!(names.len(), shoal_store::architectures::ARCHITECTURES.len());
     assert!(
         plan.disk.wear.iter().all(|wear| wear.amplification >= 1.0 && wear.years > Some(0.0)),
         "{:?}",

@@ -146,7 +146,7 @@ const VOLUME_BLOCKS: u64 = 34;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use shoal_store::arch::ARCHITECTURES;
+    use shoal_store::architectures::ARCHITECTURES;
 
     #[test]
     fn every_architecture_holds_what_fits_and_not_more() {

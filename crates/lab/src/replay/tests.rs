@@ -3,8 +3,8 @@
 use super::*;
 use shoal_core::Timestamp;
 use shoal_policy::ReplacementPolicy;
-use shoal_store::arch::{ArchitectureOptions, StoreEnv, open_store};
-use shoal_store::door::{Access, FileSystem, MemoryFs};
+use shoal_store::architectures::{ArchitectureOptions, StoreEnv, open_store};
+use shoal_store::fs::{Access, FileSystem, MemoryFs};
 use shoal_store::index::MemoryHome;
 use shoal_trace::{Random, Record};
 use std::collections::VecDeque;

@@ -4,7 +4,7 @@
 //! file system each call of the door is one system call, so that this counts those too.
 
 use super::latency::{Histogram, Latencies};
-use shoal_store::door::{Access, File, FileSystem, LoadedWords, Mapping, Space};
+use shoal_store::fs::{Access, File, FileSystem, LoadedWords, Mapping, Space};
 use std::fmt;
 use std::io;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};

@@ -4,7 +4,7 @@
 //! left and which nobody follows needs a [`Leave`] to go on, before its response's head has come and while its body
 //! arrives. Validations in the background, whose clients were answered with what is stored, need one from the start.
 
-use super::ask::RequestContext;
+use super::request::RequestContext;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;

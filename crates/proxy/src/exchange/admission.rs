@@ -4,7 +4,7 @@
 //! call it, so that no way to an answer has rules of its own. Addresses of destinations are judged later, when they are known
 //! ([`crate::access::ForwardRules::address`]).
 
-use super::live::ExchangeSettings;
+use super::settings::ExchangeSettings;
 use super::target::{Target, TargetError};
 use crate::access::{AccessRefusal, ListenerRules};
 use crate::message::Client;

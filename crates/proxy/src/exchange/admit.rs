@@ -1,13 +1,13 @@
 //! The first steps: who asks, for what, and which way the request goes.
 
 use super::admission::Wanted;
-use super::ask::RequestContext;
 use super::awaited::AbandonGuard;
 use super::denials;
-use super::live::ExchangeSettings;
-use super::passes::Kind;
+use super::handling_report::{self, HandlingReport};
+use super::hit_for_miss::Kind;
+use super::request::RequestContext;
+use super::settings::ExchangeSettings;
 use super::target::{Target, TargetError};
-use super::verdict::{self, HandlingReport};
 use super::{CacheEngine, answers};
 use crate::access::AccessRefusal;
 use crate::admin::{PurgeOutcome, PurgeRequest};
@@ -236,7 +236,7 @@ impl CacheEngine {
             Ok(target) if head.uri.path().starts_with('/') && head.uri.authority().is_none() => target.url,
             _ => head.uri.to_string().into(),
         };
-        reply.record.version = verdict::version(head.version);
+        reply.record.version = handling_report::version(head.version);
         reply
     }
 

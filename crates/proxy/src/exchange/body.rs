@@ -3,8 +3,8 @@
 //! One type serves whole responses, single ranges, multipart ranges and bodies put together from stored parts.
 //! It holds at most one block in memory.
 
-use super::growing::{BodyEnd, BodyReader, NextRead};
-use super::shelf::HybridCache;
+use super::hybrid_cache::HybridCache;
+use super::shared_body::{BodyEnd, BodyReader, NextRead};
 use crate::io_pool::{JobKind, QueueFull};
 use crate::message::{BodyError, StreamBody};
 use bytes::Bytes;

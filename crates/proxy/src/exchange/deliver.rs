@@ -1,11 +1,11 @@
 //! From a stored or arriving response to the reply for one request: conditions, ranges, age.
 
 use super::body::{BodySegment, SegmentedBody};
-use super::growing::{BodyReader, SharedBody};
-use super::record::ResponseMetadata;
-use super::shelf::CachedBody;
-use super::verdict::HandlingReport;
-use super::{CacheEngine, ask::RequestContext};
+use super::handling_report::HandlingReport;
+use super::hybrid_cache::CachedBody;
+use super::metadata::ResponseMetadata;
+use super::shared_body::{BodyReader, SharedBody};
+use super::{CacheEngine, request::RequestContext};
 use crate::clock;
 use crate::message::{Reply, ReplyBody, ReplyForm, ReplyHead};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};

@@ -225,11 +225,11 @@ const PATIENCE: Duration = Duration::from_millis(500);
 
 #[cfg(test)]
 mod tests {
-    use super::super::epochs::Sequence;
-    use super::super::growing::{BodyEnd, SharedBody};
     use super::super::identity::Identity;
     use super::super::invalidations::Invalidations;
-    use super::super::record::{Provenance, ResponseMetadata, ResponseScope};
+    use super::super::metadata::{Provenance, ResponseMetadata, ResponseScope};
+    use super::super::purge_table::Sequence;
+    use super::super::shared_body::{BodyEnd, SharedBody};
     use super::*;
     use http::header::CACHE_CONTROL;
     use http::{HeaderMap, HeaderValue, Method};

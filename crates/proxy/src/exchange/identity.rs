@@ -3,7 +3,7 @@
 //! Responses of one URL may come within one millisecond, with one status, and both modes store under one key. A head that a validation renewed
 //! must come to stand with its own body alone, so every response gets a number of its own when it comes, which its renewed heads keep.
 
-use super::epochs::Sequence;
+use super::purge_table::Sequence;
 use http::StatusCode;
 use shoal_core::Timestamp;
 use std::hash::{BuildHasher, RandomState};

@@ -1,10 +1,10 @@
 //! Invalidation: unsafe methods (RFC 9111, section 4.4), cache groups (RFC 9875), and purges by the operator.
 
 use super::CacheEngine;
-use super::ask::RequestContext;
-use super::epochs::PurgeScope;
-use super::record::ObjectMetadata;
-use super::shelf::{CachedObject, Removed};
+use super::hybrid_cache::{CachedObject, Removed};
+use super::metadata::ObjectMetadata;
+use super::purge_table::PurgeScope;
+use super::request::RequestContext;
 use super::target::{Target, part_key};
 use crate::admin::{PurgeOutcome, PurgeRequest};
 use http::StatusCode;

@@ -1,9 +1,9 @@
 //! Finding the stored response for a request: primary key, variant, parts.
 
 use super::CacheEngine;
-use super::ask::RequestContext;
-use super::record::{ObjectMetadata, PartsMarker, ResponseMetadata, VaryMarker};
-use super::shelf::{CachedBody, CachedObject};
+use super::hybrid_cache::{CachedBody, CachedObject};
+use super::metadata::{ObjectMetadata, PartsMarker, ResponseMetadata, VaryMarker};
+use super::request::RequestContext;
 use super::variant::variant_key;
 use shoal_core::ObjectKey;
 use std::sync::Arc;

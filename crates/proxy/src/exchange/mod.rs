@@ -8,48 +8,48 @@
 //!                                                    └─ parts ─────────► combine ─► deliver
 //! ```
 //!
-//! Decisions about reuse are those of `shoal_semantics`; what is kept where is the [`shelf::HybridCache`]'s.
+//! Decisions about reuse are those of `shoal_semantics`; what is kept where is the [`hybrid_cache::HybridCache`]'s.
 
 mod abandoned;
 mod admission;
 mod admit;
 mod answers;
-mod ask;
 mod awaited;
 mod blocks;
 mod body;
+mod body_writer;
 mod deliver;
 mod denials;
-mod epochs;
+mod fast_path;
 mod fetch;
-mod filing;
 mod flight;
-mod glance;
-mod growing;
+mod handling_report;
+mod hit_for_miss;
+pub mod hybrid_cache;
 mod identity;
 mod invalidate;
 mod invalidations;
-mod keeping;
-mod live;
 mod lookup;
+pub(crate) mod metadata;
 mod moments;
 mod outcomes;
 mod parts;
 mod pass;
-mod passes;
-pub(crate) mod record;
+mod purge_table;
 mod reloads;
 mod renewal;
+mod request;
 mod serve;
-pub mod shelf;
+mod settings;
+mod shared_body;
 mod stale;
+mod store_plan;
 pub(crate) mod target;
 mod variant;
-mod verdict;
 
-pub use epochs::{PurgeScope, PurgeTable, Sequence};
-use live::ReloadableState;
-pub use live::{ExchangeSettings, ExchangeSettingsError};
+pub use purge_table::{PurgeScope, PurgeTable, Sequence};
+use settings::ReloadableState;
+pub use settings::{ExchangeSettings, ExchangeSettingsError};
 
 use crate::access_log::{AccessLog, LogEntry};
 use crate::clock;
@@ -59,11 +59,11 @@ use crate::upstream::Upstreams;
 use abandoned::Abandoned;
 use arc_swap::ArcSwap;
 use flight::Flights;
+use hit_for_miss::HitForMissTable;
 use http::StatusCode;
+use hybrid_cache::HybridCache;
 use invalidations::Invalidations;
 use moments::Moments;
-use passes::HitForMissTable;
-use shelf::HybridCache;
 use shoal_core::Timestamp;
 use shoal_wire::FastPathRequest;
 use std::sync::Arc;
@@ -212,7 +212,7 @@ impl Handler for CacheHandler {
 
 #[cfg(test)]
 mod tests {
-    use super::shelf::ObjectSizeLimits;
+    use super::hybrid_cache::ObjectSizeLimits;
     use super::*;
     use crate::io_pool::IoPool;
     use admit::AdmitOutcome;

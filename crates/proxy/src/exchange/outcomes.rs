@@ -1,14 +1,14 @@
 //! Replies made of the outcome of a fetch or a flight.
 
 use super::CacheEngine;
-use super::ask::RequestContext;
 use super::deliver::{BodySource, Delivery};
 use super::fetch::{ArrivingResponse, FetchFailure, FetchOutcome, UnsharedResponse};
 use super::flight::FlightOutcome;
-use super::growing::BodyReader;
+use super::handling_report::HandlingReport;
 use super::lookup::StoredResponse;
+use super::request::RequestContext;
 use super::serve::{ENDED, ForwardContext, ServeStep, wants_validation};
-use super::verdict::HandlingReport;
+use super::shared_body::BodyReader;
 use crate::message::{CacheResult, Reply};
 use http::StatusCode;
 use shoal_semantics::reuse;

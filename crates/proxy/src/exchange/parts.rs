@@ -4,14 +4,14 @@
 //! only that stretch is fetched, kept as a further part, and sent in its place between the stored ones.
 
 use super::CacheEngine;
-use super::ask::RequestContext;
 use super::deliver::{BodySource, Delivery, RangePiece, RangePieceSource};
 use super::fetch::{ArrivingResponse, Fetch, FetchOutcome};
 use super::flight::{FlightOutcome, FlightRole, PartKey};
-use super::record::{PartRange, PartsMarker};
+use super::handling_report::HandlingReport;
+use super::metadata::{PartRange, PartsMarker};
+use super::request::RequestContext;
 use super::serve::{ForwardContext, ServeStep};
 use super::target::part_key;
-use super::verdict::HandlingReport;
 use crate::message::{CacheResult, Reply};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use shoal_core::ObjectKey;

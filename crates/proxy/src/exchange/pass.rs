@@ -2,12 +2,12 @@
 
 use super::CacheEngine;
 use super::answers;
-use super::ask::RequestContext;
 use super::fetch::{Fetch, FetchFailure, ReceivedHead};
-use super::live::ExchangeSettings;
-use super::record::{Provenance, ResponseMetadata};
+use super::handling_report::HandlingReport;
+use super::metadata::{Provenance, ResponseMetadata};
+use super::request::RequestContext;
 use super::serve::ForwardContext;
-use super::verdict::HandlingReport;
+use super::settings::ExchangeSettings;
 use crate::clock;
 use crate::ip_text::push_address;
 use crate::message::{

@@ -9,10 +9,10 @@
 //! response itself says of validation (`no-cache` in the response) holds for each request, as does a purge.
 
 use super::CacheEngine;
-use super::ask::RequestContext;
 use super::deliver::{BodySource, Delivery};
+use super::handling_report::HandlingReport;
 use super::lookup::StoredResponse;
-use super::verdict::HandlingReport;
+use super::request::RequestContext;
 use crate::message::{CacheResult, Reply};
 use shoal_core::{ObjectKey, Timestamp};
 use shoal_semantics::directives::RequestDirectives;

@@ -1,14 +1,14 @@
 //! Validation: what a response makes of the stored one that its request asked about (RFC 9111, section 4.3).
 
 use super::CacheEngine;
-use super::ask::RequestContext;
 use super::fetch::{Fetch, FetchOutcome, ReceivedHead, UnsharedResponse};
 use super::flight::FlightOutcome;
+use super::hybrid_cache::{Pace, Renewal};
 use super::lookup::StoredResponse;
+use super::metadata::ResponseMetadata;
 use super::pass::FreshenAction;
-use super::record::ResponseMetadata;
+use super::request::RequestContext;
 use super::serve::ForwardContext;
-use super::shelf::{Pace, Renewal};
 use crate::clock;
 use crate::message::Reply;
 use crate::upstream::UpstreamResponse;

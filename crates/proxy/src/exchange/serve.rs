@@ -1,13 +1,13 @@
 //! The steps of a request that the cache may answer: look up, decide, deliver, validate or fetch.
 
 use super::CacheEngine;
-use super::ask::RequestContext;
 use super::deliver::{BodySource, Delivery};
 use super::fetch::{ArrivingResponse, Fetch, FetchFailure, UnsharedResponse};
 use super::flight::{FlightKey, FlightOutcome, FlightRole, Leader, PartKey};
+use super::handling_report::HandlingReport;
 use super::lookup::{Lookup, StoredResponse};
 use super::reloads::shared_directives;
-use super::verdict::HandlingReport;
+use super::request::RequestContext;
 use crate::boxed::in_place;
 use crate::message::{CacheResult, Reply};
 use crate::upstream::UpstreamResponse;

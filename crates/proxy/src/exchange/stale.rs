@@ -1,12 +1,12 @@
 //! Stale responses in place of errors (RFC 5861, section 4), and for as long as an origin asks to be left alone.
 
 use super::CacheEngine;
-use super::ask::RequestContext;
 use super::deliver::{BodySource, Delivery};
 use super::fetch::FetchFailure;
+use super::handling_report::HandlingReport;
 use super::lookup::StoredResponse;
+use super::request::RequestContext;
 use super::serve::ForwardContext;
-use super::verdict::HandlingReport;
 use crate::message::{CacheResult, Reply};
 use http::StatusCode;
 use shoal_semantics::reuse;

@@ -4,7 +4,7 @@
 //!   primary key  \0variant  generation of the note  nominated fields and their values in a normal form  who asks, where that selects
 //! ```
 
-use super::record::VaryMarker;
+use super::metadata::VaryMarker;
 use crate::ip_text::push_address;
 use crate::message::Client;
 use crate::route::Speaking;

@@ -7,7 +7,7 @@ use crate::access_log::{AccessLog, OpenError};
 use crate::admin::{
     PurgeOutcome, PurgeRequest, Ram, Readiness, Responses, Space, Status, StoreStatus, UpstreamStatus,
 };
-use crate::exchange::shelf::HybridCache;
+use crate::exchange::hybrid_cache::HybridCache;
 use crate::exchange::{CacheEngine, CacheEngineParts, CacheHandler, ExchangeSettings, ExchangeSettingsError};
 use crate::metrics::Metrics;
 use crate::per_core::own_place;

@@ -106,9 +106,9 @@ fn nothing_stored_before_is_served_when_what_was_purged_cannot_be_read() {
 
 #[test]
 fn the_settings_offer_what_the_store_has() {
-    let known: Vec<_> = shoal_store::arch::ARCHITECTURES.iter().map(|row| row.name).collect();
+    let known: Vec<_> = shoal_store::architectures::ARCHITECTURES.iter().map(|row| row.name).collect();
     assert_eq!(shoal_settings::ARCHITECTURES, known);
-    assert_eq!(shoal_settings::REPLACEMENTS, shoal_store::arch::REPLACEMENTS);
+    assert_eq!(shoal_settings::REPLACEMENTS, shoal_store::architectures::REPLACEMENTS);
 }
 
 #[test]

@@ -4,15 +4,15 @@
 //! The chosen protocol's future is boxed, so that a connection takes the memory of what it speaks and not of the
 //! largest thing that it might have spoken.
 
-use super::account::ReplyGuard;
 use super::client_io::ClientIo;
 use super::direct::ClientStream;
 use super::http1::StartState;
-use super::http1::glance::FastReply;
-use super::live::ConnectionLimits;
+use super::http1::fast_path::FastReply;
+use super::idle::{self, IdleConnection};
+use super::limits::ConnectionLimits;
+use super::reply_guard::ReplyGuard;
 use super::socket::BufferedConnection;
 use super::tls::{ALPN_H2, Shaken, Tls};
-use super::waiting::{self, IdleConnection};
 use super::worker::ListenerContext;
 use super::{Shared, http1, http2, proxied};
 use crate::message::{Client, Handler};
@@ -153,7 +153,7 @@ fn park(
     has_spoken: bool,
 ) -> Option<(ClientStream, ConnectionContext)> {
     let guest = IdleConnection { stream: stream.into_idle().ok()?, standing, due, has_spoken };
-    let IdleConnection { stream, standing, .. } = waiting::admit(guest).err()?;
+    let IdleConnection { stream, standing, .. } = idle::admit(guest).err()?;
     Some((stream.into_active().ok()?, standing))
 }
 

@@ -6,9 +6,9 @@ use super::client_io::ClientIo;
 use super::connection::{ConnectionContext, ConnectionPermit};
 use super::direct::IdleStream;
 use super::drain::Drain;
-use super::live::ConnectionLimits;
+use super::idle::{self, IdleConnection};
+use super::limits::ConnectionLimits;
 use super::socket::BufferedConnection;
-use super::waiting::{self, IdleConnection};
 use super::{Shared, http1, http2};
 use crate::message::{Client, Handler};
 use crate::metrics::Metrics;
@@ -60,7 +60,7 @@ impl<H: Handler> StreamServer<H> {
                 let live = self.0.live.load_full();
                 let due = Instant::now() + live.head_timeout;
                 let standing = ConnectionContext { client: Arc::clone(&client), live, _seat: seat };
-                let admitted = waiting::admit(IdleConnection {
+                let admitted = idle::admit(IdleConnection {
                     stream: IdleStream::plain(stream),
                     standing,
                     due,
@@ -72,7 +72,7 @@ impl<H: Handler> StreamServer<H> {
         };
         tokio::select! {
             biased;
-            _ = waiting::serve(Arc::clone(&self.0)) => {}
+            _ = idle::serve(Arc::clone(&self.0)) => {}
             () = admitting => {}
         }
     }

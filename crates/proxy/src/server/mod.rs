@@ -15,7 +15,6 @@
 //! A request's field values are slices of the connection's read buffer. What outlives the request must copy
 //! them, or it keeps the whole buffer in memory.
 
-mod account;
 mod body_pipe;
 mod client_io;
 mod connection;
@@ -28,15 +27,16 @@ mod error;
 pub mod fuzzing;
 mod http1;
 mod http2;
+mod idle;
+mod limits;
 mod listen;
-mod live;
-mod patience;
 mod proxied;
+mod reply_guard;
 mod running;
+mod slow_clients;
 mod socket;
 mod tls;
 mod tunnel;
-mod waiting;
 mod worker;
 
 pub use detached::StreamServer;
@@ -51,7 +51,7 @@ use std::sync::Arc;
 struct Shared<H> {
     handler: Arc<H>,
     metrics: Arc<Metrics>,
-    live: arc_swap::ArcSwap<live::ConnectionLimits>,
+    live: arc_swap::ArcSwap<limits::ConnectionLimits>,
     drain: drain::Drain,
 }
 

@@ -1,7 +1,7 @@
 //! Starting, reloading and stopping the server.
 
 use super::drain::Drain;
-use super::live::ConnectionLimits;
+use super::limits::ConnectionLimits;
 use super::tls::Tls;
 use super::worker::{Worker, WorkerListener};
 use super::{Error, Shared, listen};

@@ -1,7 +1,7 @@
 //! A client connection with its read buffer, its output and its deadline: what the HTTP/1 loop polls.
 
 use super::client_io::ClientIo;
-use super::patience::{ClientProgress, SlowClientPolicy, TooSlow};
+use super::slow_clients::{ClientProgress, SlowClientPolicy, TooSlow};
 use crate::transport::spare::{self, BufferClass};
 use crate::transport::{Deadline, MessageOutput};
 use bytes::BytesMut;

@@ -3,7 +3,7 @@
 use super::connection::{self, AcceptedConnection, ConnectionPermit};
 use super::running::Control;
 use super::tls::Tls;
-use super::{Shared, waiting};
+use super::{Shared, idle};
 use crate::message::{Client, Handler};
 use crate::metrics::Metrics;
 use ipnet::IpNet;
@@ -76,7 +76,7 @@ impl<H: Handler> Worker<H> {
 
 /// Has connections that wait answered, until the server drains.
 async fn serve_idle<H: Handler>(shared: Arc<Shared<H>>) {
-    if let Err(error) = waiting::serve(shared).await {
+    if let Err(error) = idle::serve(shared).await {
         // Each connection has a task of its own then.
         tracing::warn!(%error, "connections cannot wait together");
     }

@@ -6,7 +6,7 @@
 //! to the next one; what it may have acted on to one more at most, so that a request by which upstreams die does not reach all.
 
 use super::Inner;
-use super::carrier::{AcquiredChannel, Answer, AttemptTarget, ChannelRequirements, RequestChannel};
+use super::channel::{AcquiredChannel, Answer, AttemptTarget, ChannelRequirements, RequestChannel};
 use super::connection_auth;
 use super::error::{Cause, UpstreamError};
 use super::exchanged::{Caller, Destination, UpstreamRequest, UpstreamResponse};
@@ -14,9 +14,9 @@ use super::framing;
 use super::group::{InFlight, UpstreamGroup};
 use super::head::{AttemptFailure, AttemptHead, AttemptStreams};
 use super::http1::RequestWriter;
-use super::incoming::{StallTimer, UpstreamBody};
-use super::outgoing::Upload;
 use super::pool::HoldingBody;
+use super::request_body::Upload;
+use super::response_body::{StallTimer, UpstreamBody};
 use crate::clock;
 use crate::message::{InterimSink, RequestBody};
 use http::{HeaderValue, StatusCode, header};

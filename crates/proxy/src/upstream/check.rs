@@ -2,7 +2,7 @@
 
 use super::Inner;
 use super::attempt::UpstreamCall;
-use super::carrier::AttemptTarget;
+use super::channel::AttemptTarget;
 use super::exchanged::Caller;
 use super::group::UpstreamGroup;
 use super::head::AttemptHead;

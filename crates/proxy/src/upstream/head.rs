@@ -2,7 +2,7 @@
 
 use super::error::{Cause, UpstreamError};
 use super::exchanged::Origin;
-use super::outgoing::Upload;
+use super::request_body::Upload;
 use crate::message::{InterimSink, RequestBody};
 use http::header::TE;
 use http::uri::{Authority, PathAndQuery, Uri};

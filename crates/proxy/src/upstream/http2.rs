@@ -6,8 +6,8 @@
 use super::driver::{OpenGauge, drive, next_id};
 use super::error::Cause;
 use super::head::{AttemptFailure, AttemptStreams, HEAD_MAX};
-use super::outgoing::{Upload, UploadStream};
 use super::pool::{OriginPoolHandle, Permit, STREAMS_MAX};
+use super::request_body::{Upload, UploadStream};
 use super::socket::OriginStream;
 use crate::message::BodyError;
 use crate::metrics::Metrics;

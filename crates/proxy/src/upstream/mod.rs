@@ -9,7 +9,7 @@
 //! Connections belong to the runtime of the thread that opened them; the limits are shared by all threads.
 
 mod attempt;
-mod carrier;
+mod channel;
 mod check;
 pub(crate) mod connection_auth;
 mod dial;
@@ -21,12 +21,12 @@ mod group;
 mod head;
 mod http1;
 mod http2;
-mod incoming;
 mod names;
-mod outgoing;
 mod pinning;
 mod pool;
+mod request_body;
 mod resolve;
+mod response_body;
 mod socket;
 mod tls;
 mod tunnelled;

@@ -6,7 +6,7 @@
 
 use shoal_core::Timestamp;
 use shoal_proxy::access_log::AccessLog;
-use shoal_proxy::exchange::shelf::{HybridCache, ObjectSizeLimits};
+use shoal_proxy::exchange::hybrid_cache::{HybridCache, ObjectSizeLimits};
 use shoal_proxy::exchange::{CacheEngine, CacheEngineParts, CacheHandler, ExchangeSettings, PurgeTable};
 use shoal_proxy::io_pool::IoPool;
 use shoal_proxy::message::Client;

@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::OpenOptions;
-use crate::arch::{ArchitectureOptions, StoreEnv, open_store};
-use crate::door::{CrashPoint, Faults, FaultyFs, FileSystem, MemoryFs};
+use crate::architectures::{ArchitectureOptions, StoreEnv, open_store};
+use crate::fs::{CrashPoint, Faults, FaultyFs, FileSystem, MemoryFs};
 use crate::index::MemoryHome;
 use shoal_core::Timestamp;
 

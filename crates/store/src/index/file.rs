@@ -1,7 +1,7 @@
 //! The index as a file: made, mapped, set aside.
 
 use super::{Geometry, Index, MappedWords};
-use crate::door::private;
+use crate::fs::private;
 use crate::sys::Map;
 use rustix::fs::{FallocateFlags, fallocate, fstatvfs};
 use rustix::io::Errno;

@@ -1,7 +1,7 @@
 //! Where an index lives between sessions: a file, or memory for tests and simulations.
 
 use super::{Geometry, Index, RamWords, Words, file};
-use crate::door::CrashPoint;
+use crate::fs::CrashPoint;
 use parking_lot::Mutex;
 use std::io;
 use std::path::PathBuf;

@@ -82,7 +82,7 @@ fn validity(words: &dyn Words, count: usize) -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::door::CrashPoint;
+    use crate::fs::CrashPoint;
     use crate::index::words::RamWords;
 
     #[test]

@@ -267,7 +267,7 @@ fn killed_at_any_store_a_side_word_goes_with_its_claim_or_commit() {
     let mut outcomes = HashSet::new();
     for stores in 0.. {
         let words = with_sides();
-        let crash = crate::door::CrashPoint::after(stores);
+        let crash = crate::fs::CrashPoint::after(stores);
         let (index, _) = open(&words.crashing_at(crash.clone()), 1);
         if let Claim::Number(number) = index.claim(11) {
             index.commit(number, key(1), 0, None, Some(12)).unwrap();

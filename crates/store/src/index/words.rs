@@ -3,7 +3,7 @@
 //! A store to a word is the unit of change: after a crash of the process the memory holds the stores made so far,
 //! in their order.
 
-use crate::door::CrashPoint;
+use crate::fs::CrashPoint;
 use crate::sys::Map;
 use std::io;
 use std::sync::Arc;

@@ -1,9 +1,9 @@
 //! A body that the RAM tier keeps, wherever it stands.
 
-use super::lending::{LENT_MIN, ZeroCopyBody, room_bytes};
-use crate::sys::room::{BodyMemory, FillBuffer, FilledBody, FilledPart};
+use super::zero_copy::{LENT_MIN, ZeroCopyBody, room_bytes};
+use crate::sys::fill::{BodyMemory, FillBuffer, FilledBody, FilledPart};
+use crate::sys::page_arena::ArenaPages;
 use crate::sys::span::{Span, SpanSlice};
-use crate::sys::tract::ArenaPages;
 use bytes::Bytes;
 use std::ops::Deref;
 use std::sync::Arc;
@@ -185,7 +185,7 @@ impl AsRef<[u8]> for Holder {
 
 #[cfg(test)]
 mod tests {
-    use super::super::lending::{self, BodyBuilder};
+    use super::super::zero_copy::{self, BodyBuilder};
     use super::*;
 
     fn whole(length: usize, byte: u8) -> Bytes {
@@ -230,7 +230,7 @@ mod tests {
     #[test]
     fn a_large_body_is_put_together_where_it_will_stand() {
         let length = 2 * LENT_MIN + 5;
-        let room = || IncomingBody::in_pages(lending::room(length).expect("memory"));
+        let room = || IncomingBody::in_pages(zero_copy::room(length).expect("memory"));
         let mut arriving = room();
         let parts: Vec<Bytes> =
             (0_u8..3).map(|byte| arriving.push(&vec![byte; if byte < 2 { LENT_MIN } else { 5 }])).collect();
@@ -247,7 +247,7 @@ mod tests {
         let mut arriving = room();
         let part = arriving.push(&vec![1; length - 1]);
         assert!(arriving.body().is_none() && *part == vec![1; length - 1][..], "a byte is missing");
-        assert!(lending::room(LENT_MIN - 1).is_none());
+        assert!(zero_copy::room(LENT_MIN - 1).is_none());
     }
 
     #[test]

@@ -10,21 +10,21 @@
 //! holds an object's body and not the object; so [`TierValue`] tells whether anything of it is held.
 
 mod body;
-mod emptying;
+mod cleaner;
 mod ledger;
-mod lending;
 mod shard;
 mod spans;
 #[cfg(test)]
 mod tests;
+mod zero_copy;
 
-pub use crate::sys::tract::{PageArenaUsage, gives_large_pages, tracts};
+pub use crate::sys::page_arena::{PageArenaUsage, gives_large_pages, tracts};
 pub use body::{IncomingBody, MemoryBody};
 pub use ledger::{MemoryBudget, Reclaim, Reservation};
-pub use lending::{BodyBuilder, LENT_MIN, lend, room_bytes};
+pub use zero_copy::{BodyBuilder, LENT_MIN, lend, room_bytes};
 
 use bytes::Bytes;
-use emptying::SpanCleaner;
+use cleaner::SpanCleaner;
 use parking_lot::Mutex;
 use shard::Shard;
 use shoal_core::Key;
@@ -104,7 +104,7 @@ impl<V: TierValue> MemoryTier<V> {
     /// before its first piece.
     pub fn room(&self, key: Key, length: u64) -> Option<IncomingBody> {
         let length = usize::try_from(length).ok()?;
-        if let Some(room) = lending::room(length) {
+        if let Some(room) = zero_copy::room(length) {
             return Some(IncomingBody::in_pages(room));
         }
         // One for which the system gives no pages is better there than among all that the program allocates.

@@ -13,7 +13,7 @@
 //! A body that somebody holds is not moved. Its span waits, and what else was in it goes back to the system page by page; so what a
 //! held body keeps in memory is its own pages.
 
-use crate::sys::room::{FillBuffer, FilledBody};
+use crate::sys::fill::{FillBuffer, FilledBody};
 use crate::sys::span::{Span, SpanSlice};
 use parking_lot::Mutex;
 use shoal_core::Key;

@@ -1,7 +1,7 @@
 //! Reading a complete body: every block is compared with its checksum before a byte of it is given out.
 
 use super::{BLOCK_BYTES, CHECK_BYTES, Header, ObjectHead, block_check};
-use crate::door::{File, read_full};
+use crate::fs::{File, read_full};
 use crate::{Error, StoredBody};
 use bytes::Bytes;
 use parking_lot::Mutex;

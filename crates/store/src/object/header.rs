@@ -1,7 +1,7 @@
 //! The head of an object file: its fixed header, the full key, the metadata.
 
 use super::{BLOCK_BYTES, CHECK_BYTES};
-use crate::door::File;
+use crate::fs::File;
 use bytes::Bytes;
 use shoal_core::{Key, ObjectKey};
 use std::io;

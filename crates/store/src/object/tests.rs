@@ -1,7 +1,7 @@
 //! The format: what is written is read, and no damage passes.
 
 use super::*;
-use crate::door::{Access, File, FileSystem, MemoryFs, write_full};
+use crate::fs::{Access, File, FileSystem, MemoryFs, write_full};
 use crate::{Error, StoredBody};
 use parking_lot::Mutex;
 use proptest::prelude::*;

@@ -6,7 +6,7 @@
 
 use super::header::{BODY_MAX, HEADER_BYTES};
 use super::{BLOCK_BYTES, CHECK_BYTES, Header, block_check};
-use crate::door::{File, read_full, write_full};
+use crate::fs::{File, read_full, write_full};
 use crate::{Error, StoredBody};
 use bytes::Bytes;
 use parking_lot::Mutex;

@@ -139,7 +139,7 @@ const PAGE_BYTES: usize = 4096;
 #[cfg(test)]
 mod tests {
     use super::super::{Map, Private};
-    use crate::door::LoadedWords;
+    use crate::fs::LoadedWords;
     use std::os::fd::OwnedFd;
     use std::os::unix::process::ExitStatusExt;
     use std::sync::atomic::Ordering::Relaxed;

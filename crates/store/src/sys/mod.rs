@@ -8,11 +8,11 @@
 #![allow(unsafe_code)]
 
 pub(crate) mod faults;
-pub(crate) mod room;
+pub(crate) mod fill;
+pub(crate) mod page_arena;
 pub(crate) mod span;
-pub(crate) mod tract;
 
-use crate::door::LoadedWords;
+use crate::fs::LoadedWords;
 use faults::Guard;
 use memmap2::{Advice, MmapOptions, MmapRaw};
 use std::fs::File;

@@ -5,7 +5,7 @@
 //! system ([`Span::return_dead_pages`]). A count of bodies for each page tells which those are: it rises under the lock under which
 //! room is cut off, so that one that is found at zero there stays at zero meanwhile.
 
-use super::room::{BodyMemory, FillBuffer};
+use super::fill::{BodyMemory, FillBuffer};
 use memmap2::{MmapMut, MmapRaw};
 use parking_lot::Mutex;
 use std::io;
@@ -170,7 +170,7 @@ const ALIGNMENT: usize = 8;
 
 #[cfg(test)]
 mod tests {
-    use super::super::room::{FilledBody, FilledPart};
+    use super::super::fill::{FilledBody, FilledPart};
     use super::*;
 
     const PAGE: usize = 4096;

@@ -10,7 +10,7 @@
 mod authority;
 mod framing;
 mod plain;
-mod remembered;
+mod section_cache;
 mod target;
 
 pub use authority::Authority;

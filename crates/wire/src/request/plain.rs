@@ -11,7 +11,7 @@ mod read;
 
 pub use conditions::Conditions;
 
-use super::remembered::{SectionCache, SectionKey};
+use super::section_cache::{SectionCache, SectionKey};
 use super::{Authority, HeadLimits, HeadParser, RequestLine, tokenize_section};
 use crate::http2::Http2Head;
 use crate::lines::{Lines, Strictness};

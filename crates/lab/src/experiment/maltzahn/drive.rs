@@ -8,7 +8,7 @@ use super::rig::outcome_of;
 use super::staleness::Demand;
 use crate::experiment::{Error, Progress, Workload};
 use shoal_core::ObjectKey;
-use shoal_store::door::ufs1999::Ufs1999;
+use shoal_store::fs::ufs1999::Ufs1999;
 use shoal_store::{Declined, Store};
 use shoal_trace::Trace;
 use std::fmt::Display;

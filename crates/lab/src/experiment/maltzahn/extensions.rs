@@ -6,7 +6,7 @@ use super::outcome::{Outcome, Outcomes};
 use crate::experiment::workload::share;
 use crate::figure::{Axis, Bar, Bars, Drawing, Figure, Unit};
 use crate::report::{Claim, Finding, Section};
-use shoal_store::arch::SegmentPolicy;
+use shoal_store::architectures::SegmentPolicy;
 
 /// Objects change, and are validated or written anew.
 pub fn staleness_section(

@@ -6,8 +6,8 @@ use super::drive::measured;
 use super::outcome::Outcome;
 use crate::experiment::{Error, Progress, Workload};
 use shoal_policy::{FutureOutcome, FuturePlace, PAGE_BYTES, PlacementTable};
-use shoal_store::door::ufs1999::Ufs1999;
-use shoal_store::door::{FileSystem, Mapping};
+use shoal_store::fs::ufs1999::Ufs1999;
+use shoal_store::fs::{FileSystem, Mapping};
 use std::io;
 
 /// Drives a file of so many bytes on a machine. `sizes` are the objects', in bytes.

@@ -10,8 +10,8 @@ use super::drive::{READ_BYTES, ZEROS, measured};
 use super::outcome::Outcome;
 use super::runs::Runs;
 use crate::experiment::{Error, Progress};
-use shoal_store::door::ufs1999::{Machine, Ufs1999};
-use shoal_store::door::{Access, File, FileSystem, read_full, write_full};
+use shoal_store::fs::ufs1999::{Machine, Ufs1999};
+use shoal_store::fs::{Access, File, FileSystem, read_full, write_full};
 use std::io;
 use xxhash_rust::xxh3::xxh3_64;
 
@@ -229,7 +229,7 @@ const TIMES_BYTES: usize = 42;
 #[cfg(test)]
 mod tests {
     use super::*;
-    use shoal_store::door::{Calls, CountingFs, MemoryFs};
+    use shoal_store::fs::{Calls, CountingFs, MemoryFs};
     use std::sync::Arc;
 
     fn counted() -> Arc<CountingFs> {

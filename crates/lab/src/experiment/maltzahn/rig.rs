@@ -8,8 +8,8 @@ use super::outcome::{Outcome, Transfers};
 use super::paper;
 use crate::experiment::Error;
 use shoal_core::Timestamp;
-use shoal_store::arch::{ArchitectureOptions, SegmentSettings, StoreEnv, open_store};
-use shoal_store::door::ufs1999::{FINITE_MAPPED_BYTES, Machine, Report, TransferCount, Ufs1999};
+use shoal_store::architectures::{ArchitectureOptions, SegmentSettings, StoreEnv, open_store};
+use shoal_store::fs::ufs1999::{FINITE_MAPPED_BYTES, Machine, Report, TransferCount, Ufs1999};
 use shoal_store::index::MemoryHome;
 
 /// A store on a machine.

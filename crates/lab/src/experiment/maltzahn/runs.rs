@@ -12,8 +12,8 @@ use super::rig::{Rig, finite, infinite, scale};
 use super::staleness::{Demand, Staleness};
 use crate::experiment::workload::at_most;
 use crate::experiment::{Error, Inputs, Progress, Workload};
-use shoal_store::arch::{SegmentPolicy, SegmentSettings};
-use shoal_store::door::ufs1999::{Machine, PageReplacement, SequenceLimits, Ufs1999};
+use shoal_store::architectures::{SegmentPolicy, SegmentSettings};
+use shoal_store::fs::ufs1999::{Machine, PageReplacement, SequenceLimits, Ufs1999};
 use shoal_trace::Trace;
 
 /// What the runs of one report share.

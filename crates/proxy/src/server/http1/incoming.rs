@@ -3,7 +3,7 @@
 use crate::message::{BodyError, RequestBody, StreamBody};
 use crate::server::body_pipe::{BodyDemand, BodySink, pipe};
 use crate::server::client_io::ClientIo;
-use crate::server::patience::{ClientProgress, SlowClientPolicy, TooSlow};
+use crate::server::slow_clients::{ClientProgress, SlowClientPolicy, TooSlow};
 use crate::server::socket::{BufferedConnection, ClientGone};
 use crate::transport::Deadline;
 use bytes::Bytes;

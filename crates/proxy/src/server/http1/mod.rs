@@ -10,23 +10,23 @@
 //! once for the connection and used for every request.
 
 mod answer;
-pub(super) mod glance;
+pub(super) mod fast_path;
 mod head;
 mod incoming;
 mod interim;
 mod send;
 
-use super::account::ReplyGuard;
 use super::client_io::ClientIo;
 use super::drain::DrainWatch;
-use super::live::ConnectionLimits;
+use super::idle::HITS_TO_RETURN;
+use super::limits::ConnectionLimits;
+use super::reply_guard::ReplyGuard;
 use super::socket::BufferedConnection;
-use super::waiting::HITS_TO_RETURN;
 use super::{Shared, tunnel};
 use crate::boxed::in_place;
 use crate::message::{Client, Handler, Reply, Request};
 use answer::HandlerOutcome;
-use glance::FastReply;
+use fast_path::FastReply;
 use http::{Method, StatusCode, Version};
 use incoming::RequestBodyReader;
 use interim::Interim;

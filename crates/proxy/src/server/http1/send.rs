@@ -3,8 +3,8 @@
 use super::incoming::RequestBodyFailure;
 use super::{AfterReply, Connection, RequestBodyReader, RequestSummary, head};
 use crate::message::{Handler, ReplyBody, ReplyHead, StreamBody};
-use crate::server::account::ReplyGuard;
 use crate::server::client_io::ClientIo;
+use crate::server::reply_guard::ReplyGuard;
 use crate::server::socket::ClientGone;
 use bytes::Bytes;
 use http::{Method, StatusCode};

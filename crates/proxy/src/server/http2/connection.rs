@@ -2,8 +2,8 @@
 
 use super::StreamContext;
 use super::incoming::{FrameProgress, FrameReader};
+use super::monitor::{ConnectionActivity, ConnectionMonitor, LEAVE_TIME, MonitorAction};
 use super::output::FrameOutput;
-use super::watch::{ConnectionActivity, ConnectionMonitor, LEAVE_TIME, MonitorAction};
 use crate::message::Handler;
 use crate::server::client_io::ClientIo;
 use crate::server::socket::LINGER_BYTES_MAX;

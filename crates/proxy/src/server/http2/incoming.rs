@@ -3,7 +3,7 @@
 use super::held_heads::HeldHead;
 use super::output::FrameOutput;
 use super::stream::{self, StreamRequest};
-use super::{StreamContext, glance};
+use super::{StreamContext, fast_path};
 use crate::message::Handler;
 use bytes::{Buf, BytesMut};
 use http::header;
@@ -309,7 +309,7 @@ impl FrameReader {
         let head = Http2Head::read(fields).map_err(malformed)?;
         if end_stream
             && let Some(plain) = FastPathRequest::of_http2(&head, &streams.live.limits)
-            && glance::answer(streams, stream, &plain, received, output).is_some()
+            && fast_path::answer(streams, stream, &plain, received, output).is_some()
         {
             return Ok(());
         }

@@ -15,9 +15,10 @@
 
 mod check;
 mod connection;
-mod glance;
+mod fast_path;
 mod held_heads;
 mod incoming;
+mod monitor;
 mod output;
 mod receiving;
 mod request_body;
@@ -26,11 +27,10 @@ mod sending;
 mod state;
 mod stream;
 mod tunnel_io;
-mod watch;
 
 use super::Shared;
 use super::client_io::ClientIo;
-use super::live::ConnectionLimits;
+use super::limits::ConnectionLimits;
 use crate::message::{Client, Handler};
 use bytes::BytesMut;
 use connection::Connection;

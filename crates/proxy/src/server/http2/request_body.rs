@@ -3,8 +3,8 @@
 use super::receiving::StreamReceiver;
 use super::state::StreamClosed;
 use crate::message::{BodyError, InterimSink};
-use crate::server::live::ConnectionLimits;
-use crate::server::patience::{ClientProgress, TooSlow};
+use crate::server::limits::ConnectionLimits;
+use crate::server::slow_clients::{ClientProgress, TooSlow};
 use crate::transport::Deadline;
 use bytes::Bytes;
 use http::{HeaderMap, StatusCode};

@@ -4,7 +4,7 @@ use super::sending::StreamSender;
 use super::state::StreamClosed;
 use crate::message::{BodyError, RamHit, ReplyHead, StreamBody};
 use crate::server::dates::with_date;
-use crate::server::patience::{ClientProgress, SlowClientPolicy, TooSlow};
+use crate::server::slow_clients::{ClientProgress, SlowClientPolicy, TooSlow};
 use crate::transport::Deadline;
 use bytes::Bytes;
 use http::header::{AGE, CONTENT_LENGTH, CONTENT_RANGE, DATE, HeaderName};

@@ -8,7 +8,7 @@ use super::sending::StreamSender;
 use super::tunnel_io::{StreamIo, TunnelPeer};
 use super::{StreamContext, check};
 use crate::message::{Handler, InterimSink, Reply, ReplyBody, ReplyHead, Request, StreamBody, TunnelIo};
-use crate::server::account::ReplyGuard;
+use crate::server::reply_guard::ReplyGuard;
 use crate::server::tunnel;
 use bytes::Bytes;
 use http::request::Parts;

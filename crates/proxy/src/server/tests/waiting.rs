@@ -5,7 +5,7 @@ use super::handler::Scripted;
 use super::wait_until;
 use crate::message;
 use crate::metrics::Metrics;
-use crate::server::waiting::{AT_ONCE, GUEST_WORK, HITS_TO_RETURN, TURN_WORK};
+use crate::server::idle::{AT_ONCE, GUEST_WORK, HITS_TO_RETURN, TURN_WORK};
 use crate::server::{RunningServer, StreamServer, bind};
 use parking_lot::Mutex;
 use proptest::prelude::*;

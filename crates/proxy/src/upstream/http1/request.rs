@@ -2,7 +2,7 @@
 
 use crate::transport::MessageOutput;
 use crate::upstream::head::{AttemptFailure, AttemptHead, invalid};
-use crate::upstream::outgoing::{Upload, UploadStream};
+use crate::upstream::request_body::{Upload, UploadStream};
 use crate::upstream::socket::OriginStream;
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, HeaderValue, TRANSFER_ENCODING};

@@ -7,7 +7,7 @@
 
 use super::OriginPool;
 use crate::message::BodyError;
-use crate::upstream::incoming::UpstreamBody;
+use crate::upstream::response_body::UpstreamBody;
 use bytes::Bytes;
 use http_body::{Body, Frame, SizeHint};
 use parking_lot::Mutex;

@@ -8,7 +8,7 @@ use crate::experiment::workload::part_of;
 use crate::experiment::{Error, Inputs, Progress};
 use crate::figure::Unit;
 use crate::report::{Claim, Section};
-use shoal_store::arch::SegmentPolicy;
+use shoal_store::architectures::SegmentPolicy;
 
 /// The three strategies over all requests for small objects, and over those for objects that are asked for again.
 pub fn section(inputs: &Inputs, runs: &Runs<'_>, progress: &mut dyn Progress) -> Result<Section, Error> {

@@ -7,7 +7,7 @@ use crate::experiment::maltzahn::runs::{Runs, Variant};
 use crate::experiment::{Error, Progress};
 use crate::figure::Unit;
 use crate::report::{Claim, Section};
-use shoal_store::door::ufs1999::Machine;
+use shoal_store::fs::ufs1999::Machine;
 
 /// Ours and the original's beside squid, on UFS and with logged metadata.
 pub fn section(runs: &Runs<'_>, progress: &mut dyn Progress) -> Result<Section, Error> {

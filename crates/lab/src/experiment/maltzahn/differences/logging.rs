@@ -6,7 +6,7 @@ use crate::experiment::maltzahn::runs::Runs;
 use crate::experiment::{Error, Progress};
 use crate::figure::Unit;
 use crate::report::{Claim, Section};
-use shoal_store::door::ufs1999::{Machine, MetadataWrites};
+use shoal_store::fs::ufs1999::{Machine, MetadataWrites};
 
 /// The two on UFS, with logged metadata, and with more of them in memory besides.
 pub fn section(runs: &Runs<'_>, progress: &mut dyn Progress) -> Result<Section, Error> {

@@ -10,7 +10,7 @@ use crate::experiment::{Error, Inputs, Progress};
 use crate::figure::Unit;
 use crate::report::Section;
 use shoal_policy::{PAGE_BYTES, SegmentClass};
-use shoal_store::door::ufs1999::{PageReplacement, SequenceLimits};
+use shoal_store::fs::ufs1999::{PageReplacement, SequenceLimits};
 
 /// FBC over objects of one size alone, that is with one hand, under LRU and SEQ pages.
 pub fn section(inputs: &Inputs, runs: &Runs<'_>, progress: &mut dyn Progress) -> Result<Section, Error> {

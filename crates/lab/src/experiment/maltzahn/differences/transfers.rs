@@ -6,7 +6,7 @@ use crate::experiment::maltzahn::runs::Runs;
 use crate::experiment::{Error, Progress};
 use crate::figure::Unit;
 use crate::report::{Claim, Section};
-use shoal_store::door::ufs1999::Machine;
+use shoal_store::fs::ufs1999::Machine;
 use std::time::Duration;
 
 /// squidm with other cleaning intervals, pauses between requests, other memory for pages, and faults that read one page.

@@ -4,7 +4,7 @@ use super::guest::Guest;
 use super::origin::{self, PATHS};
 use super::row::{Row, Step};
 use crate::access_log::AccessLog;
-use crate::exchange::shelf::{HybridCache, ObjectSizeLimits};
+use crate::exchange::hybrid_cache::{HybridCache, ObjectSizeLimits};
 use crate::exchange::{CacheEngine, CacheEngineParts, CacheHandler, ExchangeSettings, PurgeTable};
 use crate::io_pool::IoPool;
 use crate::message::Client;

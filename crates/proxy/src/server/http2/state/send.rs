@@ -2,7 +2,7 @@
 
 use super::super::output::FrameOutput;
 use super::{State, Stream, StreamClosed};
-use crate::server::patience::SlowClientPolicy;
+use crate::server::slow_clients::SlowClientPolicy;
 use bytes::Bytes;
 use shoal_wire::http2::{ErrorCode, FrameError, PeerSettings, WINDOW_MAX};
 use std::collections::VecDeque;

@@ -1,0 +1,212 @@
+//! What the cache did with a request, as Cache-Status (RFC 9211), Proxy-Status (RFC 9209) and the log tell it.
+
+use super::fetch::FetchFailure;
+use super::request::RequestContext;
+use super::settings::ExchangeSettings;
+use crate::clock;
+use crate::message::{AccessRecord, CacheResult, Client, NextHop};
+use bytes::Bytes;
+use http::{HeaderMap, HeaderValue, StatusCode, Version, header};
+use shoal_core::Timestamp;
+use shoal_semantics::NextHopFieldsBuilder;
+use shoal_semantics::status_fields::{
+    CACHE_STATUS, CacheStatus, ForwardReason, Forwarded, Handling, PROXY_STATUS, ProxyError, ProxyStatus,
+};
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+/// What is told of one request.
+#[derive(Clone, Debug)]
+pub struct HandlingReport {
+    outcome: CacheResult,
+    forwarded: Option<ForwardReason>,
+    forward_status: Option<StatusCode>,
+    stored: bool,
+    collapsed: bool,
+    ttl_seconds: Option<i64>,
+    detail: Option<&'static str>,
+    proxy_error: Option<ProxyError>,
+    upstream: Option<NextHop>,
+}
+
+impl HandlingReport {
+    /// Answered out of the cache.
+    pub fn hit(outcome: CacheResult, ttl_seconds: i64) -> Self {
+        Self { outcome, ttl_seconds: Some(ttl_seconds), ..Self::none() }
+    }
+
+    /// Sent on towards the origin.
+    pub fn forwarded(why: ForwardReason) -> Self {
+        Self { outcome: CacheResult::Miss, forwarded: Some(why), ..Self::none() }
+    }
+
+    /// Answered by the proxy itself; neither a hit nor forwarded.
+    pub fn local(detail: &'static str) -> Self {
+        Self { detail: Some(detail), ..Self::none() }
+    }
+
+    fn none() -> Self {
+        Self {
+            outcome: CacheResult::None,
+            forwarded: None,
+            forward_status: None,
+            stored: false,
+            collapsed: false,
+            ttl_seconds: None,
+            detail: None,
+            proxy_error: None,
+            upstream: None,
+        }
+    }
+
+    /// With this outcome for log and metrics.
+    pub fn outcome(self, outcome: CacheResult) -> Self {
+        Self { outcome, ..self }
+    }
+
+    /// The origin answered with this status (`fwd-status`).
+    pub fn forward_status(self, status: StatusCode) -> Self {
+        Self { forward_status: Some(status), ..self }
+    }
+
+    /// The response is being stored.
+    pub fn stored(self, stored: bool) -> Self {
+        Self { stored, ..self }
+    }
+
+    /// The request shared another's fetch.
+    pub fn collapsed(self) -> Self {
+        Self { collapsed: true, ..self }
+    }
+
+    /// Remaining freshness in seconds, negative when stale.
+    pub fn ttl(self, ttl_seconds: i64) -> Self {
+        Self { ttl_seconds: Some(ttl_seconds), ..self }
+    }
+
+    /// A word about why.
+    pub fn detail(self, detail: &'static str) -> Self {
+        Self { detail: Some(detail), ..self }
+    }
+
+    /// Who answered.
+    pub fn upstream(self, peer: SocketAddr) -> Self {
+        Self { upstream: Some(NextHop::Address(peer)), ..self }
+    }
+
+    /// No answer came.
+    pub fn failure(self, failure: &FetchFailure) -> Self {
+        let outcome = if failure.denied { CacheResult::Denied } else { self.outcome };
+        let upstream = (!failure.denied).then(|| NextHop::Name(failure.upstream.clone()));
+        Self { outcome, proxy_error: Some(failure.proxy_error), upstream, ..self }
+    }
+
+    /// An answer of our own for a reason that RFC 9209 has an error type for.
+    pub fn error(self, proxy_error: ProxyError) -> Self {
+        Self { proxy_error: Some(proxy_error), ..self }
+    }
+
+    /// The Cache-Status member of this node.
+    pub fn cache_status(&self, live: &ExchangeSettings) -> Bytes {
+        self.cache_member(live).to_bytes()
+    }
+
+    fn cache_member<'a>(&self, live: &'a ExchangeSettings) -> CacheStatus<'a> {
+        let handling = match self.forwarded {
+            None if self.outcome.is_hit() => Handling::Hit,
+            None => Handling::Generated,
+            Some(reason) => Handling::Forwarded(Forwarded {
+                reason,
+                status: self.forward_status,
+                stored: self.stored,
+                collapsed: self.collapsed,
+            }),
+        };
+        CacheStatus { cache: &live.name, handling, ttl: self.ttl_seconds, key: None, detail: self.detail }
+    }
+
+    /// The Proxy-Status member of this node.
+    pub fn proxy_status(&self, live: &ExchangeSettings) -> HeaderValue {
+        if self.proxy_error.is_none() && self.forward_status.is_none() {
+            return live.own_proxy_status.clone();
+        }
+        let member = self.proxy_member(live).to_bytes();
+        HeaderValue::from_maybe_shared(member).unwrap_or_else(|_| live.own_proxy_status.clone())
+    }
+
+    fn proxy_member<'a>(&self, live: &'a ExchangeSettings) -> ProxyStatus<'a> {
+        let received_status = self.forward_status.filter(|_| self.proxy_error.is_none());
+        ProxyStatus { proxy: &live.name, error: self.proxy_error, received_status, ..ProxyStatus::default() }
+    }
+
+    /// Appends both fields, after the members of those that are nearer to the origin. Gives the Cache-Status member.
+    pub fn add_to(&self, fields: &mut HeaderMap, live: &ExchangeSettings) -> Bytes {
+        self.proxy_member(live).append_to(fields);
+        self.cache_member(live).append_to(fields)
+    }
+
+    /// The same in the lines of a reply, from which both fields were left out.
+    pub fn join(&self, onward: &mut NextHopFieldsBuilder<'_>, live: &ExchangeSettings) -> Bytes {
+        onward.member(&PROXY_STATUS, |out| self.proxy_member(live).write(out));
+        Bytes::copy_from_slice(onward.member(&CACHE_STATUS, |out| self.cache_member(live).write(out)))
+    }
+
+    /// The access log's record of an answer given before the request was understood.
+    pub fn early_record(
+        &self,
+        cache_status: Bytes,
+        client: &Client,
+        status: StatusCode,
+        now: Timestamp,
+    ) -> Box<AccessRecord> {
+        Box::new(AccessRecord {
+            time: clock::date_at(now),
+            client: Some(client.address),
+            status: status.as_u16(),
+            outcome: self.outcome,
+            cache_status,
+            ..AccessRecord::default()
+        })
+    }
+
+    /// The access log's record of an answer with this status.
+    pub fn record(
+        &self,
+        ask: &RequestContext,
+        cache_status: Bytes,
+        status: StatusCode,
+        content_type: Option<HeaderValue>,
+    ) -> Box<AccessRecord> {
+        Box::new(AccessRecord {
+            time: clock::date_at(ask.requested),
+            client: Some(ask.client.address),
+            user: ask.user.clone(),
+            method: Some(ask.method.clone()),
+            url: Arc::clone(&ask.target.url),
+            version: version(ask.version),
+            status: status.as_u16(),
+            outcome: self.outcome,
+            upstream: self.upstream.clone(),
+            referer: ask.fields.shared_value(&header::REFERER),
+            user_agent: ask.fields.shared_value(&header::USER_AGENT),
+            content_type,
+            cache_status,
+            ..AccessRecord::default()
+        })
+    }
+}
+
+impl CacheResult {
+    fn is_hit(self) -> bool {
+        matches!(self, Self::MemoryHit | Self::Hit | Self::StaleWhileRevalidate | Self::StaleIfError)
+    }
+}
+
+/// As the access log spells it.
+pub fn version(version: Version) -> &'static str {
+    match version {
+        Version::HTTP_10 => "1.0",
+        Version::HTTP_2 => "2",
+        _ => "1.1",
+    }
+}

@@ -1,0 +1,253 @@
+//! A body in RAM as replies hold it: within the share of the tier that they have, or piece by piece.
+//!
+//! An object that several replies hold counts once. Where the share is used up a reply gets a [`Window`]: a copy of each piece, at the
+//! expense of the blocks that slow clients have (see [`DiskBlockBudget`]), from RAM as long as the object is there, and then
+//! from the disk. So a client that takes nothing keeps nothing in the tier.
+
+use super::super::blocks::{DiskBlockBudget, PIECE};
+use super::super::metadata::ObjectMetadata;
+use super::{CachedBody, HybridCache, MemoryEntry};
+use crate::holds::Holds;
+use bytes::Bytes;
+use parking_lot::Mutex;
+use shoal_core::ObjectKey;
+use shoal_semantics::range;
+use shoal_store::memory::MemoryTier;
+use shoal_store::{Error, Store, StoredBody};
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+impl HybridCache {
+    /// The body of an object in RAM for a reply, which may hold it for long.
+    pub fn hold(&self, resident: &Arc<MemoryEntry>) -> CachedBody {
+        match CachedBody::share(&self.holds, resident) {
+            Some(bytes) => CachedBody::Memory(bytes),
+            // No more than a piece of a window.
+            None if resident.body.len() as u64 <= PIECE => {
+                CachedBody::Memory(Bytes::copy_from_slice(&resident.body))
+            }
+            None => {
+                CachedBody::Disk(self.window(&resident.key, &resident.record, resident.body.len() as u64))
+            }
+        }
+    }
+
+    /// A body of so many bytes that is read piece by piece from where its object is by then, and is cut where that is nowhere.
+    pub fn window(&self, key: &ObjectKey, record: &ObjectMetadata, length: u64) -> Arc<dyn StoredBody> {
+        Arc::new(Window {
+            memory: Arc::clone(&self.memory),
+            blocks: Arc::clone(&self.blocks),
+            disk: self.disk.clone(),
+            key: key.clone(),
+            record: record.clone(),
+            length,
+            on_disk: Mutex::default(),
+        })
+    }
+
+    /// What replies hold of bodies in RAM.
+    pub fn holds(&self) -> &Arc<Holds> {
+        &self.holds
+    }
+
+    /// What is gathered of bodies that arrive.
+    pub fn gathered(&self) -> &Arc<Holds> {
+        &self.gathered
+    }
+}
+
+impl CachedBody {
+    fn share(holds: &Arc<Holds>, resident: &Arc<MemoryEntry>) -> Option<Bytes> {
+        if resident.body.is_empty() {
+            return Some(Bytes::new());
+        }
+        if !resident.begin_to_hold(holds) {
+            return None;
+        }
+        Some(Bytes::from_owner(Share { holds: Arc::clone(holds), resident: Arc::clone(resident) }))
+    }
+}
+
+impl MemoryEntry {
+    /// Counts one more reply that holds the body; the first is charged for it. False where there is no room for that.
+    fn begin_to_hold(&self, holds: &Holds) -> bool {
+        let mut replies = self.replies.load(Relaxed);
+        loop {
+            if replies == 0 && !holds.take(self.body.room_bytes()) {
+                return false;
+            }
+            match self.replies.compare_exchange_weak(replies, replies + 1, Relaxed, Relaxed) {
+                Ok(_) => return true,
+                Err(now) => {
+                    if replies == 0 {
+                        holds.release(self.body.room_bytes());
+                    }
+                    replies = now;
+                }
+            }
+        }
+    }
+
+    fn end_to_hold(&self, holds: &Holds) {
+        if self.replies.fetch_sub(1, Relaxed) == 1 {
+            holds.release(self.body.room_bytes());
+        }
+    }
+}
+
+/// One of those that hold an object's body.
+struct Share {
+    holds: Arc<Holds>,
+    resident: Arc<MemoryEntry>,
+}
+
+impl AsRef<[u8]> for Share {
+    fn as_ref(&self) -> &[u8] {
+        &self.resident.body
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.resident.end_to_hold(&self.holds);
+    }
+}
+
+/// A body that was in RAM. Nothing of it is held between two reads.
+struct Window {
+    memory: Arc<MemoryTier<MemoryEntry>>,
+    blocks: Arc<DiskBlockBudget>,
+    disk: Option<Arc<dyn Store>>,
+    key: ObjectKey,
+    record: ObjectMetadata,
+    length: u64,
+    /// Where the disk has it, once it was read from there.
+    on_disk: Mutex<Option<Arc<dyn StoredBody>>>,
+}
+
+impl Window {
+    /// Whether an object of this key has the very same body.
+    fn is_body_of(&self, record: &ObjectMetadata, length: u64) -> bool {
+        let is_same = match (&self.record, record) {
+            (ObjectMetadata::Response(own), ObjectMetadata::Response(other)) => {
+                // A validation gives it another head.
+                own.names.via_site == other.names.via_site
+                    && (own.is_of_same_response(other)
+                        || range::same_representation(&own.stored.fields(), &other.stored.fields()))
+            }
+            (own, other) => own.is_same(other),
+        };
+        length == self.length && is_same
+    }
+
+    /// The body on disk. Waits for that.
+    fn open(&self) -> Result<Arc<dyn StoredBody>, Error> {
+        let mut on_disk = self.on_disk.lock();
+        if let Some(body) = &*on_disk {
+            return Ok(Arc::clone(body));
+        }
+        let stored = match &self.disk {
+            Some(disk) => disk.open(&self.key)?,
+            None => None,
+        };
+        let is_body = |metadata: &[u8], length| {
+            ObjectMetadata::decode(metadata).is_some_and(|record| self.is_body_of(&record, length))
+        };
+        let stored = stored.filter(|stored| is_body(&stored.metadata, stored.body.length()));
+        let body = stored.ok_or(Error::Gone)?.body;
+        let body = body.detached().unwrap_or(body);
+        *on_disk = Some(Arc::clone(&body));
+        Ok(body)
+    }
+}
+
+impl StoredBody for Window {
+    fn length(&self) -> u64 {
+        self.length
+    }
+
+    fn read(&self, offset: u64, limit: usize) -> Result<Bytes, Error> {
+        self.open()?.read(offset, limit)
+    }
+
+    fn read_at_once(&self, offset: u64, limit: usize) -> Option<Bytes> {
+        let resident = self.memory.peek(self.key.hash()).filter(|now| now.key == self.key)?;
+        let rest = self.length.checked_sub(offset)?.min(limit as u64);
+        if !self.is_body_of(&resident.record, resident.body.len() as u64) {
+            return None;
+        }
+        let allowance = self.blocks.allow();
+        let (start, bytes) = (offset as usize, allowance.bytes(offset).min(rest) as usize);
+        Some(allowance.copy(&resident.body[start..start + bytes]))
+    }
+
+    fn disk_index(&self) -> usize {
+        self.disk.as_ref().map_or(0, |disk| disk.disk_index(self.key.hash()))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::invalidations::Invalidations;
+    use super::super::super::metadata::VaryMarker;
+    use super::super::{Metrics, ObjectSizeLimits};
+    use super::*;
+    use crate::io_pool::IoPool;
+    use shoal_store::memory::MemoryBudget;
+
+    /// RAM of which replies may hold 256 KiB, and no disk.
+    fn shelf() -> HybridCache {
+        let ledger = MemoryBudget::new(1 << 20);
+        let memory = MemoryTier::new(Arc::clone(&ledger), 1);
+        let pools = vec![Arc::new(IoPool::new(1, 100).expect("a thread"))];
+        let limits = ObjectSizeLimits { memory_object_max: 1 << 20, disk_object_max: 0 };
+        HybridCache::new((memory, ledger, None), None, pools, Arc::new(Metrics::default()), limits)
+    }
+
+    fn key(number: usize) -> ObjectKey {
+        ObjectKey::new(format!("http://a/{number}").into_bytes())
+    }
+
+    fn keep(shelf: &HybridCache, number: usize, length: usize) -> Arc<MemoryEntry> {
+        let key = key(number);
+        let record =
+            ObjectMetadata::Vary(Arc::new(VaryMarker { generation: number as u64, lists: Vec::new() }));
+        let body = Bytes::from(vec![number as u8; length]);
+        let validity = Invalidations::new().snapshot(&key);
+        drop(shelf.insert_memory(&key, &record, body.into(), &validity).expect("room"));
+        shelf.memory_entry(&key).expect("it is there")
+    }
+
+    #[test]
+    fn object_that_many_hold_counts_once() {
+        let shelf = shelf();
+        let resident = keep(&shelf, 1, 100_000);
+        let charged = resident.body.room_bytes();
+        let held: Vec<CachedBody> = (0..50).map(|_| shelf.hold(&resident)).collect();
+        assert!(held.iter().all(|held| matches!(held, CachedBody::Memory(bytes) if bytes.len() == 100_000)));
+        assert_eq!(shelf.holds().held(), charged);
+        drop(held);
+        assert_eq!((shelf.holds().held(), shelf.holds().refused()), (0, 0));
+    }
+
+    #[test]
+    fn what_exceeds_the_share_is_read_piece_by_piece_until_it_is_gone() {
+        let shelf = shelf();
+        let (one, other, small) =
+            (keep(&shelf, 1, 260_000), keep(&shelf, 2, 100_000), keep(&shelf, 3, 5_000));
+        let first = shelf.hold(&one);
+        let CachedBody::Disk(window) = shelf.hold(&other) else { panic!("both are more than a quarter") };
+        let CachedBody::Memory(copy) = shelf.hold(&small) else { panic!("a small body is copied") };
+        drop((other, small));
+        let piece = window.read_at_once(90_000, 1 << 20).expect("it is in RAM");
+        assert!(!piece.is_empty() && piece.iter().all(|byte| *byte == 2) && copy[..] == [3; 5_000]);
+        assert_eq!(window.read_at_once(99_999, 10).as_deref(), Some(&[2][..]));
+        // Another of the same key is another body.
+        keep(&shelf, 2, 100_000);
+        assert!(window.read_at_once(0, 10).is_none());
+        assert!(matches!(window.read(0, 10), Err(Error::Gone)));
+        shelf.memory.remove(key(3).hash());
+        drop((first, one));
+        assert_eq!(shelf.holds().held(), 0);
+    }
+}

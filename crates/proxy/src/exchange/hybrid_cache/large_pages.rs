@@ -1,0 +1,144 @@
+//! Large bodies in RAM that are asked for often are put into large pages.
+//!
+//! That is done by a thread of an I/O pool: it copies the body, and the system may put memory in order first.
+
+use super::{HybridCache, MemoryEntry, offer_to_disk};
+use crate::io_pool::JobKind;
+use shoal_store::memory::MemoryTier;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
+impl HybridCache {
+    /// Has a copy of the object put into large pages before long, if a pool has time for that.
+    pub(super) fn put_into_large_pages(&self, resident: &Arc<MemoryEntry>) {
+        let (lane, memory, object) =
+            (self.disk_queue_for(&resident.key), Arc::clone(&self.memory), Arc::clone(resident));
+        let is_busy = lane.hangs() || lane.pool().waiting() > lane.pool().limit() / 2;
+        if is_busy || lane.pool().submit(JobKind::READ, move || exchange(&memory, &object)).is_err() {
+            resident.body.count_hits_anew();
+        }
+    }
+}
+
+/// Puts a copy of an object in RAM in its place, whose body is in large pages. What is still read of the other stays charged meanwhile.
+fn exchange(memory: &MemoryTier<MemoryEntry>, resident: &MemoryEntry) {
+    let is_settled = AtomicBool::new(true);
+    let is_it = |now: &MemoryEntry| {
+        is_settled.store(now.is_settled.load(Relaxed), Relaxed);
+        now.is_same(resident) && now.body.as_ptr() == resident.body.as_ptr()
+    };
+    let copy = || {
+        let body = resident.body.in_large_pages()?;
+        Some(Arc::new(MemoryEntry::new(&resident.key, resident.record.clone(), body)))
+    };
+    if !memory.replace_copy_if(resident.key.hash(), resident.weight(), is_it, copy) {
+        resident.body.count_hits_anew();
+    } else if !is_settled.load(Relaxed) {
+        offer_to_disk(memory, resident.key.hash(), |now| now.is_same(resident));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::super::invalidations::Invalidations;
+    use super::super::super::metadata::{ObjectMetadata, VaryMarker};
+    use super::super::{MemoryBudget, ObjectSizeLimits};
+    use super::*;
+    use crate::io_pool::IoPool;
+    use crate::metrics::Metrics;
+    use shoal_core::ObjectKey;
+    use shoal_store::memory::{BodyBuilder, LENT_MIN, gives_large_pages};
+    use std::time::{Duration, Instant};
+
+    const LENGTH: usize = 2 * LENT_MIN;
+
+    fn shelf(ram: u64) -> (HybridCache, Arc<MemoryBudget>) {
+        let ledger = MemoryBudget::new(ram);
+        let memory = MemoryTier::new(Arc::clone(&ledger), 1);
+        let pools = vec![Arc::new(IoPool::new(1, 100).expect("a thread"))];
+        let limits = ObjectSizeLimits { memory_object_max: 1 << 20, disk_object_max: 0 };
+        let shelf = HybridCache::new(
+            (memory, Arc::clone(&ledger), None),
+            None,
+            pools,
+            Arc::new(Metrics::default()),
+            limits,
+        );
+        (shelf, ledger)
+    }
+
+    fn keep(shelf: &HybridCache, key: &ObjectKey) {
+        let mut whole = BodyBuilder::with_capacity(LENGTH);
+        (0..LENGTH / 1024).for_each(|number| whole.push(&[number as u8; 1024]));
+        let record = ObjectMetadata::Vary(Arc::new(VaryMarker { generation: 7, lists: Vec::new() }));
+        let validity = Invalidations::new().snapshot(key);
+        assert!(shelf.insert_memory(key, &record, whole.into_bytes().into(), &validity).is_some());
+    }
+
+    fn place(shelf: &HybridCache, key: &ObjectKey) -> usize {
+        shelf.memory.peek(key.hash()).expect("it is there").body.as_ptr().addr()
+    }
+
+    /// Asks for the object so many times, and waits until the pool has done what that led to.
+    fn ask(shelf: &HybridCache, key: &ObjectKey, times: usize, jobs: u64) {
+        (0..times).for_each(|_| assert!(shelf.memory_entry(key).is_some()));
+        let begun = Instant::now();
+        while shelf.disk_queue(0).pool().finished() < jobs {
+            assert!(begun.elapsed() < Duration::from_secs(10), "nothing is done");
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        assert_eq!(shelf.disk_queue(0).pool().finished(), jobs);
+    }
+
+    #[test]
+    fn what_is_asked_for_often_is_put_elsewhere_once_and_stays_what_it_is() {
+        if !gives_large_pages() {
+            return eprintln!("left out: this system gives no large pages");
+        }
+        let (shelf, ledger) = shelf(4 << 20);
+        let key = ObjectKey::new(b"http://a/1".to_vec());
+        keep(&shelf, &key);
+        let (before, charged) = (place(&shelf, &key), ledger.used());
+        ask(&shelf, &key, 15, 0);
+        assert_eq!(place(&shelf, &key), before);
+        let held = shelf.memory_entry(&key).expect("it is there");
+        offer_to_disk(&shelf.memory, key.hash(), |_| true);
+        let read = held.body.bytes();
+        ask(&shelf, &key, 0, 1);
+        let after = shelf.memory.peek(key.hash()).expect("it is there");
+        assert!(after.body.as_ptr().addr() != before && *after.body == read[..] && after.is_same(&held));
+        assert!(!after.is_settled.load(Relaxed), "what it is to do for the disk is still to be done");
+        assert!(ledger.used() >= 2 * LENGTH as u64, "what is read stays charged");
+        drop((held, read, after));
+        shelf.memory.sweep();
+        assert_eq!(ledger.used(), charged, "and no longer");
+        let after = place(&shelf, &key);
+        ask(&shelf, &key, 100, 1);
+        assert_eq!(place(&shelf, &key), after, "once");
+        shelf.disk_queue(0).pool().close();
+    }
+
+    #[test]
+    fn what_has_been_replaced_or_does_not_fit_twice_is_left_alone() {
+        let (shelf, ledger) = shelf(LENGTH as u64 * 3 / 2);
+        let key = ObjectKey::new(b"http://a/1".to_vec());
+        keep(&shelf, &key);
+        let before = place(&shelf, &key);
+        let held = shelf.memory_entry(&key).expect("it is there");
+        exchange(&shelf.memory, &held);
+        assert_eq!(place(&shelf, &key), before, "no room for both");
+        drop(held);
+        shelf.memory.remove(key.hash());
+        assert_eq!(ledger.used(), 0);
+        let (shelf, _) = self::shelf(4 << 20);
+        keep(&shelf, &key);
+        let held = shelf.memory_entry(&key).expect("it is there");
+        keep(&shelf, &key);
+        let newer = place(&shelf, &key);
+        exchange(&shelf.memory, &held);
+        assert_eq!(place(&shelf, &key), newer);
+        shelf.memory.remove(key.hash());
+        exchange(&shelf.memory, &held);
+        assert!(shelf.memory.peek(key.hash()).is_none(), "what is gone does not come back");
+    }
+}

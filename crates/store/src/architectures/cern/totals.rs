@@ -1,0 +1,199 @@
+//! What a tree of URL folders takes, kept in RAM, and in a small file from one orderly end to the next opening.
+//!
+//! Nothing else is remembered of the contents. After a stop that was not in order the tree is walked and counted; until
+//! that has come to its end, nothing is charged, which declines all inserts, and nothing is given back.
+
+use crate::fs::{Access, FileSystem, read_full, write_full};
+use parking_lot::Mutex;
+use std::io;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// The running totals.
+pub(super) struct Totals {
+    sums: Mutex<Sums>,
+    limits: Limits,
+}
+
+/// What may be taken.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Limits {
+    /// In bytes, all included.
+    pub(super) bytes: u64,
+    /// For what is always there.
+    pub(super) fixed_bytes: u64,
+    pub(super) objects: u64,
+    pub(super) object_bytes: u64,
+}
+
+/// What is taken.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Sums {
+    /// Of objects, their metadata files and folders, in whole blocks.
+    pub(super) bytes: u64,
+    pub(super) objects: u64,
+    /// Being counted.
+    pub(super) counting: bool,
+}
+
+impl Totals {
+    /// Starts with these sums, or with counting.
+    pub(super) fn new(known: Option<Sums>, limits: Limits) -> Self {
+        let sums = known.unwrap_or(Sums { counting: true, ..Sums::default() });
+        Self { sums: Mutex::new(sums), limits }
+    }
+
+    pub(super) fn now(&self) -> Sums {
+        *self.sums.lock()
+    }
+
+    pub(super) fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    /// Bytes left for objects and folders.
+    pub(super) fn room(&self) -> u64 {
+        self.limits.bytes - self.limits.fixed_bytes
+    }
+
+    /// Takes so many bytes. False when there is not so much room, or while it is being counted.
+    pub(super) fn charge(&self, bytes: u64) -> bool {
+        let mut sums = self.sums.lock();
+        let fits = !sums.counting && sums.bytes + bytes <= self.room();
+        if fits {
+            sums.bytes += bytes;
+        }
+        fits
+    }
+
+    /// Gives bytes back. Not while counting: it may or may not have come to them, and too much is the safe side.
+    pub(super) fn credit(&self, bytes: u64) {
+        let mut sums = self.sums.lock();
+        if !sums.counting {
+            sums.bytes = sums.bytes.saturating_sub(bytes);
+        }
+    }
+
+    /// Counts one object more. False when there are enough.
+    pub(super) fn add_object(&self) -> bool {
+        let mut sums = self.sums.lock();
+        let fits = sums.objects < self.limits.objects;
+        sums.objects += u64::from(fits);
+        fits
+    }
+
+    pub(super) fn drop_object(&self) {
+        let mut sums = self.sums.lock();
+        if !sums.counting {
+            sums.objects = sums.objects.saturating_sub(1);
+        }
+    }
+
+    /// Adds what counting has come upon, whatever the limit.
+    pub(super) fn found(&self, bytes: u64, objects: u64) {
+        let mut sums = self.sums.lock();
+        sums.bytes += bytes;
+        sums.objects += objects;
+    }
+
+    /// Takes back what counting has come upon.
+    pub(super) fn lost(&self, bytes: u64) {
+        let mut sums = self.sums.lock();
+        sums.bytes = sums.bytes.saturating_sub(bytes);
+    }
+
+    /// Counting has come to its end.
+    pub(super) fn counted(&self) {
+        self.sums.lock().counting = false;
+    }
+}
+
+/// Totals as an orderly end leaves them, with the last sequence number given.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Closed {
+    pub(super) bytes: u64,
+    pub(super) objects: u64,
+    pub(super) sequence: u64,
+}
+
+impl Closed {
+    /// Reads the file. `None` when there is none, or none that is whole.
+    pub(super) fn read(files: &dyn FileSystem) -> io::Result<Option<Self>> {
+        let file = match files.open(PATH, Access::Read) {
+            Ok(file) => file,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(error),
+        };
+        let mut bytes = vec![0; 256];
+        let read = read_full(&*file, &mut bytes, 0)?;
+        Ok(std::str::from_utf8(&bytes[..read]).ok().and_then(Self::parse))
+    }
+
+    /// Writes it and returns when it is on disk.
+    pub(super) fn write(&self, files: &dyn FileSystem) -> io::Result<()> {
+        Self::remove(files)?;
+        write_full(&*files.create(PATH)?, self.text().as_bytes(), 0)?;
+        files.sync()
+    }
+
+    /// Removes the file, which is no longer true.
+    pub(super) fn remove(files: &dyn FileSystem) -> io::Result<()> {
+        match files.unlink(PATH) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
+            result => result,
+        }
+    }
+
+    fn text(&self) -> String {
+        let text = format!("{PREFIX}{} {} {}", self.bytes, self.objects, self.sequence);
+        format!("{text} {:016x}\n", xxh3_64(text.as_bytes()))
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let mut numbers =
+            text.strip_prefix(PREFIX)?.split_ascii_whitespace().map_while(|word| word.parse().ok());
+        let closed = Self { bytes: numbers.next()?, objects: numbers.next()?, sequence: numbers.next()? };
+        (closed.text() == text).then_some(closed)
+    }
+}
+
+/// Where totals stand between sessions.
+pub(super) const PATH: &str = "totals";
+const PREFIX: &str = "shoal totals 1: ";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fs::MemoryFs;
+
+    #[test]
+    fn totals_come_back_and_not_at_all_when_damaged() {
+        let files = MemoryFs::new(1 << 20);
+        let closed = Closed { bytes: 123_456, objects: 78, sequence: u64::MAX };
+        assert_eq!(Closed::read(&files).unwrap(), None);
+        closed.write(&files).unwrap();
+        assert_eq!(Closed::read(&files).unwrap(), Some(closed));
+        for bit in 0..closed.text().len() * 8 {
+            files.tamper(PATH, |bytes| bytes[bit / 8] ^= 1 << (bit % 8));
+            assert_eq!(Closed::read(&files).unwrap(), None, "bit {bit}");
+            files.tamper(PATH, |bytes| bytes[bit / 8] ^= 1 << (bit % 8));
+        }
+        Closed::remove(&files).unwrap();
+        Closed::remove(&files).unwrap();
+        assert_eq!(Closed::read(&files).unwrap(), None);
+    }
+
+    #[test]
+    fn limits_are_not_exceeded_and_counting_takes_nothing() {
+        let limits = Limits { bytes: 1000, fixed_bytes: 100, objects: 1, object_bytes: 1 };
+        let totals = Totals::new(None, limits);
+        assert!(!totals.charge(1));
+        totals.found(500, 1);
+        totals.credit(500);
+        totals.counted();
+        assert!(totals.charge(400) && !totals.charge(1) && !totals.add_object());
+        totals.credit(5000);
+        totals.drop_object();
+        assert_eq!(totals.now(), Sums::default());
+        assert!(totals.add_object());
+    }
+}

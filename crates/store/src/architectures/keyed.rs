@@ -1,0 +1,239 @@
+//! A store whose keys are hashed otherwise than those of this process.
+//!
+//! It has the secret of another node, since its disk was moved, or came into service after others. Or an
+//! earlier version made it, and it may hold objects whose keys were hashed without a secret. Such an
+//! object is found under its earlier key when there is none under its own; what is stored anew gets its own
+//! key and takes the place of the earlier one. So nothing that a store holds is lost with a secret, and
+//! nobody outside can choose what a new object displaces.
+//!
+//! Who is told which objects have been given up is told the store's keys, which another process' RAM tier
+//! does not know: it then keeps no copy for the disk's sake.
+//!
+//! Cost: a hash; and a second look at the index for what it does not hold. It touches no device.
+
+use super::signature::{Keys, Signature};
+use crate::fs::{Access, DeviceFs, FileSystem, OsBlockDevice, OsFs};
+use crate::{Error, EvictionCallback, Insert, OpenObject, Store, StoredBody, TryInsert, Usage};
+use bytes::Bytes;
+use shoal_core::{Key, KeySecret, ObjectKey};
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+/// A store with keys of its own.
+pub(super) struct Keyed {
+    pub store: Arc<dyn Store>,
+    pub keys: Keys,
+}
+
+impl Keyed {
+    /// Whether the store needs none of this.
+    pub fn is_idle(keys: &Keys) -> bool {
+        keys.secret == KeySecret::installed() && !keys.came_later
+    }
+
+    /// The key as the store has it.
+    fn own(&self, key: &ObjectKey) -> ObjectKey {
+        match self.keys.secret == KeySecret::installed() {
+            true => key.clone(),
+            false => key.under(self.keys.secret),
+        }
+    }
+
+    /// The earlier key, if an object may stand under it.
+    fn earlier(&self, key: &ObjectKey) -> Option<ObjectKey> {
+        let earlier = self.keys.came_later.then(|| key.earlier())?;
+        (self.store.may_contain(&earlier) || !self.store.index_is_complete()).then_some(earlier)
+    }
+
+    /// Removes an older object, which must not come back when the newer one has gone.
+    fn supersede(&self, key: &ObjectKey) -> Result<(), Error> {
+        self.earlier(key).map_or(Ok(()), |earlier| self.store.remove(&earlier).map(drop))
+    }
+}
+
+impl Store for Keyed {
+    fn name(&self) -> &'static str {
+        self.store.name()
+    }
+
+    fn disk_index(&self, key: Key) -> usize {
+        self.store.disk_index(key)
+    }
+
+    fn may_contain(&self, key: &ObjectKey) -> bool {
+        self.store.may_contain(&self.own(key)) || self.earlier(key).is_some()
+    }
+
+    fn is_in_service(&self) -> bool {
+        self.store.is_in_service()
+    }
+
+    fn index_is_complete(&self) -> bool {
+        self.store.index_is_complete()
+    }
+
+    fn position(&self, key: &ObjectKey) -> Option<u64> {
+        let earlier = || self.earlier(key).and_then(|earlier| self.store.position(&earlier));
+        self.store.position(&self.own(key)).or_else(earlier)
+    }
+
+    fn open(&self, key: &ObjectKey) -> Result<Option<OpenObject>, Error> {
+        match self.store.open(&self.own(key))? {
+            Some(stored) => Ok(Some(stored)),
+            None => self.earlier(key).map_or(Ok(None), |earlier| self.store.open(&earlier)),
+        }
+    }
+
+    fn try_open(&self, key: &ObjectKey) -> Option<OpenObject> {
+        let own = self.own(key);
+        // An own object that is on the disk is newer than an earlier one at hand.
+        let earlier = || self.earlier(key).filter(|_| !self.store.may_contain(&own));
+        let at_hand = self.store.try_open(&own);
+        at_hand.or_else(|| self.store.try_open(&earlier()?))
+    }
+
+    fn insert(
+        &self,
+        key: &ObjectKey,
+        metadata: &[u8],
+        body_bytes: Option<u64>,
+    ) -> Result<Box<dyn Insert>, Error> {
+        let insert = self.store.insert(&self.own(key), metadata, body_bytes)?;
+        let store = Self { store: Arc::clone(&self.store), keys: self.keys };
+        Ok(Box::new(Superseding { insert, key: key.clone(), store }))
+    }
+
+    fn try_insert(
+        &self,
+        key: &ObjectKey,
+        metadata: &[u8],
+        body: &Bytes,
+        still: &dyn Fn() -> bool,
+    ) -> Result<TryInsert, Error> {
+        // To remove the earlier one may take the device.
+        match self.earlier(key) {
+            Some(_) => Ok(TryInsert::WouldBlock),
+            None => self.store.try_insert(&self.own(key), metadata, body, still),
+        }
+    }
+
+    fn flush_due(&self, key: Key) -> Result<(), Error> {
+        self.store.flush_due(key)
+    }
+
+    fn update_metadata(
+        &self,
+        key: &ObjectKey,
+        metadata: &[u8],
+        replaces: &dyn Fn(&[u8]) -> bool,
+    ) -> Result<bool, Error> {
+        let own = self.own(key);
+        let is_done = self.store.update_metadata(&own, metadata, replaces)?;
+        match self.earlier(key).filter(|_| !is_done && !self.store.may_contain(&own)) {
+            Some(earlier) => self.store.update_metadata(&earlier, metadata, replaces),
+            None => Ok(is_done),
+        }
+    }
+
+    fn remove(&self, key: &ObjectKey) -> Result<bool, Error> {
+        // Both are tried, whatever became of the first.
+        let own = self.store.remove(&self.own(key));
+        let earlier = self.earlier(key).map(|earlier| self.store.remove(&earlier));
+        Ok(own? | earlier.transpose()?.unwrap_or(false))
+    }
+
+    fn fail_disk(&self, lane: usize, key: &ObjectKey) -> bool {
+        self.store.fail_disk(lane, &self.own(key))
+    }
+
+    fn largest_body_within(&self, stored_bytes: u64, key_bytes: u32, metadata_bytes: u32) -> u64 {
+        self.store.largest_body_within(stored_bytes, key_bytes, metadata_bytes)
+    }
+
+    fn on_evicted(&self, gave_up: EvictionCallback) {
+        self.store.on_evicted(gave_up);
+    }
+
+    fn usage(&self) -> Usage {
+        self.store.usage()
+    }
+
+    fn close(&self) -> Result<(), Error> {
+        self.store.close()
+    }
+}
+
+/// An insert that removes the earlier object once it is visible.
+struct Superseding {
+    insert: Box<dyn Insert>,
+    key: ObjectKey,
+    store: Keyed,
+}
+
+impl Insert for Superseding {
+    fn append(&mut self, bytes: &[u8]) -> Result<(), Error> {
+        self.insert.append(bytes)
+    }
+
+    fn body(&self) -> Arc<dyn StoredBody> {
+        self.insert.body()
+    }
+
+    fn commit(self: Box<Self>, metadata: Option<&[u8]>) -> Result<(), Error> {
+        self.insert.commit(metadata)?;
+        self.store.supersede(&self.key)
+    }
+
+    fn disk_index(&self) -> usize {
+        self.insert.disk_index()
+    }
+}
+
+/// Refuses to serve a store that a replay made: everybody knows how its keys are hashed.
+pub(super) fn check_secret(files: &dyn FileSystem) -> Result<(), Error> {
+    let keys = read(files)?.and_then(|signature| signature.keys);
+    let is_open = keys.is_some_and(|keys| keys.secret == KeySecret::NONE);
+    if is_open && KeySecret::installed() != KeySecret::NONE {
+        return Err(Error::Unusable(
+            "a replay made the store, whose keys have no secret; give the node another folder".into(),
+        ));
+    }
+    Ok(())
+}
+
+/// How the store's keys are hashed. A store of an earlier version gets the secret of this process.
+pub(super) fn take_keys(name: &str, parameters: [u32; 4], files: &dyn FileSystem) -> Result<Keys, Error> {
+    let failed = |error: io::Error| Error::Unusable(format!("could not sign the store: {error}"));
+    let keys = Keys { secret: KeySecret::installed(), came_later: true };
+    match read(files)? {
+        Some(Signature { keys: Some(stored), .. }) => Ok(stored),
+        Some(mut signature) => signature.add_keys(keys, files).map_err(failed).map(|()| keys),
+        // So old that it does not say what made it.
+        None => {
+            let architecture = name.to_owned();
+            let signature = Signature { architecture, parameters, keys: Some(keys) };
+            signature.write(files).map_err(failed).map(|()| keys)
+        }
+    }
+}
+
+/// The secret under which the keys of the store in a folder or on a block device are hashed. `None` where
+/// there is no store yet, one of an earlier version, one that a replay made, which has no secret, or one
+/// that cannot be read.
+pub fn secret_of(directory: &Path) -> Option<KeySecret> {
+    let files: Arc<dyn FileSystem> = match OsBlockDevice::is_one(directory) {
+        true => Arc::new(
+            DeviceFs::open(Box::new(OsBlockDevice::open(directory, Access::Read).ok()?), Access::Read)
+                .ok()?,
+        ),
+        false => Arc::new(OsFs::open(directory).ok()?),
+    };
+    let keys = Signature::read(&*files).ok()??.keys;
+    keys.map(|keys| keys.secret).filter(|secret| *secret != KeySecret::NONE)
+}
+
+fn read(files: &dyn FileSystem) -> Result<Option<Signature>, Error> {
+    let failed = |error| Error::Unusable(format!("could not read how the store's keys are hashed: {error}"));
+    Signature::read(files).map_err(failed)
+}

@@ -1,0 +1,483 @@
+//! Opening a store: find the row, take up or make the index, settle what the last session left.
+
+use super::files::{Core, FileStore, FileStoreLimits, HEAD_LOCKS};
+use super::keyed::{Keyed, check_secret, take_keys};
+use super::maintenance::Maintenance;
+use super::released::ReleasedFilePool;
+use super::replacement;
+use super::seal::Seal;
+use super::segments::{self, SegmentSettings, Segments};
+use super::signature::Signature;
+use super::space::blocks_of;
+use super::{
+    ARCHITECTURES, Architecture, Design, Indexed, Naming, NamingFor, NewStoreSpec, ReleasedFilePolicy, SQUID,
+    SmallObjects, Squid, VolumeSettings, cern, volume,
+};
+use crate::fs::device::DeviceIo;
+use crate::fs::{Access, DeviceFs, FileSystem, OsBlockDevice, OsFs, private, transient};
+use crate::index::{Condition, FileHome, Geometry, Index, IndexStorage, MemoryHome, Shape, Words};
+use crate::{Error, OpenOptions, Store};
+use parking_lot::RwLock;
+use rustix::fs::{FlockOperation, flock};
+use rustix::io::Errno;
+use shoal_core::{Key, Timestamp};
+use shoal_policy::CyclicPolicy;
+use std::fs::{self, File};
+use std::io;
+use std::os::fd::OwnedFd;
+use std::path::Path;
+use std::sync::Arc;
+use tracing::{info, warn};
+
+/// What an operator decides.
+#[derive(Clone, Copy, Debug)]
+pub struct ArchitectureOptions {
+    /// Disk space used at most, in bytes.
+    pub disk_bytes: u64,
+    /// Objects held at most; 0 derives it from `disk_bytes`.
+    pub max_objects: u64,
+    /// Largest body stored, in bytes.
+    pub object_max_bytes: u64,
+    /// Files in a folder at most, where the architecture leaves that to the operator; 0 means 384.
+    pub files_per_folder: u32,
+    /// The replacement policy, by name (see [`REPLACEMENTS`](super::REPLACEMENTS)).
+    pub replacement: &'static str,
+    /// The mapped file for small objects, where the architecture has one.
+    pub segments: SegmentSettings,
+    /// The volume, with the architecture of that name.
+    pub volume: VolumeSettings,
+    /// The time of opening; it only numbers objects.
+    pub now: Timestamp,
+}
+
+/// What a store stands on.
+pub struct StoreEnv {
+    /// Where object files go.
+    pub files: Arc<dyn FileSystem>,
+    /// Where the index lives.
+    pub index: Box<dyn IndexStorage>,
+    /// Tells this run of the machine from others: an index last written in another one may have lost pages.
+    pub boot: u64,
+    /// Held while the store or any of its bodies is.
+    pub lock: Option<OwnedFd>,
+    /// Files that outlive the process and no loss of power, and whose writes no disk sees, where there are any.
+    pub transient: Option<Arc<dyn FileSystem>>,
+    /// Whether background work has a thread. Without one nothing happens between calls, so that the same calls do the same
+    /// to the disk each time; a volume then finds the end of its log before it is open.
+    pub background: bool,
+}
+
+/// Opens or creates the store in a folder of the real file system. See [`crate::open`].
+pub fn open(options: &OpenOptions) -> Result<Arc<dyn Store>, Error> {
+    open_through(options, |files| files)
+}
+
+/// The same with another door in front of the real one, such as one that counts or measures.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_through(
+    options: &OpenOptions,
+    wrap: impl FnOnce(Arc<dyn FileSystem>) -> Arc<dyn FileSystem>,
+) -> Result<Arc<dyn Store>, Error> {
+    let directory = &options.directory;
+    // Whatever is told of the store while it is opened names the disk.
+    let _named = tracing::error_span!("store", disk = %directory.display()).entered();
+    architecture(&options.architecture)?;
+    replacement::known(&options.replacement)?;
+    if OsBlockDevice::is_one(directory) {
+        return open_device(options, wrap);
+    }
+    private::folder(directory).map_err(|error| unusable(directory, "make", &error))?;
+    let lock = lock(directory)?;
+    private::root(directory).map_err(|error| unusable(directory, "read", &error))?;
+    let files = OsFs::open(directory).map_err(|error| unusable(directory, "open", &error))?;
+    let settings = settings(options, options.disk_bytes)?;
+    let parts = StoreEnv {
+        files: wrap(Arc::new(files)),
+        index: Box::new(FileHome(directory.clone())),
+        boot: boot(options.now),
+        lock: Some(lock.into()),
+        transient: transient::files(),
+        background: true,
+    };
+    open_store(&options.architecture, &settings, parts)
+}
+
+/// The same on a block device, which a volume can use as it is.
+fn open_device(
+    options: &OpenOptions,
+    wrap: impl FnOnce(Arc<dyn FileSystem>) -> Arc<dyn FileSystem>,
+) -> Result<Arc<dyn Store>, Error> {
+    let path = options.directory.display();
+    if options.architecture != volume::NAME {
+        let name = &options.architecture;
+        return Err(Error::Unusable(format!(
+            "{path} is a block device, and {name} needs a folder; {} does not",
+            volume::NAME
+        )));
+    }
+    let named = |error: Error| match error {
+        Error::Unusable(why) => Error::Unusable(format!("{path}: {why}")),
+        other => other,
+    };
+    let medium = OsBlockDevice::open(&options.directory, Access::Write)?;
+    let usable = medium.bytes().saturating_sub(DeviceFs::OWN_BYTES);
+    let files = DeviceFs::open(Box::new(medium), Access::Write).map_err(named)?;
+    let settings = settings(options, options.disk_bytes.min(usable))?;
+    // The device itself is claimed.
+    let (files, index) = (wrap(Arc::new(files)), Box::new(MemoryHome::default()));
+    let boot = boot(options.now);
+    let parts = StoreEnv { files, index, boot, lock: None, transient: transient::files(), background: true };
+    open_store(&options.architecture, &settings, parts).map_err(named)
+}
+
+fn settings(options: &OpenOptions, disk_bytes: u64) -> Result<ArchitectureOptions, Error> {
+    Ok(ArchitectureOptions {
+        disk_bytes,
+        max_objects: options.max_objects,
+        object_max_bytes: options.object_max_bytes,
+        files_per_folder: options.files_per_folder,
+        replacement: replacement::known(&options.replacement)?,
+        segments: options.segments,
+        volume: options.volume,
+        now: options.now,
+    })
+}
+
+/// Opens or creates a store of the named architecture on the given parts.
+///
+/// # Errors
+/// [`Error::Unusable`], with the names that are known when this one is not.
+pub fn open_store(
+    name: &str,
+    settings: &ArchitectureOptions,
+    parts: StoreEnv,
+) -> Result<Arc<dyn Store>, Error> {
+    let row = architecture(name)?;
+    check_secret(&*parts.files)?;
+    let files = Arc::clone(&parts.files);
+    let (store, parameters): (Arc<dyn Store>, _) = match &row.design {
+        Design::Indexed(design) => {
+            let background = parts.background;
+            let core = build(row.name, design, settings, parts)?;
+            let parameters = core.naming.parameters();
+            let maintenance = background.then(|| Maintenance::start(&core));
+            (Arc::new(FileStore { core, maintenance }), parameters)
+        }
+        Design::UrlFolders => {
+            // Objects are found by their paths, for nearly all of which no hash is needed.
+            let store = cern::open(row.name, settings, parts)?;
+            take_keys(row.name, [0; 4], &*files)?;
+            return Ok(Arc::new(store));
+        }
+        Design::Volume => (Arc::new(volume::open(row.name, settings, parts)?), [0; 4]),
+    };
+    let keys = take_keys(row.name, parameters, &*files)?;
+    Ok(if Keyed::is_idle(&keys) { store } else { Arc::new(Keyed { store, keys }) })
+}
+
+pub(super) fn architecture(name: &str) -> Result<&'static Architecture, Error> {
+    ARCHITECTURES.iter().find(|row| row.name == name).ok_or_else(|| {
+        let known: Vec<_> = ARCHITECTURES.iter().map(|row| row.name).collect();
+        Error::Unusable(format!("no cache architecture is called {name:?}; known are: {}", known.join(", ")))
+    })
+}
+
+/// The store without its background work.
+pub(super) fn build(
+    name: &'static str,
+    design: &Indexed,
+    settings: &ArchitectureOptions,
+    parts: StoreEnv,
+) -> Result<Arc<Core>, Error> {
+    let (hand, order) = replacement::named(settings.replacement)?;
+    let row = Row { name, design, hand };
+    let found = match open_existing(&row, settings, &parts)? {
+        Some(found) => found,
+        None => make(&row, settings, &parts)?,
+    };
+    let berths = found.index.geometry().berths;
+    let released =
+        (design.released_files == ReleasedFilePolicy::Overwritten).then(|| ReleasedFilePool::new(berths));
+    let segments = match design.small_objects {
+        SmallObjects::AsFiles => None,
+        SmallObjects::Mapped(packing) => {
+            let design = (packing, settings.segments.policy);
+            let index = (&found.index, matches!(found.state, Start::Sound));
+            let bytes = found.limits.segment_bytes;
+            let seal = Seal::of(&*parts.files)?;
+            let opened = Segments::open(&*parts.files, bytes, design, index, seal);
+            Some(opened.map_err(segments::failed_to_map)?)
+        }
+    };
+    let core = Arc::new(Core {
+        name,
+        files: parts.files,
+        index: found.index,
+        naming: found.naming,
+        pins: Default::default(),
+        released,
+        order,
+        segments,
+        limits: found.limits,
+        tally: Default::default(),
+        said: Default::default(),
+        opened_at: settings.now,
+        head_locks: [const { RwLock::new(()) }; HEAD_LOCKS],
+        _lock: parts.lock,
+    });
+    for number in core.index.left_busy() {
+        match core.place(number) {
+            Some((segments, _)) if !matches!(found.state, Start::Sound) => segments.hold_back(number),
+            // What cannot be removed now stays charged; this has been logged.
+            _ => drop(core.discard(number)),
+        }
+    }
+    match found.state {
+        Start::Sound => {}
+        Start::Suspect => {
+            info!("the store was not closed in order before power was lost; it is repaired while it serves");
+            core.index.begin_audit(core.naming.folders());
+        }
+        Start::Rebuild => {
+            info!("the store's index is rebuilt from the object files while it serves");
+            core.index.begin_audit_of_unknown(core.naming.folders());
+        }
+    }
+    Ok(core)
+}
+
+/// An architecture with an index.
+struct Row<'a> {
+    name: &'static str,
+    design: &'a Indexed,
+    hand: &'static dyn CyclicPolicy,
+}
+
+/// An index taken up or made.
+struct OpenedIndex {
+    index: Index,
+    naming: Arc<dyn Naming>,
+    limits: FileStoreLimits,
+    state: Start,
+}
+
+enum Start {
+    Sound,
+    Suspect,
+    Rebuild,
+}
+
+/// Takes up the index that is there. One that cannot be used is set aside, with a line in the log.
+fn open_existing(
+    row: &Row<'_>,
+    settings: &ArchitectureOptions,
+    parts: &StoreEnv,
+) -> Result<Option<OpenedIndex>, Error> {
+    let reason = match parts.index.existing() {
+        Ok(None) => return Ok(None),
+        Ok(Some(words)) => match open_index(row, settings, parts, words)? {
+            Ok(found) => return Ok(Some(found)),
+            Err(reason) => reason.to_owned(),
+        },
+        Err(error) if error.kind() == io::ErrorKind::InvalidData => "empty".to_owned(),
+        Err(error) => return Err(Error::Unusable(format!("could not open the store's index: {error}"))),
+    };
+    // Before anything of another's is touched.
+    if let Some(signature) = read_signature(parts)? {
+        Signature::check(&signature.architecture, row.name)?;
+    }
+    warn!("the store's index is {reason}; it is set aside");
+    parts.index.set_aside().map_err(|error| {
+        Error::Unusable(format!("the store's index is {reason} and cannot be set aside: {error}"))
+    })?;
+    Ok(None)
+}
+
+/// The inner error says why these words are no index for this store.
+fn open_index(
+    row: &Row<'_>,
+    settings: &ArchitectureOptions,
+    parts: &StoreEnv,
+    words: Box<dyn Words>,
+) -> Result<Result<OpenedIndex, &'static str>, Error> {
+    let geometry = match Geometry::read(&*words) {
+        Ok(geometry) => geometry,
+        Err(reason) => return Ok(Err(reason)),
+    };
+    Signature::check(geometry.architecture(), row.name)?;
+    let Some(naming) = (row.design.naming)(NamingFor::Parameters(geometry.parameters)) else {
+        return Ok(Err("made for another naming"));
+    };
+    if block_bytes(parts)? > geometry.block_bytes {
+        return Ok(Err("made for another file system"));
+    }
+    if settings.max_objects != 0 && settings.max_objects != u64::from(geometry.max_objects) {
+        let (kept, wanted) = (geometry.max_objects, settings.max_objects);
+        warn!("the store was made for {kept} objects and keeps that; {wanted} needs a new store");
+    }
+    let limits = limits(row, settings, &geometry, &*naming, parts)?;
+    let blocks = limits.object_blocks(&geometry);
+    let opened = Index::open(words, naming.numbers(), row.hand, parts.boot, blocks);
+    Ok(opened.map(|(index, condition)| {
+        let state = if condition == Condition::Sound { Start::Sound } else { Start::Suspect };
+        OpenedIndex { index, naming, limits, state }
+    }))
+}
+
+/// Makes an empty index, and what else a new store has. Where a store has been before, the index has been lost.
+fn make(row: &Row<'_>, settings: &ArchitectureOptions, parts: &StoreEnv) -> Result<OpenedIndex, Error> {
+    let objects = match settings.max_objects {
+        0 => settings.disk_bytes / MEAN_OBJECT_BYTES,
+        objects => objects,
+    };
+    let objects = u32::try_from(objects).unwrap_or(u32::MAX - 1).max(1);
+    let left = naming_left(row, parts)?;
+    let state = if left.is_some() { Start::Rebuild } else { Start::Sound };
+    let block_bytes = block_bytes(parts)?;
+    let files_per_folder = match settings.files_per_folder {
+        0 => FILES_PER_FOLDER,
+        files => files,
+    };
+    let making = NewStoreSpec { max_objects: objects, block_bytes, files_per_folder };
+    let naming = left
+        .or_else(|| (row.design.naming)(NamingFor::New(making)))
+        .ok_or_else(|| Error::Unusable(format!("no naming for {objects} objects")))?;
+    let geometry = Geometry::new(&Shape {
+        architecture: row.name,
+        max_objects: u32::try_from(naming.objects_max()).unwrap_or(objects).min(objects),
+        block_bytes,
+        parameters: naming.parameters(),
+        sides: naming.needs_sides() || row.design.small_objects != SmallObjects::AsFiles,
+        numbers: naming.numbers(),
+    });
+    let limits = limits(row, settings, &geometry, &*naming, parts)?;
+    let failed = |error: io::Error| Error::Unusable(format!("could not make the store: {error}"));
+    Signature::of(row.name, &*naming).write(&*parts.files).map_err(failed)?;
+    naming.make_folders(&*parts.files).map_err(failed)?;
+    let words = parts.index.make(&geometry).map_err(failed)?;
+    let blocks = limits.object_blocks(&geometry);
+    let opened = Index::open(words, naming.numbers(), row.hand, parts.boot, blocks);
+    let (index, _) = opened.map_err(|reason| Error::Unusable(format!("the index just made is {reason}")))?;
+    Ok(OpenedIndex { index, naming, limits, state })
+}
+
+/// Refuses what another architecture has made. Whether the store says that this one has.
+pub(super) fn check_maker(wanted: &str, parts: &StoreEnv) -> Result<bool, Error> {
+    if let Ok(Some(words)) = parts.index.existing()
+        && let Ok(geometry) = Geometry::read(&*words)
+    {
+        Signature::check(geometry.architecture(), wanted)?;
+    }
+    if let Some(signature) = read_signature(parts)? {
+        return Signature::check(&signature.architecture, wanted).map(|()| true);
+    }
+    if Squid::of_folders(&*parts.files).is_some() {
+        Signature::check(SQUID, wanted)?;
+    }
+    Ok(false)
+}
+
+/// The naming of a store that has been here before, going by its signature, or by its folders where it is so old that
+/// it has none.
+fn naming_left(row: &Row<'_>, parts: &StoreEnv) -> Result<Option<Arc<dyn Naming>>, Error> {
+    if let Some(signature) = read_signature(parts)? {
+        Signature::check(&signature.architecture, row.name)?;
+        return Ok((row.design.naming)(NamingFor::Parameters(signature.parameters)));
+    }
+    match Squid::of_folders(&*parts.files) {
+        Some(naming) => {
+            Signature::check(SQUID, row.name)?;
+            Ok(Some(Arc::new(naming)))
+        }
+        None => Ok(None),
+    }
+}
+
+fn read_signature(parts: &StoreEnv) -> Result<Option<Signature>, Error> {
+    Signature::read(&*parts.files).map_err(|error| {
+        Error::Unusable(format!("could not read which architecture made the store: {error}"))
+    })
+}
+
+fn limits(
+    row: &Row<'_>,
+    settings: &ArchitectureOptions,
+    geometry: &Geometry,
+    naming: &dyn Naming,
+    parts: &StoreEnv,
+) -> Result<FileStoreLimits, Error> {
+    let block_bytes = u64::from(geometry.block_bytes);
+    let folders = naming.folder_blocks(u64::from(geometry.max_objects), block_bytes);
+    let segment_bytes = match row.design.small_objects {
+        SmallObjects::AsFiles => 0,
+        SmallObjects::Mapped(_) => Segments::length(&*parts.files, &settings.segments, settings.disk_bytes),
+    };
+    let mapped = blocks_of(segment_bytes, block_bytes) * u64::from(segment_bytes > 0);
+    let own = geometry.words() as u64 * 8 + (folders + OTHER_FILES + mapped) * block_bytes;
+    let fixed_bytes = own + parts.index.aside_bytes(settings.disk_bytes.saturating_sub(own) / 2);
+    let least = fixed_bytes + LEAST_BLOCKS * block_bytes;
+    if settings.disk_bytes < least {
+        let (given, objects) = (settings.disk_bytes, geometry.max_objects);
+        return Err(Error::Unusable(format!(
+            "{given} bytes of disk are too few: index and folders for {objects} objects, and the file of small objects \
+             where there is one, need {least}; raise the limit or lower the number of objects of a new store"
+        )));
+    }
+    let ArchitectureOptions { disk_bytes, object_max_bytes, .. } = *settings;
+    Ok(FileStoreLimits { disk_bytes, fixed_bytes, segment_bytes, object_max_bytes })
+}
+
+impl FileStoreLimits {
+    /// Blocks left for objects.
+    fn object_blocks(&self, geometry: &Geometry) -> u64 {
+        (self.disk_bytes - self.fixed_bytes) / u64::from(geometry.block_bytes)
+    }
+}
+
+fn block_bytes(parts: &StoreEnv) -> Result<u32, Error> {
+    let space = parts.files.space();
+    let space = space.map_err(|error| Error::Unusable(format!("could not ask for disk space: {error}")))?;
+    u32::try_from(space.block_bytes.max(BLOCK_MIN))
+        .map_err(|_| Error::Unusable(format!("blocks of {} bytes", space.block_bytes)))
+}
+
+/// One process for each store: two would take each other's files.
+fn lock(directory: &Path) -> Result<File, Error> {
+    let path = directory.join("lock");
+    let file = private::file(&path).map_err(|error| unusable(directory, "write to", &error))?;
+    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+        Ok(()) => Ok(file),
+        Err(Errno::WOULDBLOCK) => Err(Error::Unusable(format!(
+            "{} is in use by another process; stop that one or give this one another directory",
+            directory.display()
+        ))),
+        Err(error) => Err(unusable(directory, "lock", &error.into())),
+    }
+}
+
+fn unusable(directory: &Path, what: &str, error: &io::Error) -> Error {
+    Error::Unusable(format!(
+        "could not {what} {}: {error}; give the store a directory that this user may write to",
+        directory.display()
+    ))
+}
+
+/// Which run of the machine this is. Where the kernel does not say, every run is another one.
+fn boot(now: Timestamp) -> u64 {
+    let id = fs::read("/proc/sys/kernel/random/boot_id");
+    let id = id.unwrap_or_else(|_| now.millis().to_le_bytes().to_vec());
+    Key::unkeyed(&id).low().max(1)
+}
+
+/// The field's mean size of an object.
+pub(super) const MEAN_OBJECT_BYTES: u64 = 13_000;
+/// Blocks that a store must have for objects.
+const LEAST_BLOCKS: u64 = 16;
+/// Blocks for the lock and the signature.
+const OTHER_FILES: u64 = 2;
+/// Kroonmaa 1998: "384 files/dir seems optimal".
+const FILES_PER_FOLDER: u32 = 384;
+/// Least unit of accounting: what smaller blocks save is not worth the finer count.
+pub(super) const BLOCK_MIN: u64 = 4096;

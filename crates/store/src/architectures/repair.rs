@@ -1,0 +1,204 @@
+//! Repair, a piece at a time: what the index says is compared with the files that are there.
+//!
+//! The same walk serves three needs: after a power loss (entries and files of different age), after damage to
+//! some entries, and after the loss of the whole index, when it fills an empty one from the headers of the
+//! files. First through the folders, for files that the index does not know; then through the numbers, for objects
+//! that have no file. Lookups and inserts go on meanwhile; what has not been seen yet is a miss. Contents are not
+//! verified here: that happens whenever a body is read.
+
+use super::files::Core;
+use crate::fs::Access;
+use crate::index::{IndexedObject, NumberState, Step};
+use crate::object::{Header, read_head};
+use shoal_core::Key;
+use std::io::ErrorKind::NotFound;
+use std::ops::Range;
+use std::sync::atomic::Ordering::Relaxed;
+
+impl Core {
+    /// Does one step of an audit. Returns how many files and objects it dealt with.
+    pub(super) fn repair(&self, step: &Step) -> usize {
+        match step {
+            Step::Folder(folder) => self.survey_folder(*folder),
+            Step::Numbers(numbers) => self.settle_numbers(numbers.clone()),
+        }
+    }
+
+    /// Settles the files in a folder of which the index knows nothing good.
+    fn survey_folder(&self, folder: u32) -> usize {
+        let path = self.naming.folder(folder);
+        let objects_max = self.index.geometry().max_objects;
+        let names = match self.files.list(&path, objects_max as usize + STRANGERS_MAX) {
+            Ok(names) => names,
+            // Folders are made on demand.
+            Err(error) if error.kind() == NotFound => return 0,
+            Err(error) => {
+                self.disk_failed("list a folder of the store", error);
+                return 0;
+            }
+        };
+        for name in &names {
+            // Others are somebody else's.
+            let Some((number, side)) = self.naming.file_at(folder, name) else { continue };
+            let file = format!("{path}/{name}");
+            if number < objects_max && self.naming.path(number, side) == file {
+                self.settle_file(number, side, &file);
+            } else {
+                self.remove_stray(&file);
+            }
+        }
+        names.len()
+    }
+
+    /// A file in a place where an object may be.
+    fn settle_file(&self, number: u32, side: u64, path: &str) {
+        // While it is pinned a number in use stays with its object, and a file elsewhere cannot become its file.
+        self.pins.pin(number);
+        match self.index.examine(number) {
+            // Its own file. Two side words may stand for one folder.
+            NumberState::Busy | NumberState::Stored(..) if self.path(number) == path => {}
+            NumberState::Busy => self.remove_stray(path),
+            NumberState::Stored(found, key) => self.repair_misplaced(found, key, side, path),
+            NumberState::Free | NumberState::Damaged | NumberState::Abandoned => {
+                self.settle_unknown(number, side)
+            }
+        }
+        self.unpin(number);
+    }
+
+    /// A file in another folder than the entry of its number says.
+    fn repair_misplaced(&self, found: IndexedObject, key: Key, side: u64, path: &str) {
+        let is_at_home = match self.place_of_side(found.side) {
+            Some(_) => self.header(found.number).is_some_and(|header| header.key == key),
+            None => self.files.length(&self.naming.path(found.number, found.side)).is_ok(),
+        };
+        let is_its_file = self.header_of(path, found.number).is_some_and(|header| header.key == key);
+        if is_at_home || !is_its_file || !self.index.update_side(found, side) {
+            self.remove_stray(path);
+        }
+    }
+
+    fn remove_stray(&self, path: &str) {
+        if let Err(error) = self.files.unlink(path) {
+            self.disk_failed("remove a file that is out of place", error);
+        }
+    }
+
+    /// Settles what the index says of some numbers. Their files have been surveyed.
+    fn settle_numbers(&self, numbers: Range<u32>) -> usize {
+        let mut objects = 0;
+        for number in numbers {
+            match self.index.examine(number) {
+                NumberState::Busy => {}
+                NumberState::Stored(found, key) => {
+                    objects += 1;
+                    self.settle_stored(found, key);
+                }
+                NumberState::Free => self.index.list_if_lost(number),
+                NumberState::Damaged | NumberState::Abandoned => {
+                    self.settle_unknown(number, self.index.side(number))
+                }
+            }
+        }
+        objects
+    }
+
+    /// An entry that looks whole: its file must be there, its charge right, and its key must lead to it.
+    fn settle_stored(&self, found: IndexedObject, key: Key) {
+        if self.place_of_side(found.side).is_some() {
+            return self.settle_in_segment(found, key);
+        }
+        match self.files.length(&self.naming.path(found.number, found.side)) {
+            Ok(length) => {
+                let blocks = u32::try_from(self.blocks(length)).unwrap_or(u32::MAX);
+                if let Some(rival) = self.index.confirm(found, blocks) {
+                    self.resolve_duplicates(found, rival, blocks);
+                }
+            }
+            Err(error) if error.kind() == NotFound => self.drop_entry(found),
+            Err(error) => drop(self.disk_failed("look at an object file", error)),
+        }
+    }
+
+    /// An object in the mapped file: its record must be there.
+    fn settle_in_segment(&self, found: IndexedObject, key: Key) {
+        match self.header(found.number) {
+            Some(header) if header.key == key => {
+                if let Some(rival) = self.index.confirm(found, 0) {
+                    self.resolve_duplicates(found, rival, 0);
+                }
+            }
+            _ => self.drop_entry(found),
+        }
+    }
+
+    /// Of two objects of one key the later stays.
+    fn resolve_duplicates(&self, found: IndexedObject, rival: IndexedObject, blocks: u32) {
+        let sequence = |found: IndexedObject| self.header(found.number).map(|header| header.sequence);
+        if sequence(found) > sequence(rival) {
+            self.drop_entry(rival);
+            self.index.confirm(found, blocks);
+        } else {
+            self.drop_entry(found);
+        }
+    }
+
+    /// A number that the index knows nothing good of: if its file is a whole object that is not superseded, it is
+    /// taken in; otherwise it goes.
+    fn settle_unknown(&self, number: u32, side: u64) {
+        if !self.index.claim_number(number, side) {
+            return;
+        }
+        // Who had which segment is for the index to say; what it does not say is a miss.
+        if self.place_of_side(side).is_some() || !self.adopt(number) {
+            // Trouble with the file has been logged.
+            let _ = self.discard(number);
+        }
+    }
+
+    fn adopt(&self, number: u32) -> bool {
+        let Some(header) = self.header(number) else { return false };
+        if self.files.length(&self.path(number)).ok() != Some(header.file_bytes()) {
+            return false;
+        }
+        let known = self.index.peek(header.key, |number| self.pins.pin(number));
+        if let Some(known) = known {
+            let sequence = self.header(known.number).map(|header| header.sequence);
+            self.unpin(known.number);
+            if sequence >= Some(header.sequence) {
+                return false;
+            }
+        }
+        let Ok(blocks) = u32::try_from(self.blocks(header.file_bytes())) else { return false };
+        let Ok(older) = self.index.adopt(number, header.key, blocks) else { return false };
+        self.note_stored(number, &older);
+        for number in older {
+            // Trouble with the file has been logged.
+            let _ = self.discard(number);
+        }
+        true
+    }
+
+    /// The header of a file, if it is a complete object.
+    fn header(&self, number: u32) -> Option<Header> {
+        let file = self.open_bytes(number, self.index.side(number), Access::Read).ok()?;
+        read_head(&*file, number, u64::MAX, None).ok().map(|head| head.header)
+    }
+
+    fn header_of(&self, path: &str, number: u32) -> Option<Header> {
+        let file = self.files.open(path, Access::Read).ok()?;
+        read_head(&*file, number, u64::MAX, None).ok().map(|head| head.header)
+    }
+
+    pub(super) fn drop_entry(&self, found: IndexedObject) {
+        if self.index.retire(found.number, found.generation) {
+            self.note_gone(found.number);
+            self.tally.corrupt.fetch_add(1, Relaxed);
+            // Trouble with the file has been logged.
+            let _ = self.discard(found.number);
+        }
+    }
+}
+
+/// Names that are looked at in a folder beyond those which may be ours.
+const STRANGERS_MAX: usize = 4096;

@@ -1,0 +1,216 @@
+//! Space: how much a file is charged, how room is made, how files leave.
+
+use super::files::Core;
+use super::pins::AfterUnpin;
+use super::released::ReleasedFilePool;
+use super::segments;
+use crate::fs::Access;
+use crate::index::{Charge, Claim, HandStep};
+use crate::{Declined, Error};
+use std::io;
+use std::sync::atomic::Ordering::Relaxed;
+use tracing::warn;
+
+/// Blocks that a file of so many bytes is charged. Beside its data, a long file takes blocks that say where the data
+/// is: one for each 1024 blocks of data at worst, beyond the first twelve, which the inode knows itself.
+pub(super) fn blocks_of(file_bytes: u64, block_bytes: u64) -> u64 {
+    let data = file_bytes.div_ceil(block_bytes).max(1);
+    data + if data > 12 { 1 + data / 1024 } else { 0 }
+}
+
+impl Core {
+    /// The path of the file that a number has now; for people, where the number has a segment.
+    pub(super) fn path(&self, number: u32) -> String {
+        match self.place(number) {
+            Some((_, place)) => format!("{}, byte {}", segments::PATH, place.offset()),
+            None => self.naming.path(number, self.index.side(number)),
+        }
+    }
+
+    /// Blocks that a file of so many bytes is charged.
+    pub(super) fn blocks(&self, file_bytes: u64) -> u64 {
+        blocks_of(file_bytes, u64::from(self.index.geometry().block_bytes))
+    }
+
+    /// A number for a new object with this side word and of so many blocks, giving up another when all are in use.
+    pub(super) fn claim(&self, side: u64, blocks: u64) -> Result<ClaimedNumber, Error> {
+        let mut passed = 0;
+        if self.released.as_ref().is_some_and(|released| released.len() == 0) && !self.index.has_room(blocks)
+        {
+            // Something will have to go, so it goes now: its file is the one to overwrite. Where nothing can go the
+            // charge will say so.
+            let _ = self.give_up_one(&mut passed, EvictionReason::Space);
+        }
+        loop {
+            if let Some(claimed) = self.claim_released(side) {
+                return Ok(claimed);
+            }
+            match self.index.claim(side) {
+                Claim::Number(number) => return Ok(ClaimedNumber { number, file_blocks: None }),
+                Claim::Crowded => return Err(Error::Declined(Declined::NoSpace)),
+                Claim::Exhausted => self.give_up_one(&mut passed, EvictionReason::Number)?,
+            }
+        }
+    }
+
+    /// A number whose file is to be overwritten, if it is the lowest there is.
+    fn claim_released(&self, side: u64) -> Option<ClaimedNumber> {
+        let number = self.released.as_ref()?.take_lowest(self.index.lowest_free())?;
+        let file_blocks = self.index.reuse(number, side)?;
+        Some(ClaimedNumber { number, file_blocks: Some(file_blocks) })
+    }
+
+    /// Charges a busy number so many blocks in all, giving up other objects to make room.
+    pub(super) fn charge(&self, number: u32, blocks: u64) -> Result<(), Error> {
+        let blocks = u32::try_from(blocks).map_err(|_| Error::Declined(Declined::TooLarge))?;
+        if u64::from(blocks) > self.index.limit_blocks() {
+            return Err(Error::Declined(Declined::TooLarge));
+        }
+        let mut passed = 0;
+        loop {
+            match self.index.charge(number, blocks) {
+                Charge::Done => return Ok(()),
+                Charge::Full => self.give_up_one(&mut passed, EvictionReason::Space)?,
+                Charge::AtCeiling => self
+                    .index
+                    .raise_ceiling(u64::from(blocks))
+                    .map_err(|source| self.disk_failed("write the index", source))?,
+            }
+        }
+    }
+
+    /// Gives up one object, or the space of a file that waits to be overwritten. `passed` counts over several calls
+    /// what the hand has passed in vain.
+    pub(super) fn give_up_one(&self, passed: &mut u64, need: EvictionReason) -> Result<(), Error> {
+        if let Some(number) = self.released.as_ref().and_then(ReleasedFilePool::take_full) {
+            return self.empty(number).map_err(|_| Error::Declined(Declined::NoSpace));
+        }
+        if let Some(number) = self.worth_least() {
+            self.tally.evictions.fetch_add(1, Relaxed);
+            return self.dispose(number).map_err(|_| Error::Declined(Declined::NoSpace));
+        }
+        let enough = self.index.round() * (self.index.rounds_max() + 1);
+        while *passed <= enough {
+            // An object in a segment takes no blocks: to give it up would make no space.
+            let is_of_no_use = |number| need == EvictionReason::Space && self.place(number).is_some();
+            match self.index.sweep(|number| self.pins.in_use(number) || is_of_no_use(number)) {
+                HandStep::Victim(number) => {
+                    self.note_gone(number);
+                    self.tally.evictions.fetch_add(1, Relaxed);
+                    // Without the file's space nothing is gained; giving up more objects would not help.
+                    return self.dispose(number).map_err(|_| Error::Declined(Declined::NoSpace));
+                }
+                HandStep::Reclaimed => {
+                    *passed += 1;
+                    return Ok(());
+                }
+                HandStep::Passed(0) => break,
+                HandStep::Passed(count) => *passed += u64::from(count),
+            }
+        }
+        match self.released.as_ref().and_then(ReleasedFilePool::take_highest) {
+            Some(number) => self.discard(number).map_err(|_| Error::Declined(Declined::NoSpace)),
+            None => Err(Error::Declined(Declined::NoSpace)),
+        }
+    }
+
+    /// Lets go of the file of a busy number: it waits to be overwritten, where files are, or is removed.
+    pub(super) fn dispose(&self, number: u32) -> io::Result<()> {
+        if self.released.is_none() || !self.index.is_measured(number) {
+            return self.discard(number);
+        }
+        self.leave(number, AfterUnpin::Release);
+        Ok(())
+    }
+
+    /// Sees to what the last user of a number was left.
+    pub(super) fn finish_unpin(&self, number: u32, fate: AfterUnpin) {
+        match fate {
+            AfterUnpin::Free(measured) => self.index.free(number, measured),
+            AfterUnpin::Release => self.release(number),
+        }
+    }
+
+    fn release(&self, number: u32) {
+        if !self.released.as_ref().is_some_and(|released| released.put(number, false)) {
+            // Trouble with the file has been logged.
+            let _ = self.discard(number);
+        }
+    }
+
+    /// Takes the space of a file that waits to be overwritten.
+    fn empty(&self, number: u32) -> io::Result<()> {
+        let opened = self.files.open(&self.path(number), Access::Write);
+        let emptied = opened.and_then(|file| file.set_length(0));
+        let is_done = emptied.is_ok()
+            && self.index.charge(number, self.blocks(0) as u32) == Charge::Done
+            && self.released.as_ref().is_some_and(|released| released.put(number, true));
+        if is_done { Ok(()) } else { self.discard(number) }
+    }
+
+    /// Removes the files that wait to be overwritten.
+    pub(super) fn discard_released(&self) {
+        while let Some(number) = self.released.as_ref().and_then(ReleasedFilePool::take_highest) {
+            // Trouble with the file has been logged.
+            let _ = self.discard(number);
+        }
+    }
+
+    /// Removes files that have been waiting for a while. Returns how many.
+    pub(super) fn discard_lingering(&self, most: usize) -> usize {
+        let Some(released) = &self.released else { return 0 };
+        let numbers = released.take_lingering(most);
+        for number in &numbers {
+            // Trouble with the file has been logged.
+            let _ = self.discard(*number);
+        }
+        numbers.len()
+    }
+
+    /// Removes the file of a busy number and frees the number, or leaves that to who still reads it. When the file
+    /// cannot be removed the number stays busy and charged; the next opening tries again.
+    pub(super) fn discard(&self, number: u32) -> io::Result<()> {
+        if let Some((segments, place)) = self.place(number) {
+            segments.release(number, place);
+            self.leave_segment(segments, number);
+            return Ok(());
+        }
+        let path = self.path(number);
+        let measured = (!self.index.is_measured(number))
+            .then(|| self.files.length(&path).map_or(0, |length| self.blocks(length)));
+        match self.files.unlink(&path) {
+            Ok(()) => {}
+            Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+            Err(error) => {
+                if self.said.unlink.first() {
+                    warn!(%error, path, "could not remove an object file; its space stays taken");
+                }
+                return Err(error);
+            }
+        }
+        self.leave(number, AfterUnpin::Free(measured));
+        Ok(())
+    }
+
+    /// Leaves a number to its last user, or sees to it when it has none.
+    pub(super) fn leave(&self, number: u32, fate: AfterUnpin) {
+        if !self.pins.leave_to_last_user(number, fate) {
+            self.finish_unpin(number, fate);
+        }
+    }
+}
+
+/// What an object is given up for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum EvictionReason {
+    Space,
+    Number,
+}
+
+/// A number for a new object.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ClaimedNumber {
+    pub(super) number: u32,
+    /// Blocks of the file to be overwritten, which are charged already.
+    pub(super) file_blocks: Option<u32>,
+}

@@ -1,0 +1,139 @@
+//! Files that are overwritten instead of removed.
+
+use super::world::{Random, check_books, fetch, maintain};
+use super::*;
+use crate::Store;
+use crate::architectures::files::FileStore;
+use crate::fs::{Calls, CountingFs};
+use std::sync::Arc;
+
+fn counted(disk_bytes: u64, max_objects: u64) -> (World, FileStore, Arc<CountingFs>) {
+    let world = World::new("squid_lowest", disk_bytes, max_objects);
+    let door = Arc::new(CountingFs::new(world.files.clone()));
+    let store = world.open_through(door.clone());
+    (world, store, door)
+}
+
+fn waiting(store: &FileStore) -> usize {
+    store.core.released.as_ref().expect("this architecture overwrites").len()
+}
+
+#[test]
+fn a_full_store_makes_and_removes_no_files() {
+    for by_space in [true, false] {
+        let (world, store, door) = if by_space { counted(3 << 20, 5000) } else { counted(1 << 30, 60) };
+        let mut random = Random(3);
+        let mut total = Calls::default();
+        for n in 0..3000 {
+            let length = random.below(20_000) as usize;
+            put(&store, n, 1, length).unwrap();
+            assert!(matches(&store, n, 1, length));
+            assert!(store.usage().bytes <= store.usage().bytes_max);
+            let calls = door.take();
+            if n >= 1500 {
+                total.creates += calls.creates;
+                total.unlinks += calls.unlinks;
+                total.opens += calls.opens;
+            }
+        }
+        check_books(&world, &store);
+        assert!(world.files.most_used() <= World::file_bytes(&store));
+        let spared = total.creates + total.unlinks;
+        assert!(spared < 15, "{spared} of 1500 inserts made or removed a file (by space: {by_space})");
+        assert!(store.usage().evictions > 1000);
+    }
+}
+
+#[test]
+fn a_reader_keeps_its_body_while_others_come_and_go() {
+    let (world, store, _) = counted(1 << 30, 20);
+    (0..20).for_each(|n| put(&store, n, 1, 200_000).unwrap());
+    let readers: Vec<_> = (0..5).map(|n| store.open(&key(n)).unwrap().unwrap().body).collect();
+    for n in 0..5 {
+        put(&store, n, 2, 1_000).unwrap();
+    }
+    for n in 100..200 {
+        put(&store, n, 1, 150_000 + n as usize).unwrap();
+    }
+    for (n, body) in (0..).zip(&readers) {
+        assert_eq!(body.read(0, usize::MAX).unwrap(), body_of(n, 1, 200_000), "{n}");
+    }
+    let kept = world.object_files().len();
+    drop(readers);
+    assert_eq!(world.object_files().len(), kept, "their files wait now");
+    assert!(waiting(&store) >= 5);
+    check_books(&world, &store);
+}
+
+#[test]
+fn shorter_and_longer_objects_leave_no_trace_of_the_one_before() {
+    let (world, store, _) = counted(1 << 30, 2);
+    let lengths = [200_000, 10, 65_536, 65_537, 0, 5_000, 300_000, 4_000, 4_100, 131_072];
+    for (version, (before, after)) in
+        lengths.iter().flat_map(|before| lengths.iter().map(move |after| (*before, *after))).enumerate()
+    {
+        for (step, length) in [before, after].into_iter().enumerate() {
+            let n = version as u64 * 2 + step as u64;
+            put(&store, n, n, length).unwrap();
+            assert!(matches(&store, n, n, length), "{before}, then {after}");
+            assert_eq!(store.usage().corrupt, 0);
+        }
+        check_books(&world, &store);
+    }
+}
+
+#[test]
+fn files_that_nobody_overwrites_are_removed_after_a_while_and_at_the_end() {
+    let (world, store, _) = counted(1 << 30, 100);
+    (0..20).for_each(|n| put(&store, n, 1, 10_000).unwrap());
+    (0..5).for_each(|n| put(&store, n, 2, 10_000).unwrap());
+    assert!(waiting(&store) > 0);
+    maintain(&store.core);
+    assert!(waiting(&store) > 0, "not at once");
+    maintain(&store.core);
+    assert_eq!((waiting(&store), world.object_files().len()), (0, 20));
+    (0..5).for_each(|n| put(&store, n, 3, 10_000).unwrap());
+    store.close().unwrap();
+    assert_eq!((waiting(&store), world.object_files().len()), (0, 20));
+    check_books(&world, &store);
+}
+
+#[test]
+fn what_a_killed_process_had_released_is_removed_at_the_next_opening() {
+    let (world, store, _) = counted(1 << 30, 100);
+    (0..20).for_each(|n| put(&store, n, 1, 10_000).unwrap());
+    (0..5).for_each(|n| put(&store, n, 2, 10_000).unwrap());
+    let released = waiting(&store);
+    assert!(released > 0);
+    let left = world.after_kill();
+    let again = left.open();
+    assert_eq!(left.object_files().len(), 20);
+    check_books(&left, &again);
+    assert!((0..5).all(|n| matches(&again, n, 2, 10_000)));
+}
+
+#[test]
+fn a_removed_object_does_not_wait_on_disk() {
+    let (world, store, _) = counted(1 << 30, 100);
+    put(&store, 1, 1, 10_000).unwrap();
+    store.remove(&key(1)).unwrap();
+    assert_eq!(world.object_files(), Vec::<String>::new());
+    assert!(fetch(&store, 1).is_none());
+}
+
+#[test]
+fn an_insert_given_up_before_it_wrote_leaves_the_file_waiting() {
+    let (world, store, door) = counted(1 << 30, 100);
+    put(&store, 1, 1, 50_000).unwrap();
+    put(&store, 1, 2, 50_000).unwrap();
+    door.take();
+    drop(store.insert(&key(2), b"m", Some(90_000)).unwrap());
+    assert_eq!((door.take(), waiting(&store)), (Calls::default(), 1));
+    check_books(&world, &store);
+    // One that did write takes the file with it.
+    let mut insert = store.insert(&key(2), b"m", None).unwrap();
+    insert.append(&body_of(2, 1, 150_000)).unwrap();
+    drop(insert);
+    assert_eq!((waiting(&store), world.object_files().len()), (0, 1));
+    check_books(&world, &store);
+}

@@ -1,0 +1,125 @@
+//! What replacement knows of small objects outlives a close in order, and what it knew once harms nobody later.
+
+use super::*;
+use crate::architectures::SegmentPolicy;
+use crate::architectures::files::FileStore;
+
+for_each_with_segments! {
+    what_was_asked_for_stays_after_a_close_in_order,
+    without_a_close_in_order_all_begin_alike,
+    notes_of_an_older_close_harm_nothing,
+    every_policy_serves_what_it_stored,
+}
+
+const POLICIES: [SegmentPolicy; 4] = [
+    SegmentPolicy::Fbc { c_max: 3, a_max: 100 },
+    SegmentPolicy::Lru,
+    SegmentPolicy::FbcResident { c_max: 3, a_max: 100 },
+    SegmentPolicy::LruResident,
+];
+/// Objects that are asked for often.
+const POPULAR: u64 = 10;
+
+fn tight_with(architecture: &str, policy: SegmentPolicy) -> World {
+    let mut world = tight(architecture);
+    world.settings.segments.policy = policy;
+    world
+}
+
+fn length() -> usize {
+    fitting(99_999, 1024)
+}
+
+/// Fills the segments of one size, of which the first objects are asked for often. Returns the next number.
+fn fill_with_popular(store: &FileStore) -> u64 {
+    let mut next = 0;
+    while store.usage().evictions == 0 {
+        put(store, next, 1, length()).unwrap();
+        (0..POPULAR.min(next)).for_each(|n| drop(store.open(&key(n)).unwrap()));
+        next += 1;
+    }
+    next
+}
+
+/// How many popular ones are left after as many new objects as all but a few of the segments hold.
+fn left_after_new_ones(store: &FileStore, next: u64) -> usize {
+    maintain(&store.core);
+    (next..next + next - 2 * POPULAR).for_each(|n| put(store, n, 1, length()).unwrap());
+    (0..POPULAR).filter(|n| matches(store, *n, 1, length())).count()
+}
+
+fn what_was_asked_for_stays_after_a_close_in_order(architecture: &str) {
+    for policy in POLICIES {
+        let world = tight_with(architecture, policy);
+        let store = world.open();
+        let next = fill_with_popular(&store);
+        store.close().unwrap();
+        drop(store);
+        let left = left_after_new_ones(&world.open(), next);
+        assert_eq!(left as u64, POPULAR, "{policy:?}");
+    }
+}
+
+fn without_a_close_in_order_all_begin_alike(architecture: &str) {
+    for policy in POLICIES {
+        let world = tight_with(architecture, policy);
+        let store = world.open();
+        let next = fill_with_popular(&store);
+        drop(store);
+        let left = left_after_new_ones(&world.after_kill().open(), next);
+        assert!((left as u64) < POPULAR, "{policy:?}: the notes are what made the difference");
+    }
+}
+
+fn notes_of_an_older_close_harm_nothing(architecture: &str) {
+    for policy in POLICIES {
+        let world = tight_with(architecture, policy);
+        let store = world.open();
+        let next = fill_with_popular(&store);
+        store.close().unwrap();
+        // Removed, replaced by a file, by a segment of another size, and by others: then the process is killed.
+        assert!(store.remove(&key(0)).unwrap());
+        put(&store, 1, 2, 20_000).unwrap();
+        put(&store, 2, 2, 300).unwrap();
+        (next..next + 200).for_each(|n| put(&store, n, 1, length()).unwrap());
+        let is_there = |n: &u64| store.may_contain(&key(*n));
+        let stored: Vec<u64> = (3..next + 200).filter(is_there).collect();
+        let usage = store.usage();
+        drop(store);
+        let store = world.after_kill().open();
+        maintain(&store.core);
+        assert_eq!(store.usage().objects, usage.objects, "{policy:?}");
+        assert!(!store.may_contain(&key(0)));
+        assert!(matches(&store, 1, 2, 20_000) && matches(&store, 2, 2, 300));
+        assert!(stored.iter().all(|n| matches(&store, *n, 1, length())), "{policy:?}");
+        (0..300).for_each(|n| put(&store, 50_000 + n, 1, length()).unwrap());
+        assert_eq!(store.usage().corrupt, 0, "{policy:?}");
+    }
+}
+
+fn every_policy_serves_what_it_stored(architecture: &str) {
+    for policy in POLICIES {
+        let world = tight_with(architecture, policy);
+        let mut store = world.open();
+        let mut random = Random(3);
+        let mut served = 0;
+        for step in 0..3_000 {
+            let n = random.below(60) * random.below(60);
+            match fetch(&store, n) {
+                Some(found) => {
+                    assert_eq!(found.1, body_of(n, 1, n as usize * 7 % 9_000), "{policy:?}: {n}");
+                    served += 1;
+                }
+                None => put(&store, n, 1, n as usize * 7 % 9_000).unwrap(),
+            }
+            if step % 1_000 == 999 {
+                store.close().unwrap();
+                drop(store);
+                store = world.open();
+                maintain(&store.core);
+            }
+        }
+        let usage = store.usage();
+        assert!(served > 300 && usage.corrupt == 0 && usage.bytes <= usage.bytes_max, "{served}, {usage:?}");
+    }
+}

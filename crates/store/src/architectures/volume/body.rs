@@ -1,0 +1,142 @@
+//! Bodies as their readers see them: whole in RAM, in pieces on the disk, or still growing.
+
+use super::Volume;
+use super::format::{PIECE_BYTES, PieceLocation, RecordHead};
+use super::index::VolumeEntry;
+use super::pending::{ByteLocation, GrowingBody};
+use super::stripes::StripePin;
+use crate::{Error, StoredBody};
+use bytes::Bytes;
+use shoal_core::ObjectKey;
+use std::sync::Arc;
+
+/// A body of at most one piece. It has been checked.
+pub(super) struct WholeBody(pub(super) Bytes);
+
+impl StoredBody for WholeBody {
+    fn length(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn read(&self, offset: u64, limit: usize) -> Result<Bytes, Error> {
+        Ok(part(&self.0, offset, limit))
+    }
+
+    fn read_at_once(&self, offset: u64, limit: usize) -> Option<Bytes> {
+        Some(part(&self.0, offset, limit))
+    }
+}
+
+/// The same in the middle of what was read with it, all of which stays in memory for it.
+pub(super) struct WindowBody(pub(super) Bytes);
+
+impl StoredBody for WindowBody {
+    fn length(&self) -> u64 {
+        self.0.len() as u64
+    }
+
+    fn read(&self, offset: u64, limit: usize) -> Result<Bytes, Error> {
+        Ok(part(&self.0, offset, limit))
+    }
+
+    fn read_at_once(&self, offset: u64, limit: usize) -> Option<Bytes> {
+        Some(part(&self.0, offset, limit))
+    }
+
+    fn detached(&self) -> Option<Arc<dyn StoredBody>> {
+        Some(Arc::new(WholeBody(Bytes::copy_from_slice(&self.0))))
+    }
+}
+
+fn part(bytes: &Bytes, offset: u64, limit: usize) -> Bytes {
+    let from = usize::try_from(offset).unwrap_or(usize::MAX).min(bytes.len());
+    bytes.slice(from..from.saturating_add(limit).min(bytes.len()))
+}
+
+/// A body in pieces on the disk, whose stripes are pinned while it is read.
+pub(super) struct LargeBody {
+    volume: Arc<Volume>,
+    key: ObjectKey,
+    entry: VolumeEntry,
+    head: RecordHead,
+    places: Vec<PieceLocation>,
+    _pin: StripePin,
+}
+
+impl LargeBody {
+    pub(super) fn new(
+        volume: Arc<Volume>,
+        key: ObjectKey,
+        (entry, head): (VolumeEntry, RecordHead),
+        places: Vec<PieceLocation>,
+        pin: StripePin,
+    ) -> Self {
+        Self { volume, key, entry, head, places, _pin: pin }
+    }
+}
+
+impl StoredBody for LargeBody {
+    fn length(&self) -> u64 {
+        self.head.body_bytes
+    }
+
+    fn position(&self, offset: u64) -> Option<u64> {
+        self.places.get((offset / PIECE_BYTES as u64) as usize).map(|place| place.position)
+    }
+
+    fn read(&self, offset: u64, limit: usize) -> Result<Bytes, Error> {
+        if offset >= self.head.body_bytes {
+            return Ok(Bytes::new());
+        }
+        let (index, skip) = ((offset / PIECE_BYTES as u64) as usize, (offset % PIECE_BYTES as u64) as usize);
+        let left = self.head.body_bytes - index as u64 * PIECE_BYTES as u64;
+        let piece_bytes = left.min(PIECE_BYTES as u64) as usize;
+        let Some(place) = self.places.get(index) else {
+            return Err(Error::Corrupt { part: "table of pieces" });
+        };
+        match self.volume.read_piece(*place, index as u32, piece_bytes, self.head.id) {
+            Ok(piece) => Ok(cut(piece, skip, limit)),
+            Err(error) => {
+                if let Error::Corrupt { part } = error {
+                    self.volume.drop_corrupt(&self.key, self.entry, part);
+                }
+                Err(error)
+            }
+        }
+    }
+}
+
+/// A body that is being written, or was until a moment ago.
+pub(super) struct UnwrittenBody {
+    volume: Arc<Volume>,
+    growing: Arc<GrowingBody>,
+}
+
+impl UnwrittenBody {
+    pub(super) fn new(volume: Arc<Volume>, growing: Arc<GrowingBody>) -> Self {
+        Self { volume, growing }
+    }
+}
+
+impl StoredBody for UnwrittenBody {
+    fn length(&self) -> u64 {
+        self.growing.length()
+    }
+
+    fn read(&self, offset: u64, limit: usize) -> Result<Bytes, Error> {
+        match self.growing.find(offset) {
+            ByteLocation::Memory(bytes) => Ok(cut(bytes, 0, limit)),
+            ByteLocation::Disk { place, index, skip, piece_bytes } => {
+                let piece = self.volume.read_piece(place, index, piece_bytes, self.growing.id)?;
+                Ok(cut(piece, skip, limit))
+            }
+            ByteLocation::End => Ok(Bytes::new()),
+            ByteLocation::Lost => Err(Error::Corrupt { part: "body that could not be written" }),
+        }
+    }
+}
+
+fn cut(piece: Bytes, skip: usize, limit: usize) -> Bytes {
+    let to = skip.saturating_add(limit).min(piece.len());
+    piece.slice(skip.min(to)..to)
+}

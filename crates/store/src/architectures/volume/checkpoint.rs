@@ -1,0 +1,287 @@
+//! What is written of the index, and when.
+//!
+//! Blocks of the table that have changed are written in one go, in order, once so much has been written to the log that they
+//! are a small share of it; then a header says up to which chunk the index file is complete. The file may be a mixture of
+//! older and newer blocks at any time: entries are checked against their records, and what came after the header's
+//! chunk is entered again.
+
+use super::Volume;
+use super::format::u64_at;
+use super::index::HEADERS;
+use super::state::State;
+use super::writer::LogWriter;
+use crate::Error;
+use crate::fs::{File, PAGE_BYTES, write_full};
+use std::sync::atomic::Ordering::Relaxed;
+use xxhash_rust::xxh3::xxh3_64;
+
+/// The index file.
+pub(super) struct Checkpoint {
+    file: Box<dyn File>,
+    /// What its header says.
+    header: Header,
+    /// What the volume's state says.
+    state: State,
+    /// Bytes of log from one checkpoint to the next.
+    interval_bytes: u64,
+}
+
+/// What an index file begins with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Header {
+    /// Of the volume.
+    pub(super) id: u64,
+    pub(super) buckets: u64,
+    /// Of the last chunk whose records are all in the file.
+    pub(super) sequence: u64,
+    /// Where the log went on.
+    pub(super) stripe: u64,
+    pub(super) offset: u64,
+    pub(super) objects: u64,
+    pub(super) next_id: u64,
+    pub(super) written_stripes: u64,
+    /// One more than that of the header before. They are written to two places in turns, so that one that is torn leaves the other.
+    pub(super) turn: u64,
+    /// Of the volume's state; 0 in earlier versions.
+    pub(super) generation: u64,
+    /// Number of the process that began that generation: two copies of a volume may come to the same generation. 0 in
+    /// earlier versions.
+    pub(super) session: u64,
+    /// Nothing was written to the log since.
+    pub(super) is_clean: bool,
+}
+
+impl Header {
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut bytes = Vec::with_capacity(PAGE_BYTES);
+        bytes.extend_from_slice(MAGIC);
+        let flags = u64::from(self.is_clean);
+        let numbers = [self.id, self.buckets, self.sequence, self.stripe, self.offset, self.objects];
+        let last = [self.next_id, self.written_stripes, flags, self.turn, self.generation, self.session];
+        for number in numbers.into_iter().chain(last) {
+            bytes.extend_from_slice(&number.to_le_bytes());
+        }
+        bytes.extend_from_slice(&xxh3_64(&bytes).to_le_bytes());
+        bytes.resize(PAGE_BYTES, 0);
+        bytes
+    }
+
+    /// The latest header that fits, of an index file that begins with these bytes. It counts as clean only when both places
+    /// have what they should: one that is damaged may have been later.
+    pub(super) fn latest(bytes: &[u8], fits: impl Fn(&Self) -> bool) -> Option<Self> {
+        let headers: Vec<Self> = bytes.chunks(PAGE_BYTES).filter_map(Self::decode).filter(fits).collect();
+        let latest = headers.iter().copied().max_by_key(|header| header.turn)?;
+        let is_first = latest.turn == 0 && bytes[PAGE_BYTES..].iter().all(|byte| *byte == 0);
+        let is_last = is_first || headers.len() as u64 == HEADERS;
+        Some(Self { is_clean: latest.is_clean && is_last, ..latest })
+    }
+
+    /// `None` when these bytes are no such header.
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        let magic = bytes.get(..8)?;
+        let (_, checked) = VERSIONS.into_iter().find(|(known, _)| *known == magic)?;
+        let bytes = bytes.get(..checked + 8)?;
+        let is_whole = xxh3_64(&bytes[..checked]) == u64_at(bytes, checked);
+        is_whole.then(|| Self {
+            id: u64_at(bytes, 8),
+            buckets: u64_at(bytes, 16),
+            sequence: u64_at(bytes, 24),
+            stripe: u64_at(bytes, 32),
+            offset: u64_at(bytes, 40),
+            objects: u64_at(bytes, 48),
+            next_id: u64_at(bytes, 56),
+            written_stripes: u64_at(bytes, 64),
+            is_clean: u64_at(bytes, 72) & 1 != 0,
+            turn: u64_at(bytes, 80),
+            generation: if checked > 88 { u64_at(bytes, 88) } else { 0 },
+            session: if checked > 96 { u64_at(bytes, 96) } else { 0 },
+        })
+    }
+}
+
+impl Checkpoint {
+    pub(super) fn new(
+        file: Box<dyn File>,
+        (header, state): (Header, State),
+        index_bytes: u64,
+        stripe_bytes: u64,
+    ) -> Self {
+        let interval_bytes = (INDEX_TIMES * index_bytes).max(STRIPES_MIN * stripe_bytes);
+        Self { file, header, state, interval_bytes }
+    }
+}
+
+impl Volume {
+    /// Writes the index when enough has been written to the log since the last time. So early that whoever writes to the log
+    /// meanwhile hardly ever comes so far that he has to wait for it.
+    pub(super) fn checkpoint_if_due(&self) -> Result<(), Error> {
+        let interval_bytes = self.checkpoint.lock().interval_bytes;
+        let is_due = {
+            let writer = self.writer.lock();
+            self.log_since_checkpoint(&writer) >= interval_bytes.min(self.geometry.log_bytes() / 8 * 3)
+        };
+        let is_due = is_due || !self.is_index_known.load(Relaxed);
+        if is_due { self.write_index(false) } else { Ok(()) }
+    }
+
+    /// The same for who holds the log's end and is about to go on: once half the log has been written since, no more may be
+    /// before the index is. Else removals would be written over while the index on disk still has what they removed.
+    pub(super) fn checkpoint_before_more(&self, writer: &LogWriter) -> Result<(), Error> {
+        if self.log_since_checkpoint(writer) < self.geometry.log_bytes() / 2 {
+            return Ok(());
+        }
+        self.write_index_as(&mut self.checkpoint.lock(), self.header(writer, false))
+    }
+
+    fn log_since_checkpoint(&self, writer: &LogWriter) -> u64 {
+        let position = u64::from(writer.stripe) * self.geometry.stripe_bytes + writer.offset;
+        let around = self.geometry.log_bytes();
+        (position + around - self.checkpointed_at.load(Relaxed) % around) % around
+    }
+
+    /// Writes the index and says that it is complete.
+    pub(super) fn write_checkpoint(&self) -> Result<(), Error> {
+        self.write_index(true)
+    }
+
+    /// Something is about to be written to the log: the index must not be taken for complete.
+    pub(super) fn leave_clean(&self) -> Result<(), Error> {
+        // Without the lock, which is held while the index is written.
+        if !self.index_may_be_clean.load(Relaxed) && !self.is_generation_due.load(Relaxed) {
+            return Ok(());
+        }
+        let mut checkpoint = self.checkpoint.lock();
+        let state = State {
+            sealed_from: self.sealed_from.load(Relaxed),
+            ..checkpoint.state.next(checkpoint.header.generation)
+        };
+        let session = self.changed.session();
+        let header = Header { is_clean: false, generation: state.generation, session, ..checkpoint.header };
+        // An index that is being made anew gets a header when it is complete.
+        if self.is_index_known.load(Relaxed) {
+            let written = checkpoint.write_header(header);
+            written.map_err(|source| self.failed("write the volume's index", source))?;
+        } else {
+            checkpoint.header = header;
+        }
+        self.write_state(state).map_err(|source| self.failed("write the volume's state", source))?;
+        checkpoint.state = state;
+        self.changed.rename(&header);
+        self.is_generation_due.store(false, Relaxed);
+        self.index_may_be_clean.store(false, Relaxed);
+        Ok(())
+    }
+
+    fn write_index(&self, is_clean: bool) -> Result<(), Error> {
+        // The log's end is locked before the checkpoint, or not at the same time: who holds it may need a checkpoint.
+        let writer = self.writer.lock();
+        if is_clean {
+            // Nothing may be written until the index on disk says that nothing was.
+            let header = self.header(&writer, true);
+            return self.write_index_as(&mut self.checkpoint.lock(), header);
+        }
+        // Whoever has it writes the index already.
+        let Some(mut checkpoint) = self.checkpoint.try_lock() else { return Ok(()) };
+        let begun = self.begin_index(&mut checkpoint, self.header(&writer, false));
+        drop(writer);
+        begun.map_or(Ok(()), |header| self.write_blocks(&mut checkpoint, header))
+    }
+
+    /// What an index that is written now vouches for. What is entered while its blocks are copied may be in or not: it comes
+    /// after this header's chunk.
+    pub(super) fn header(&self, writer: &LogWriter, is_clean: bool) -> Header {
+        Header {
+            id: self.geometry.id,
+            buckets: self.geometry.buckets,
+            sequence: writer.sequence,
+            stripe: u64::from(writer.stripe),
+            offset: writer.offset,
+            objects: self.table.objects(),
+            next_id: self.next_id.load(Relaxed),
+            written_stripes: u64::from(self.written_stripes.load(Relaxed)),
+            turn: 0,
+            generation: 0,
+            session: 0,
+            is_clean,
+        }
+    }
+
+    /// Writes an index with this header, for who holds the log's end.
+    pub(super) fn write_index_as(&self, checkpoint: &mut Checkpoint, header: Header) -> Result<(), Error> {
+        let begun = self.begin_index(checkpoint, header);
+        begun.map_or(Ok(()), |header| self.write_blocks(checkpoint, header))
+    }
+
+    /// The same while nothing is added to the log. `None` when there is nothing to write.
+    fn begin_index(&self, checkpoint: &mut Checkpoint, header: Header) -> Option<Header> {
+        let Header { turn, generation, session, .. } = checkpoint.header;
+        let header = Header { turn, generation, session, ..header };
+        // Another may have been faster.
+        if header == checkpoint.header || header.sequence < checkpoint.header.sequence {
+            return None;
+        }
+        self.changed.begin(&header);
+        Some(header)
+    }
+
+    /// Writes the blocks of an index that has been begun, and its header.
+    fn write_blocks(&self, checkpoint: &mut Checkpoint, header: Header) -> Result<(), Error> {
+        let forgotten = self.forgotten();
+        let mut write_all = || {
+            // What the header vouches for has to be there, whatever becomes of what comes later.
+            self.sync_data()?;
+            let failed = |source| self.failed("write the volume's index", source);
+            self.write_dirty(&*checkpoint.file).map_err(failed)?;
+            // Also when it fails: it may have come to the disk nevertheless.
+            self.index_may_be_clean.fetch_or(header.is_clean, Relaxed);
+            checkpoint.write_header(header).map_err(failed)
+        };
+        write_all().inspect_err(|_| self.changed.abandon())?;
+        self.changed.end(&header);
+        self.counts.forgotten_before.store(forgotten, Relaxed);
+        self.index_may_be_clean.store(header.is_clean, Relaxed);
+        self.is_index_known.store(true, Relaxed);
+        self.checkpointed_at.store(header.stripe * self.geometry.stripe_bytes + header.offset, Relaxed);
+        Ok(())
+    }
+}
+
+impl Volume {
+    /// Brings to disk what has changed of the table. When that fails all of it still has to be: the system may have dropped
+    /// what it could not write, and say so once only.
+    fn write_dirty(&self, file: &dyn File) -> std::io::Result<()> {
+        let mut written = Vec::new();
+        let mut write_all = || {
+            let mut from = 0;
+            while let Some((block, at, bytes)) = self.table.take_dirty(from) {
+                written.push(block);
+                write_full(file, &bytes, at)?;
+                from = block + 1;
+            }
+            file.sync()
+        };
+        let outcome = write_all();
+        if outcome.is_err() {
+            written.into_iter().for_each(|block| self.table.mark_dirty(block));
+        }
+        outcome
+    }
+}
+
+impl Checkpoint {
+    fn write_header(&mut self, header: Header) -> std::io::Result<()> {
+        let header = Header { turn: self.header.turn + 1, ..header };
+        write_full(&*self.file, &header.encode(), header.turn % HEADERS * PAGE_BYTES as u64)?;
+        self.file.sync()?;
+        self.header = header;
+        Ok(())
+    }
+}
+
+const MAGIC: &[u8; 8] = b"SHOALix4";
+/// With the bytes that are checked; the latest first.
+const VERSIONS: [(&[u8; 8], usize); 3] = [(MAGIC, 104), (b"SHOALix3", 96), (b"SHOALix2", 88)];
+/// The log grows by so many times the index's bytes between two checkpoints, so that the index adds about a percent.
+const INDEX_TIMES: u64 = 64;
+/// And by so many stripes at least.
+const STRIPES_MIN: u64 = 64;

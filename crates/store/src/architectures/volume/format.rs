@@ -1,0 +1,485 @@
+//! What stands on the disk, byte by byte; `docs/FORMATS.md` has the tables.
+//!
+//! ```text
+//! 0        64 KiB                                                                   end
+//! ┌────────┬──────────────┬──────────────┬──────────────┬─────────────┬ ─ ─ ─ ─ ─ ─┐
+//! │ super- │ stripe 0     │ stripe 1     │ stripe 2     │ stripe 3    │
+//! │ block  │              │              │ ← cursor     │             │
+//! └────────┴──────────────┴──────────────┴──────────────┴─────────────┴ ─ ─ ─ ─ ─ ─┘
+//!           a stripe: ┌ chunk ──────────────────────────┬ chunk ─┬ chunk ──────────┐
+//!           a chunk:  │ head │ record │ record │ … │ contents │ tail │  whole pages
+//!           a record: │ head │ key │ metadata, room │ body, or table of its pieces │  whole units
+//! ```
+//!
+//! Everything says where it stands, so that what is read from the wrong place or an earlier lap never passes.
+
+use crate::architectures::seal::Seal;
+use crate::fs::PAGE_BYTES;
+use shoal_core::Key;
+use xxhash_rust::xxh3::{xxh3_64, xxh3_64_with_seed};
+
+/// Numbers that never change in the life of a volume.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Geometry {
+    /// Chosen when the volume was made; everything on it is seeded with it.
+    pub(super) id: u64,
+    /// Written at once at most.
+    pub(super) stripe_bytes: u64,
+    pub(super) stripes: u32,
+    /// Of the index.
+    pub(super) buckets: u64,
+}
+
+impl Geometry {
+    /// Bytes of all stripes.
+    pub(super) fn log_bytes(&self) -> u64 {
+        u64::from(self.stripes) * self.stripe_bytes
+    }
+
+    /// Bytes of the whole volume.
+    pub(super) fn volume_bytes(&self) -> u64 {
+        self.stripe_at(self.stripes)
+    }
+
+    /// Where a stripe begins.
+    pub(super) fn stripe_at(&self, stripe: u32) -> u64 {
+        DATA_AT + u64::from(stripe) * self.stripe_bytes
+    }
+
+    /// The stripe that a position lies in. `None` outside of all.
+    pub(super) fn stripe_of(&self, position: u64) -> Option<u32> {
+        let stripe = position.checked_sub(DATA_AT)? / self.stripe_bytes;
+        u32::try_from(stripe).ok().filter(|stripe| *stripe < self.stripes)
+    }
+
+    /// The superblock.
+    pub(super) fn encode(&self) -> Vec<u8> {
+        let mut block = Vec::with_capacity(SUPERBLOCK_BYTES);
+        block.extend_from_slice(SUPERBLOCK_MAGIC);
+        block.extend_from_slice(&VERSION.to_le_bytes());
+        block.extend_from_slice(&self.stripes.to_le_bytes());
+        for number in [self.id, self.stripe_bytes, self.buckets] {
+            block.extend_from_slice(&number.to_le_bytes());
+        }
+        block.extend_from_slice(&xxh3_64(&block).to_le_bytes());
+        block.resize(SUPERBLOCK_BYTES, 0);
+        block
+    }
+
+    /// Reads a superblock. The error says what is wrong with it.
+    pub(super) fn decode(block: &[u8]) -> Result<Self, &'static str> {
+        let fields = block.get(..SUPERBLOCK_CHECKED + 8).ok_or("too short")?;
+        if &fields[..8] != SUPERBLOCK_MAGIC {
+            return Err("not a volume of Shoal");
+        }
+        if u32_at(fields, 8) != VERSION {
+            return Err("of another version");
+        }
+        if xxh3_64(&fields[..SUPERBLOCK_CHECKED]) != u64_at(fields, SUPERBLOCK_CHECKED) {
+            return Err(DAMAGED);
+        }
+        let geometry = Self {
+            stripes: u32_at(fields, 12),
+            id: u64_at(fields, 16),
+            stripe_bytes: u64_at(fields, 24),
+            buckets: u64_at(fields, 32),
+        };
+        geometry.is_plausible().then_some(geometry).ok_or("of no size that a volume may have")
+    }
+
+    /// Whether a volume may be so large, which everything else relies on.
+    fn is_plausible(&self) -> bool {
+        let log_bytes = u64::from(self.stripes).checked_mul(self.stripe_bytes);
+        (PIECE_BYTES as u64..=STRIPE_MAX).contains(&self.stripe_bytes)
+            && self.stripe_bytes.is_multiple_of(PAGE_BYTES as u64)
+            && log_bytes.is_some_and(|bytes| bytes > 0 && bytes <= POSITION_MAX - DATA_AT)
+            && (1..=BUCKETS_MAX).contains(&self.buckets)
+    }
+}
+
+/// The two ends of a chunk say the same; between them stand records and, before the tail, the contents.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Chunk {
+    /// One more than that of the chunk before.
+    pub(super) sequence: u64,
+    /// Where it begins.
+    pub(super) position: u64,
+    pub(super) bytes: u32,
+    /// Entries of the contents. A chunk that ends a stripe lists the whole stripe.
+    pub(super) entries: u32,
+    /// Of the contents.
+    pub(super) check: u64,
+}
+
+/// Which end of a chunk.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum ChunkEnd {
+    Head,
+    Tail,
+}
+
+impl Chunk {
+    pub(super) fn encode(&self, end: ChunkEnd, id: u64) -> [u8; END_BYTES] {
+        let mut bytes = [0; END_BYTES];
+        bytes[..8].copy_from_slice(end.magic());
+        bytes[8..16].copy_from_slice(&self.sequence.to_le_bytes());
+        bytes[16..24].copy_from_slice(&self.position.to_le_bytes());
+        bytes[24..28].copy_from_slice(&self.bytes.to_le_bytes());
+        bytes[28..32].copy_from_slice(&self.entries.to_le_bytes());
+        bytes[32..40].copy_from_slice(&self.check.to_le_bytes());
+        let check = xxh3_64_with_seed(&bytes[..END_CHECKED], id);
+        bytes[END_CHECKED..].copy_from_slice(&check.to_le_bytes());
+        bytes
+    }
+
+    /// `None` when these bytes are no such end.
+    pub(super) fn decode(end: ChunkEnd, bytes: &[u8], id: u64) -> Option<Self> {
+        let bytes = bytes.get(..END_BYTES)?;
+        let is_whole = &bytes[..8] == end.magic()
+            && xxh3_64_with_seed(&bytes[..END_CHECKED], id) == u64_at(bytes, END_CHECKED);
+        is_whole.then(|| Self {
+            sequence: u64_at(bytes, 8),
+            position: u64_at(bytes, 16),
+            bytes: u32_at(bytes, 24),
+            entries: u32_at(bytes, 28),
+            check: u64_at(bytes, 32),
+        })
+    }
+
+    /// Where it ends.
+    pub(super) fn end(&self) -> u64 {
+        self.position + u64::from(self.bytes)
+    }
+}
+
+impl ChunkEnd {
+    fn magic(self) -> &'static [u8; 8] {
+        match self {
+            Self::Head => b"SHOALchk",
+            Self::Tail => b"SHOALend",
+        }
+    }
+}
+
+/// A line of the contents: what stands where in the stripe.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ContentsItem {
+    pub(super) key: Key,
+    /// Of the object: pieces have their object's.
+    pub(super) id: u64,
+    /// From the stripe's beginning, in units.
+    pub(super) at: u32,
+    pub(super) class: u8,
+    pub(super) kind: RecordKind,
+    /// A group begins with it: records of another site or another body stand before it.
+    pub(super) begins: bool,
+}
+
+/// What a record is, or an item says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum RecordKind {
+    /// An object with its body.
+    Whole,
+    /// An object with a table of where its body's pieces are.
+    Large,
+    /// A piece of a body.
+    Piece,
+    /// A piece of a table that is too long for one record.
+    TablePiece,
+    /// The object was removed. There is no record.
+    Removed,
+}
+
+const KINDS: [RecordKind; 5] =
+    [RecordKind::Whole, RecordKind::Large, RecordKind::Piece, RecordKind::TablePiece, RecordKind::Removed];
+
+impl RecordKind {
+    fn code(self) -> u8 {
+        self as u8 + 1
+    }
+
+    fn of(code: u8) -> Option<Self> {
+        KINDS.into_iter().find(|kind| kind.code() == code)
+    }
+}
+
+impl ContentsItem {
+    /// Where it begins, if a group begins with it; from the stripe's beginning.
+    pub(super) fn group_at(&self) -> Option<u64> {
+        self.begins.then_some(u64::from(self.at) * UNIT_BYTES)
+    }
+
+    /// Where its record ends at the latest.
+    pub(super) fn end(&self) -> u64 {
+        u64::from(self.at) * UNIT_BYTES + class_bytes(self.class)
+    }
+
+    fn encode(&self, out: &mut [u8]) {
+        out[..16].copy_from_slice(&self.key.to_bytes());
+        out[16..24].copy_from_slice(&self.id.to_le_bytes());
+        out[24..28].copy_from_slice(&self.at.to_le_bytes());
+        out[28] = self.class;
+        out[29] = self.kind.code();
+        out[30] = u8::from(self.begins);
+        out[31] = 0;
+    }
+
+    fn decode(bytes: &[u8]) -> Option<Self> {
+        Some(Self {
+            key: Key::from_bytes(bytes[..16].try_into().ok()?),
+            id: u64_at(bytes, 16),
+            at: u32_at(bytes, 24),
+            class: Some(bytes[28]).filter(|class| *class < CLASSES)?,
+            kind: RecordKind::of(bytes[29])?,
+            begins: bytes[30] & 1 == 1,
+        })
+    }
+}
+
+/// The contents as they are written.
+pub(super) fn encode_contents(items: &[ContentsItem], out: &mut [u8]) {
+    for (item, out) in items.iter().zip(out.chunks_exact_mut(ITEM_BYTES)) {
+        item.encode(out);
+    }
+}
+
+/// Reads contents that end where a tail begins. `None` when they do not stand up to its check.
+pub(super) fn decode_contents(bytes: &[u8], chunk: &Chunk) -> Option<Vec<ContentsItem>> {
+    (xxh3_64(bytes) == chunk.check)
+        .then(|| bytes.chunks_exact(ITEM_BYTES).filter_map(ContentsItem::decode).collect())
+}
+
+/// The head of a record.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct RecordHead {
+    pub(super) kind: RecordKind,
+    pub(super) key: Key,
+    /// Where the record begins.
+    pub(super) position: u64,
+    pub(super) id: u64,
+    /// Of an object, its body's; of a piece, its own.
+    pub(super) body_bytes: u64,
+    pub(super) key_bytes: u32,
+    pub(super) metadata_bytes: u32,
+    /// Room for metadata.
+    pub(super) room: u32,
+    /// Which piece; 0 for objects.
+    pub(super) index: u32,
+    /// Of the chunk that it was written with.
+    pub(super) sequence: u64,
+    /// Of what follows the metadata's room: body, piece, or table.
+    pub(super) check: u64,
+}
+
+impl RecordHead {
+    /// Room for metadata of so many bytes: what is a little longer after a validation still fits, and with a large object,
+    /// which is not written anew for that, what is a good deal longer.
+    pub(super) fn room_for(kind: RecordKind, metadata_bytes: usize) -> u32 {
+        let step = if kind == RecordKind::Large { LARGE_ROOM_STEP } else { ROOM_STEP };
+        metadata_bytes.next_multiple_of(step) as u32
+    }
+
+    /// Where the payload begins in the record.
+    pub(super) fn payload_at(&self) -> usize {
+        HEAD_BYTES + self.key_bytes as usize + self.room as usize
+    }
+
+    /// Bytes of body or table in the record.
+    pub(super) fn payload_bytes(&self) -> u64 {
+        match self.kind {
+            RecordKind::Large => table_bytes(self.body_bytes),
+            _ => self.body_bytes,
+        }
+    }
+
+    /// The head with key and metadata, as they stand at the record's beginning, sealed.
+    pub(super) fn encode(&self, seal: Seal, full_key: &[u8], metadata: &[u8], out: &mut [u8]) {
+        out[..4].copy_from_slice(RECORD_MAGIC);
+        out[4..6].copy_from_slice(&[SEALED, self.kind.code()]);
+        out[6..8].fill(0);
+        out[8..24].copy_from_slice(&self.key.to_bytes());
+        out[24..32].copy_from_slice(&self.position.to_le_bytes());
+        out[32..40].copy_from_slice(&self.id.to_le_bytes());
+        out[40..48].copy_from_slice(&self.body_bytes.to_le_bytes());
+        out[48..52].copy_from_slice(&self.key_bytes.to_le_bytes());
+        out[52..56].copy_from_slice(&self.metadata_bytes.to_le_bytes());
+        out[56..60].copy_from_slice(&self.room.to_le_bytes());
+        out[60..64].copy_from_slice(&self.index.to_le_bytes());
+        out[64..72].copy_from_slice(&self.sequence.to_le_bytes());
+        out[72..80].copy_from_slice(&self.check.to_le_bytes());
+        let check = seal.check(head_check(&out[..HEAD_CHECKED], full_key, metadata));
+        out[HEAD_CHECKED..HEAD_BYTES].copy_from_slice(&check.to_le_bytes());
+        out[HEAD_BYTES..HEAD_BYTES + full_key.len()].copy_from_slice(full_key);
+        let metadata_at = HEAD_BYTES + full_key.len();
+        out[metadata_at..metadata_at + metadata.len()].copy_from_slice(metadata);
+        out[metadata_at + metadata.len()..metadata_at + self.room as usize].fill(0);
+    }
+
+    /// Reads the head of the record that begins these bytes and is meant to stand at `position`, and checks it with key
+    /// and metadata. One without a seal, of an earlier version, passes only if `takes_unsealed` says that it may stand there: anybody
+    /// can make it. The error says what is wrong.
+    pub(super) fn decode(
+        bytes: &[u8],
+        position: u64,
+        seal: Seal,
+        takes_unsealed: impl FnOnce() -> bool,
+    ) -> Result<Self, &'static str> {
+        let fields = bytes.get(..HEAD_BYTES).ok_or("record that is cut off")?;
+        let is_sealed = match fields[4] {
+            _ if &fields[..4] != RECORD_MAGIC => return Err("record's beginning"),
+            SEALED => true,
+            UNSEALED => false,
+            _ => return Err("record's beginning"),
+        };
+        let head = Self {
+            kind: RecordKind::of(fields[5]).ok_or("kind of record")?,
+            key: Key::from_bytes(fields[8..24].try_into().map_err(|_| "key")?),
+            position: u64_at(fields, 24),
+            id: u64_at(fields, 32),
+            body_bytes: u64_at(fields, 40),
+            key_bytes: u32_at(fields, 48),
+            metadata_bytes: u32_at(fields, 52),
+            room: u32_at(fields, 56),
+            index: u32_at(fields, 60),
+            sequence: u64_at(fields, 64),
+            check: u64_at(fields, 72),
+        };
+        if head.position != position {
+            return Err("record's position");
+        }
+        let is_plausible = head.key_bytes <= KEY_MAX
+            && head.metadata_bytes <= head.room
+            && head.room <= METADATA_MAX
+            && head.body_bytes <= BODY_MAX;
+        if !is_plausible {
+            return Err("record's lengths");
+        }
+        let (key, metadata) = head.key_and_metadata(bytes).ok_or("record that is cut off")?;
+        let check = head_check(&fields[..HEAD_CHECKED], key, metadata);
+        let check = if is_sealed { seal.check(check) } else { check };
+        if check != u64_at(fields, HEAD_CHECKED) {
+            return Err("record's head");
+        }
+        if is_sealed || takes_unsealed() { Ok(head) } else { Err("record's seal") }
+    }
+
+    /// The check that a record with this head had in earlier versions.
+    #[cfg(test)]
+    pub(super) fn unsealed_check(&self, record: &[u8]) -> u64 {
+        let (key, metadata) = self.key_and_metadata(record).expect("it is whole");
+        head_check(&record[..HEAD_CHECKED], key, metadata)
+    }
+
+    /// The full key and the metadata of a record that begins these bytes.
+    pub(super) fn key_and_metadata<'a>(&self, record: &'a [u8]) -> Option<(&'a [u8], &'a [u8])> {
+        let key_end = HEAD_BYTES + self.key_bytes as usize;
+        let metadata_end = key_end + self.metadata_bytes as usize;
+        Some((record.get(HEAD_BYTES..key_end)?, record.get(key_end..metadata_end)?))
+    }
+
+    /// The payload of a record that begins these bytes, when it is there as a whole and stands up to its check.
+    pub(super) fn payload<'a>(&self, record: &'a [u8]) -> Option<&'a [u8]> {
+        let at = self.payload_at();
+        let end = at.checked_add(usize::try_from(self.payload_bytes()).ok()?)?;
+        record.get(at..end).filter(|payload| payload_check(self.id, self.index, payload) == self.check)
+    }
+}
+
+/// The check of a payload; bytes of another object or another piece do not pass.
+pub(super) fn payload_check(id: u64, index: u32, payload: &[u8]) -> u64 {
+    xxh3_64_with_seed(payload, id ^ u64::from(index).rotate_left(32))
+}
+
+fn head_check(fields: &[u8], full_key: &[u8], metadata: &[u8]) -> u64 {
+    xxh3_64_with_seed(metadata, xxh3_64_with_seed(full_key, xxh3_64(fields)))
+}
+
+/// Where a piece of a body or table is, and its check: a line of a table.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct PieceLocation {
+    /// Of the record.
+    pub(super) position: u64,
+    pub(super) check: u64,
+}
+
+/// A table as it is written.
+pub(super) fn encode_table(places: &[PieceLocation]) -> Vec<u8> {
+    let line = |place: &PieceLocation| [place.position.to_le_bytes(), place.check.to_le_bytes()];
+    places.iter().flat_map(line).flatten().collect()
+}
+
+/// Reads a table.
+pub(super) fn decode_table(bytes: &[u8]) -> Vec<PieceLocation> {
+    let line = |line: &[u8]| PieceLocation { position: u64_at(line, 0), check: u64_at(line, 8) };
+    bytes.chunks_exact(PLACE_BYTES).map(line).collect()
+}
+
+/// Number of pieces of so many bytes.
+pub(super) fn pieces(bytes: u64) -> u64 {
+    bytes.div_ceil(PIECE_BYTES as u64)
+}
+
+/// Bytes of the table in the record of a large object. When the table of its pieces does not fit into one piece, it is kept
+/// in pieces itself, and this is the table of those.
+pub(super) fn table_bytes(body_bytes: u64) -> u64 {
+    let direct = pieces(body_bytes) * PLACE_BYTES as u64;
+    if direct <= PIECE_BYTES as u64 { direct } else { pieces(direct) * PLACE_BYTES as u64 }
+}
+
+/// The size class of a record: the smallest that is at least as large.
+pub(super) fn class_of(bytes: u64) -> u8 {
+    (0..CLASSES).find(|class| class_bytes(*class) >= bytes).unwrap_or(CLASSES - 1)
+}
+
+/// Four classes to a doubling, from 64 bytes up.
+pub(super) fn class_bytes(class: u8) -> u64 {
+    (u64::from(4 + class % 4) << (class / 4)) * 16
+}
+
+pub(super) fn u32_at(bytes: &[u8], at: usize) -> u32 {
+    u32::from_le_bytes(bytes[at..at + 4].try_into().expect("four bytes"))
+}
+
+pub(super) fn u64_at(bytes: &[u8], at: usize) -> u64 {
+    u64::from_le_bytes(bytes[at..at + 8].try_into().expect("eight bytes"))
+}
+
+pub(super) const STRIPE_MAX: u64 = 64 << 20;
+/// More than an index of the most objects that a volume can have.
+const BUCKETS_MAX: u64 = 1 << 40;
+/// Positions are below this, 4 TiB: what 36 bits of an index entry say.
+pub(super) const POSITION_MAX: u64 = UNIT_BYTES << 36;
+/// Where the two pages of the volume's state stand.
+pub(super) const STATE_AT: u64 = 2 * SUPERBLOCK_BYTES as u64;
+/// Where stripes begin.
+pub(super) const DATA_AT: u64 = 64 << 10;
+/// Records begin at multiples of this.
+pub(super) const UNIT_BYTES: u64 = 64;
+/// A body of at most so many bytes stands in its object's record; a larger one in pieces of this size.
+pub(super) const PIECE_BYTES: usize = 64 << 10;
+pub(super) const SUPERBLOCK_BYTES: usize = 4096;
+/// What is said of a superblock that does not stand up to its check.
+pub(super) const DAMAGED: &str = "damaged in its first block";
+pub(super) const END_BYTES: usize = 48;
+pub(super) const ITEM_BYTES: usize = 32;
+pub(super) const HEAD_BYTES: usize = 88;
+/// Longest key.
+pub(super) const KEY_MAX: u32 = 64 << 10;
+/// Most metadata.
+pub(super) const METADATA_MAX: u32 = 256 << 10;
+/// The largest body that a table of pieces of tables can list.
+pub(super) const BODY_MAX: u64 =
+    ((PIECE_BYTES / PLACE_BYTES) * (PIECE_BYTES / PLACE_BYTES) * PIECE_BYTES) as u64;
+const PLACE_BYTES: usize = 16;
+const ROOM_STEP: usize = 16;
+const LARGE_ROOM_STEP: usize = 1024;
+const CLASSES: u8 = 64;
+const SUPERBLOCK_MAGIC: &[u8; 8] = b"SHOALvol";
+const RECORD_MAGIC: &[u8; 4] = b"SHOr";
+const VERSION: u32 = 1;
+/// Versions of records.
+const UNSEALED: u8 = 1;
+const SEALED: u8 = 2;
+const SUPERBLOCK_CHECKED: usize = 40;
+const END_CHECKED: usize = END_BYTES - 8;
+const HEAD_CHECKED: usize = HEAD_BYTES - 8;

@@ -1,0 +1,377 @@
+//! Opening a volume: in constant time, whatever its size.
+
+use super::changed::Changed;
+use super::checkpoint::{Checkpoint, Header};
+use super::format::{DAMAGED, DATA_AT, Geometry, POSITION_MAX, STATE_AT, STRIPE_MAX, SUPERBLOCK_BYTES};
+use super::index::{HEADER_WORDS, VolumeIndex};
+use super::queue::WriteQueue;
+use super::recovery::{LogScan, Recovery};
+use super::state::State;
+use super::windows::WindowCache;
+use super::writer::LogWriter;
+use super::{Counts, Health, TornWriteSuspects, Volume, VolumeStore};
+use crate::Error;
+use crate::architectures::maintenance::Maintenance;
+use crate::architectures::opening::check_maker;
+use crate::architectures::seal::Seal;
+use crate::architectures::signature::Signature;
+use crate::architectures::{ArchitectureOptions, StoreEnv};
+use crate::fs::{Access, File, FileSystem, PAGE_BYTES, read_full, write_full};
+use parking_lot::Mutex;
+use shoal_core::Key;
+use shoal_policy::Probation;
+use std::io;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
+use std::sync::{Arc, OnceLock};
+use tracing::{info, warn};
+
+/// Opens or makes a store of one volume.
+pub(in crate::architectures) fn open(
+    name: &'static str,
+    settings: &ArchitectureOptions,
+    parts: StoreEnv,
+) -> Result<VolumeStore, Error> {
+    let background = parts.background;
+    let volume = Arc::new(Volume::open_unrecovered(name, settings, parts)?);
+    if !background {
+        volume.recover();
+    }
+    let threads = || {
+        let bell = Arc::clone(&volume.sync_bell);
+        vec![Maintenance::start(&volume), Maintenance::run("shoal-sync", &volume, bell, Volume::sync_if_due)]
+    };
+    let maintenance = if background { threads() } else { Vec::new() };
+    Ok(VolumeStore { _maintenance: maintenance, volume })
+}
+
+impl Volume {
+    /// The volume without its background work; nothing is written before [`recover`](Self::recover) has come to an end.
+    pub(super) fn open_unrecovered(
+        name: &'static str,
+        settings: &ArchitectureOptions,
+        parts: StoreEnv,
+    ) -> Result<Self, Error> {
+        let is_signed = check_maker(name, &parts)?;
+        let files = Arc::clone(&parts.files);
+        let (geometry, state) = match read_geometry(&*files, settings)? {
+            Some(existing) => existing,
+            None => (make(name, &*files, settings, parts.boot, is_signed)?, State::NEW),
+        };
+        let data = files.open_direct(DATA, Access::Write).map_err(|error| unusable("open", DATA, &error))?;
+        let index_bytes = VolumeIndex::file_bytes(geometry.buckets, geometry.stripes);
+        let (header, is_known) = header_or_new(&*files, &geometry, state, index_bytes)?;
+        let loaded = files.load(INDEX, index_bytes).map_err(|error| unusable("map", INDEX, &error))?;
+        let file = files.open(INDEX, Access::Write).map_err(|error| unusable("open", INDEX, &error))?;
+        let is_sound = is_known && header.is_clean;
+        let known = is_known.then_some(&header);
+        let numbers = (geometry.id, geometry.buckets, session(settings, parts.boot));
+        let changed = Changed::open(parts.transient, numbers, known);
+        let recovery = recovery_from(known);
+        let writer = LogWriter::at_end(&header, geometry.stripe_bytes);
+        let checkpoint = Checkpoint::new(file, (header, state), index_bytes, geometry.stripe_bytes);
+        Ok(Self {
+            name,
+            data,
+            geometry,
+            seal: Seal::of(&*files)?,
+            sealed_from: AtomicU64::new(state.sealed_from),
+            table: VolumeIndex::new(loaded, geometry.buckets, geometry.stripes, header.objects, is_sound),
+            queue: Mutex::new(WriteQueue::default()),
+            writer: Mutex::new(writer),
+            pace: Mutex::default(),
+            sync_bell: Arc::default(),
+            windows: WindowCache::new(settings.volume.window_bytes, &geometry),
+            used: Arc::default(),
+            stripes: Arc::default(),
+            admission: settings.volume.admission,
+            probation: Mutex::new(Probation::default()),
+            checkpoint: Mutex::new(checkpoint),
+            updating: Mutex::new(()),
+            update_turns: Default::default(),
+            doubts: Mutex::new(TornWriteSuspects { from: header.sequence, ..TornWriteSuspects::default() }),
+            may_be_stale: !is_sound,
+            recovery: Mutex::new(recovery),
+            has_missed: AtomicBool::new(false),
+            changed,
+            is_reclaiming: AtomicBool::new(false),
+            is_followed: AtomicBool::new(is_sound),
+            is_recovered: AtomicBool::new(false),
+            removed_early: Mutex::default(),
+            next_id: AtomicU64::new(header.next_id.max(settings.now.millis() << 16)),
+            object_max_bytes: settings.object_max_bytes.min(geometry.volume_bytes() / 4),
+            disk_bytes: settings.disk_bytes,
+            own_bytes: DATA_AT + index_bytes + PAGE_BYTES as u64,
+            written_stripes: AtomicU32::new(header.written_stripes as u32),
+            is_write_due: AtomicBool::default(),
+            is_index_read: AtomicBool::default(),
+            health: Health::default(),
+            has_said_crowded: AtomicBool::new(false),
+            counts: Counts::default(),
+            gave_up: OnceLock::new(),
+            index_may_be_clean: AtomicBool::new(is_known),
+            is_generation_due: AtomicBool::new(true),
+            is_index_known: AtomicBool::new(is_known),
+            checkpointed_at: AtomicU64::new(header.stripe * geometry.stripe_bytes + header.offset),
+            is_alone: !parts.background,
+            _lock: parts.lock,
+        })
+    }
+}
+
+/// Returns a number that differs between processes that open copies of one volume.
+fn session(settings: &ArchitectureOptions, boot: u64) -> u64 {
+    let numbers = [settings.now.millis(), boot, u64::from(std::process::id())];
+    Key::unkeyed(numbers.map(u64::to_le_bytes).as_flattened()).low()
+}
+
+/// Returns the index's header and `true`, or the header of a new index and `false`.
+fn header_or_new(
+    files: &dyn FileSystem,
+    geometry: &Geometry,
+    state: State,
+    index_bytes: u64,
+) -> Result<(Header, bool), Error> {
+    if let Some(header) = index_header(files, geometry, state, index_bytes)? {
+        return Ok((header, true));
+    }
+    let made = make_index(files, geometry, index_bytes, false)?;
+    Ok((Header { generation: state.generation_or(made.generation), ..made }, false))
+}
+
+/// What is to be done with an index that has this header, or none.
+fn recovery_from(header: Option<&Header>) -> Recovery {
+    match header {
+        Some(header) if header.is_clean => Recovery::Clean,
+        Some(header) => Recovery::Following(LogScan::from(header.stripe as u32, header.sequence)),
+        None => {
+            info!("the volume's index is made anew from its contents while it serves");
+            Recovery::Dating { next: 0, dated: Vec::new() }
+        }
+    }
+}
+
+/// The geometry and the state of the volume that is there.
+pub(super) fn read_geometry(
+    files: &dyn FileSystem,
+    settings: &ArchitectureOptions,
+) -> Result<Option<(Geometry, State)>, Error> {
+    let length = match files.length(DATA) {
+        Ok(length) => length,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(unusable("look at", DATA, &error)),
+    };
+    let file = files.open(DATA, Access::Read).map_err(|error| unusable("open", DATA, &error))?;
+    let mut blocks = vec![0; DATA_AT as usize];
+    read_full(&*file, &mut blocks, 0).map_err(|error| unusable("read", DATA, &error))?;
+    let Some(geometry) = superblock(&blocks)? else { return Ok(None) };
+    let (bytes, own) = (geometry.volume_bytes(), own_bytes(&geometry));
+    if length < bytes {
+        return Err(Error::Unusable(format!(
+            "the file {DATA} has {length} bytes and says that it has {bytes}: it was cut off; remove it to begin with an \
+             empty volume"
+        )));
+    }
+    if bytes + own > settings.disk_bytes {
+        return Err(Error::Unusable(format!(
+            "the volume there was made for {} bytes of disk, and the limit is {}; raise the limit, or remove {DATA} and \
+             {INDEX} to begin with an empty volume",
+            bytes + own,
+            settings.disk_bytes
+        )));
+    }
+    if bytes + own + 16 * geometry.stripe_bytes < settings.disk_bytes {
+        warn!(
+            bytes,
+            limit = settings.disk_bytes,
+            "the volume was made smaller than its limit and keeps its size"
+        );
+    }
+    let state = State::latest(&blocks[STATE_AT as usize..][..2 * PAGE_BYTES], geometry.id);
+    Ok(Some((geometry, state)))
+}
+
+/// What the volume's first blocks say, by either copy of the superblock. `None` when a process was killed, or power lost, while
+/// it made the volume: the second copy is written when the first is on the disk.
+fn superblock(blocks: &[u8]) -> Result<Option<Geometry>, Error> {
+    let (first, rest) = blocks.split_at(SUPERBLOCK_BYTES);
+    let reason = match Geometry::decode(first).or_else(|reason| Geometry::decode(rest).map_err(|_| reason)) {
+        Ok(geometry) => return Ok(Some(geometry)),
+        Err(reason) => reason,
+    };
+    let is_ours = reason == DAMAGED || first.iter().take(8).all(|byte| *byte == 0);
+    if is_ours && rest.iter().all(|byte| *byte == 0) {
+        return Ok(None);
+    }
+    Err(Error::Unusable(format!("the file {DATA} is {reason}; remove it to begin with an empty volume")))
+}
+
+/// Makes an empty volume. The superblock comes last, so that one without it is known to be unfinished.
+fn make(
+    name: &str,
+    files: &dyn FileSystem,
+    settings: &ArchitectureOptions,
+    boot: u64,
+    is_signed: bool,
+) -> Result<Geometry, Error> {
+    let free = files.space().map_err(|error| unusable("ask for space for", DATA, &error))?.free_bytes;
+    let limit = if files.is_ours() { settings.disk_bytes } else { within(settings.disk_bytes, free) };
+    let geometry = plan(settings, limit, boot)?;
+    if !is_signed {
+        let signature = Signature::with_parameters(name, [0; 4]);
+        signature.write(files).map_err(|error| unusable("sign", name, &error))?;
+    }
+    let failed = |error: io::Error| match error.kind() {
+        io::ErrorKind::StorageFull => Error::Unusable(format!(
+            "there are no {} bytes free for the volume; lower the limit on disk space, or free some",
+            geometry.volume_bytes()
+        )),
+        _ => unusable("make", DATA, &error),
+    };
+    let file = fresh(files, DATA).map_err(failed)?;
+    file.reserve(geometry.volume_bytes(), DATA_AT).map_err(failed)?;
+    make_index(files, &geometry, VolumeIndex::file_bytes(geometry.buckets, geometry.stripes), true)?;
+    for at in [0, SUPERBLOCK_BYTES as u64] {
+        write_full(&*file, &geometry.encode(), at).map_err(failed)?;
+        file.sync().map_err(failed)?;
+    }
+    write_full(&*file, &State::NEW.encode(geometry.id), State::NEW.at()).map_err(failed)?;
+    file.sync().map_err(failed)?;
+    Ok(geometry)
+}
+
+/// A volume takes its space when it is made: of a disk that has less than the limit it takes what leaves others some room.
+fn within(limit: u64, free: u64) -> u64 {
+    let most = free - free / 10;
+    if limit > most {
+        warn!(limit, free, "the disk has less space than the limit; the volume is made smaller");
+    }
+    limit.min(most)
+}
+
+/// How a new volume divides so many bytes.
+pub(super) fn plan(settings: &ArchitectureOptions, disk_bytes: u64, boot: u64) -> Result<Geometry, Error> {
+    let objects = match settings.max_objects {
+        0 => disk_bytes / MEAN_OBJECT_BYTES,
+        objects => objects,
+    };
+    let buckets = VolumeIndex::buckets_for(objects);
+    let mut stripe_bytes =
+        settings.volume.stripe_bytes.clamp(STRIPE_MIN, STRIPE_MAX) / STRIPE_MIN * STRIPE_MIN;
+    // Many stripes rather than large ones, in a small volume.
+    while disk_bytes / stripe_bytes < STRIPES_WANTED && stripe_bytes / 2 >= STRIPE_MIN {
+        stripe_bytes = (stripe_bytes / 2).next_multiple_of(STRIPE_MIN);
+    }
+    let fixed = DATA_AT + PAGE_BYTES as u64 + VolumeIndex::file_bytes(buckets, 0);
+    let stripes = disk_bytes.saturating_sub(fixed) / (stripe_bytes + 8);
+    let most = (POSITION_MAX - DATA_AT) / stripe_bytes;
+    if stripes > most {
+        warn!(
+            disk_bytes,
+            "a volume has 4 TiB at most, and takes no more of this disk; divide the disk to use all of it"
+        );
+    }
+    let stripes = stripes.min(most) as u32;
+    if u64::from(stripes) < STRIPES_LEAST {
+        let least = fixed + STRIPES_LEAST * (stripe_bytes + 8);
+        return Err(Error::Unusable(format!(
+            "{disk_bytes} bytes of disk are too few: a volume with an index for {objects} objects needs {least}; raise the \
+             limit or lower the number of objects"
+        )));
+    }
+    let seed = [settings.now.millis().to_le_bytes(), boot.to_le_bytes()].concat();
+    Ok(Geometry { id: Key::unkeyed(&seed).low(), stripe_bytes, stripes, buckets })
+}
+
+/// What the index file says, if it is this volume's.
+pub(super) fn index_header(
+    files: &dyn FileSystem,
+    geometry: &Geometry,
+    state: State,
+    bytes: u64,
+) -> Result<Option<Header>, Error> {
+    match files.length(INDEX) {
+        Ok(length) if length == bytes => {}
+        Ok(_) => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(unusable("look at", INDEX, &error)),
+    }
+    let file = files.open(INDEX, Access::Read).map_err(|error| unusable("open", INDEX, &error))?;
+    let mut pages = vec![0; HEADER_WORDS * 8];
+    if let Err(error) = read_full(&*file, &mut pages, 0) {
+        warn!(%error, "the volume's index cannot be read and counts as none");
+        return Ok(None);
+    }
+    Ok(Header::latest(&pages, |header| {
+        header.id == geometry.id
+            && state.is_of(header.generation)
+            && header.buckets == geometry.buckets
+            && header.stripe < u64::from(geometry.stripes)
+            && header.offset <= geometry.stripe_bytes
+            && header.written_stripes <= u64::from(geometry.stripes)
+    }))
+}
+
+/// Makes an empty index. Of an empty volume it is complete and says so; another gets a header when it is.
+fn make_index(
+    files: &dyn FileSystem,
+    geometry: &Geometry,
+    bytes: u64,
+    is_empty: bool,
+) -> Result<Header, Error> {
+    let header = Header {
+        id: geometry.id,
+        buckets: geometry.buckets,
+        sequence: 0,
+        stripe: 0,
+        offset: 0,
+        objects: 0,
+        next_id: 1,
+        written_stripes: 0,
+        turn: 0,
+        generation: 0,
+        session: 0,
+        is_clean: is_empty,
+    };
+    let made = fresh(files, INDEX).and_then(|file| {
+        file.allot(bytes)?;
+        // It counts only once the volume has a superblock with the same number.
+        let mut pages = if is_empty { header.encode() } else { Vec::new() };
+        pages.resize(HEADER_WORDS * 8, 0);
+        write_full(&*file, &pages, 0)?;
+        file.sync()
+    });
+    made.map_err(|error| unusable("make", INDEX, &error))?;
+    Ok(header)
+}
+
+/// A new file in place of whatever has the name.
+fn fresh(files: &dyn FileSystem, path: &str) -> io::Result<Box<dyn File>> {
+    match files.create(path) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            files.unlink(path)?;
+            files.create(path)
+        }
+        created => created,
+    }
+}
+
+/// Bytes on disk beside the volume itself.
+pub(super) fn own_bytes(geometry: &Geometry) -> u64 {
+    VolumeIndex::file_bytes(geometry.buckets, geometry.stripes) + PAGE_BYTES as u64
+}
+
+fn unusable(what: &str, path: &str, error: &io::Error) -> Error {
+    Error::Unusable(format!("could not {what} {path}: {error}"))
+}
+
+/// The volume's file.
+pub(super) const DATA: &str = "volume";
+/// Its index.
+pub(super) const INDEX: &str = "volume.index";
+/// An index that is too small gives objects up that there would be space for, nearly at random; one that is too large costs ten
+/// bytes for each. Traffic Server reckons with as much.
+const MEAN_OBJECT_BYTES: u64 = 8000;
+const STRIPE_MIN: u64 = 256 << 10;
+/// Stripes that a volume should have, at the price of smaller ones.
+const STRIPES_WANTED: u64 = 32;
+const STRIPES_LEAST: u64 = 4;

@@ -1,0 +1,177 @@
+//! Memory that begins at a page, as transfers past the system's memory want it.
+
+use crate::fs::PAGE_BYTES;
+use crate::sys::wish_for_large_pages;
+use parking_lot::Mutex;
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+/// Whole pages of bytes.
+pub(super) struct AlignedPages {
+    bytes: Vec<u8>,
+    start: usize,
+    length: usize,
+    /// Where they go when they are not needed any more.
+    home: Option<Arc<PagePool>>,
+}
+
+impl AlignedPages {
+    /// At least so many bytes, all zero.
+    pub(super) fn zeroed(length: usize) -> Self {
+        Self::aligned(length.next_multiple_of(PAGE_BYTES), PAGE_BYTES)
+    }
+
+    /// The same for a long time and for large transfers: in one piece of the machine's memory, if the system has one. A device
+    /// takes a transfer in so many pieces at most, 128 often, so that a megabyte in scattered pages of four kilobytes is
+    /// two transfers, and in one piece is one.
+    pub(super) fn in_one_piece(length: usize) -> Self {
+        let length = length.next_multiple_of(PAGE_BYTES);
+        if length <= SCATTERED_MAX {
+            return Self::zeroed(length);
+        }
+        let mut pages = Self::aligned(length.next_multiple_of(LARGE_PAGE_BYTES), LARGE_PAGE_BYTES);
+        // Before any of it is touched.
+        wish_for_large_pages(pages.as_mut());
+        pages.length = length;
+        pages
+    }
+
+    fn aligned(length: usize, alignment: usize) -> Self {
+        let bytes = vec![0; length + alignment];
+        let start = bytes.as_ptr().align_offset(alignment);
+        Self { bytes, start, length, home: None }
+    }
+}
+
+/// Memory that has been used for pages and will be again. An allocator gives so large pieces back to the system, and for each new
+/// one the system clears every page when it is first touched, only for the disk to write over it.
+#[derive(Default)]
+pub(super) struct PagePool {
+    state: Mutex<UsedState>,
+}
+
+#[derive(Default)]
+struct UsedState {
+    /// In the order in which they came.
+    free: VecDeque<Vec<u8>>,
+    bytes: usize,
+}
+
+impl PagePool {
+    /// At least so many bytes, of which nothing is known.
+    pub(super) fn pages(self: &Arc<Self>, length: usize) -> AlignedPages {
+        let length = length.next_multiple_of(PAGE_BYTES);
+        let mut pages = match self.take(length + PAGE_BYTES) {
+            Some(bytes) => {
+                let start = bytes.as_ptr().align_offset(PAGE_BYTES);
+                AlignedPages { bytes, start, length, home: None }
+            }
+            None => AlignedPages::zeroed(length),
+        };
+        pages.home = Some(Arc::clone(self));
+        pages
+    }
+
+    /// Memory of at least this length, and not much more.
+    fn take(&self, length: usize) -> Option<Vec<u8>> {
+        let mut state = self.state.lock();
+        let fits = |bytes: &&Vec<u8>| (length..=length + length / SPARE_SHARE).contains(&bytes.len());
+        let fitting = state.free.iter().enumerate().filter(|(_, bytes)| fits(bytes));
+        let (at, _) = fitting.min_by_key(|(_, bytes)| bytes.len())?;
+        let taken = state.free.remove(at)?;
+        state.bytes -= taken.len();
+        Some(taken)
+    }
+
+    fn put(&self, bytes: Vec<u8>) {
+        if bytes.len() > EACH_MAX {
+            return;
+        }
+        let mut state = self.state.lock();
+        state.bytes += bytes.len();
+        state.free.push_back(bytes);
+        // Lengths that nobody asks for any more must not keep out those that somebody does.
+        while state.bytes > USED_MAX {
+            let Some(oldest) = state.free.pop_front() else { break };
+            state.bytes -= oldest.len();
+        }
+    }
+}
+
+impl Drop for AlignedPages {
+    fn drop(&mut self) {
+        if let Some(home) = self.home.take() {
+            home.put(std::mem::take(&mut self.bytes));
+        }
+    }
+}
+
+impl AsRef<[u8]> for AlignedPages {
+    fn as_ref(&self) -> &[u8] {
+        &self.bytes[self.start..self.start + self.length]
+    }
+}
+
+impl AsMut<[u8]> for AlignedPages {
+    fn as_mut(&mut self) -> &mut [u8] {
+        &mut self.bytes[self.start..self.start + self.length]
+    }
+}
+
+/// What makes up a piece of memory of its own, with most machines.
+const LARGE_PAGE_BYTES: usize = 2 << 20;
+/// What is one transfer in any case.
+const SCATTERED_MAX: usize = 512 << 10;
+/// Bytes kept for later at most.
+const USED_MAX: usize = 1 << 20;
+/// What is larger is seldom read.
+const EACH_MAX: usize = 256 << 10;
+/// Memory is used for what needs so large a part less.
+const SPARE_SHARE: usize = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn they_begin_at_a_page_and_are_whole() {
+        for length in [1, 4096, 5000, 1 << 20] {
+            let mut pages = AlignedPages::zeroed(length);
+            assert!(pages.as_ref().as_ptr().addr().is_multiple_of(PAGE_BYTES));
+            assert_eq!(pages.as_mut().len(), length.next_multiple_of(PAGE_BYTES));
+        }
+    }
+
+    #[test]
+    fn large_ones_may_be_of_one_piece() {
+        for length in [4096, 256 << 10, 1 << 20, 5 << 20] {
+            let mut pages = AlignedPages::in_one_piece(length);
+            assert!(pages.as_ref().len() == length && pages.as_ref().iter().all(|byte| *byte == 0));
+            pages.as_mut().fill(7);
+            assert!(pages.as_ref().iter().all(|byte| *byte == 7));
+            let alignment = if length > SCATTERED_MAX { LARGE_PAGE_BYTES } else { PAGE_BYTES };
+            assert!(pages.as_ref().as_ptr().addr().is_multiple_of(alignment));
+        }
+    }
+
+    #[test]
+    fn what_was_used_is_used_again_and_there_is_a_limit() {
+        let used = Arc::new(PagePool::default());
+        let first = used.pages(5000);
+        let at = first.as_ref().as_ptr();
+        drop(first);
+        assert_ne!(used.pages(20_000).as_ref().as_ptr(), at);
+        assert_eq!(used.pages(8192).as_ref().as_ptr(), at, "as many pages");
+        let many: Vec<AlignedPages> = (0..100).map(|_| used.pages(56 << 10)).collect();
+        drop(many);
+        let larger = used.pages(200 << 10);
+        assert_eq!(used.pages(48 << 10).as_ref().len(), 48 << 10, "of memory for a little more");
+        drop(larger);
+        let state = used.state.lock();
+        let bytes: usize = state.free.iter().map(Vec::len).sum();
+        assert!(bytes == state.bytes && bytes <= USED_MAX, "{bytes}");
+        let lengths: Vec<usize> = state.free.iter().map(Vec::len).collect();
+        assert!(lengths.iter().all(|length| [60 << 10, 204 << 10].contains(length)), "{lengths:?}");
+        assert!(lengths.contains(&(204 << 10)), "the latest have won");
+    }
+}

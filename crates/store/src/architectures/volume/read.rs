@@ -1,0 +1,422 @@
+//! From the disk to the caller: finding a record, reading it with its neighbourhood, checking it.
+
+use super::Volume;
+use super::body::{LargeBody, UnwrittenBody, WholeBody, WindowBody};
+use super::format::{
+    ContentsItem, PIECE_BYTES, PieceLocation, RecordHead, RecordKind, decode_table, pieces, table_bytes,
+};
+use super::index::{VolumeEntry, VolumeIndex};
+use super::pending::{PendingBody, PendingObject};
+use super::stripes::StripePin;
+use super::windows::ReadDirection;
+use super::writer::SKIPPED_MAX;
+use crate::fs::PAGE_BYTES;
+use crate::{Error, OpenObject, StoredBody};
+use bytes::Bytes;
+use shoal_core::ObjectKey;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::{Acquire, Relaxed};
+use tracing::warn;
+
+/// A record that stood up to its checks.
+pub(super) struct FoundRecord {
+    pub(super) entry: VolumeEntry,
+    pub(super) head: RecordHead,
+    /// The record from its beginning: all of it, or up to its table's end.
+    pub(super) record: Bytes,
+    pub(super) pin: StripePin,
+}
+
+/// Why a record is not the object that was looked for.
+enum RecordMismatch {
+    /// An object whose key looks alike.
+    OtherKey,
+    /// Something that was written there since.
+    Stale,
+    Corrupt(&'static str),
+    Disk(Error),
+}
+
+impl Volume {
+    pub(super) fn open(self: &Arc<Self>, key: &ObjectKey) -> Result<Option<OpenObject>, Error> {
+        // Twice: what is carried over goes from the table to the queue, what is written from the queue to the table.
+        for _ in 0..2 {
+            let waiting = self.queue.lock().find(key.hash()).map(Arc::clone);
+            if let Some(object) = waiting.filter(|object| object.key == *key) {
+                return Ok(Some(self.stored_of(object)));
+            }
+            if let Some(found) = self.find(key)? {
+                self.table.count_hit(key.hash(), found.entry);
+                let stored = self.stored(key, found);
+                if let Ok(Some(_)) | Err(_) = stored {
+                    return stored;
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// The object, and a hit counted, when no device is needed for it: it waits to be written, or a window has all of it.
+    pub(super) fn try_open(self: &Arc<Self>, key: &ObjectKey) -> Option<OpenObject> {
+        let waiting = self.queue.lock().find(key.hash()).map(Arc::clone);
+        if let Some(object) = waiting.filter(|object| object.key == *key) {
+            // Pieces may be on the disk already.
+            return matches!(object.body, PendingBody::Whole(_)).then(|| self.stored_of(object));
+        }
+        let may_be_overruled = || !self.is_followed.load(Acquire) && self.changed.may_have(key.hash());
+        if self.check_service().is_err() || may_be_overruled() {
+            return None;
+        }
+        self.table.candidates(key.hash()).find_map(|entry| {
+            let length = entry.bytes().min(self.left_in_stripe(entry.position()));
+            let record = self.windows.try_find(&self.geometry, entry.position(), length)?;
+            // What does not stand up to its checks is looked at again by who may read.
+            let (head, record) = self.check_record(key, entry, record).ok()?;
+            let (_, metadata) = head.key_and_metadata(&record)?;
+            let payload =
+                head.payload(&record).filter(|_| head.kind == RecordKind::Whole && !may_be_overruled())?;
+            self.table.count_hit(key.hash(), entry);
+            Some(whole(&record, metadata, payload))
+        })
+    }
+
+    /// Finds the object's record. What a later record may overrule, one that has not been entered yet, is not found: the index of a process that was
+    /// killed may have an object that was replaced since, and then removed.
+    pub(super) fn find(&self, key: &ObjectKey) -> Result<Option<FoundRecord>, Error> {
+        if !self.is_followed.load(Acquire) {
+            if let Some(found) = self.find_unchanged(key)? {
+                return Ok(Some(found));
+            }
+            if !self.is_followed() {
+                return Ok(None);
+            }
+        }
+        for entry in self.table.candidates(key.hash()).collect::<Vec<_>>() {
+            self.check_service()?;
+            let Some(stripe) = self.geometry.stripe_of(entry.position()) else {
+                self.table.remove(key.hash(), entry);
+                continue;
+            };
+            let Some(pin) = self.stripes.pin([stripe]) else { continue };
+            match self.read_record(key, entry) {
+                Ok((head, record)) => return Ok(Some(FoundRecord { entry, head, record, pin })),
+                Err(RecordMismatch::OtherKey) => {}
+                Err(RecordMismatch::Stale) => drop(self.table.remove(key.hash(), entry)),
+                Err(RecordMismatch::Corrupt(part)) => self.drop_corrupt(key, entry, part),
+                Err(RecordMismatch::Disk(error)) => return Err(error),
+            }
+        }
+        Ok(None)
+    }
+
+    /// Finds the object's record where the log has not been followed and says nothing of the object since the index was written. Not one with
+    /// pieces, some of which may have been written over.
+    fn find_unchanged(&self, key: &ObjectKey) -> Result<Option<FoundRecord>, Error> {
+        let is_changed = || self.changed.may_have(key.hash());
+        if is_changed() {
+            return Ok(None);
+        }
+        for entry in self.table.candidates(key.hash()).collect::<Vec<_>>() {
+            self.check_service()?;
+            let stripe = self.geometry.stripe_of(entry.position());
+            let Some(pin) = stripe.and_then(|stripe| self.stripes.pin([stripe])) else { continue };
+            match self.read_record(key, entry) {
+                // Looked at again: the index may be about to be made anew by now.
+                Ok((head, record)) if head.kind == RecordKind::Whole && !is_changed() => {
+                    return Ok(Some(FoundRecord { entry, head, record, pin }));
+                }
+                Err(RecordMismatch::Disk(error)) => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(None)
+    }
+
+    fn read_record(
+        &self,
+        key: &ObjectKey,
+        entry: VolumeEntry,
+    ) -> Result<(RecordHead, Bytes), RecordMismatch> {
+        let outcome = self.try_record(key, entry, Some(ReadDirection::Around));
+        if !matches!(outcome, Err(RecordMismatch::Corrupt(_))) {
+            return outcome;
+        }
+        // A window may be older than the disk, and metadata may have been half replaced when it was read.
+        let _updating = self.updating.lock();
+        let position = entry.position();
+        self.windows.forget(position..position + entry.bytes());
+        self.try_record(key, entry, None)
+    }
+
+    fn try_record(
+        &self,
+        key: &ObjectKey,
+        entry: VolumeEntry,
+        reach: Option<ReadDirection>,
+    ) -> Result<(RecordHead, Bytes), RecordMismatch> {
+        let record = self.read_span(entry.position(), entry.bytes(), reach).map_err(RecordMismatch::Disk)?;
+        self.check_record(key, entry, record)
+    }
+
+    /// Whether these bytes, which stand where the entry says, are the object's record.
+    fn check_record(
+        &self,
+        key: &ObjectKey,
+        entry: VolumeEntry,
+        record: Bytes,
+    ) -> Result<(RecordHead, Bytes), RecordMismatch> {
+        let head = self.decode_head(&record, entry.position()).map_err(RecordMismatch::Corrupt)?;
+        // What is older than its stripe was there before something that has been lost.
+        let stripe = self.geometry.stripe_of(entry.position());
+        let is_older = stripe.is_none_or(|stripe| head.sequence < self.table.stripe_sequence(stripe));
+        if head.kind == RecordKind::Removed || is_older {
+            return Err(RecordMismatch::Stale);
+        }
+        let stored_key = head.key_and_metadata(&record).map(|(key, _)| key);
+        if head.key != key.hash() || stored_key != Some(key.full()) {
+            let is_alike = VolumeIndex::are_alike(head.key, key.hash());
+            return Err(if is_alike { RecordMismatch::OtherKey } else { RecordMismatch::Stale });
+        }
+        if !matches!(head.kind, RecordKind::Whole | RecordKind::Large) {
+            return Err(RecordMismatch::Corrupt("kind of record"));
+        }
+        match head.payload(&record) {
+            Some(_) => Ok((head, record)),
+            None => Err(RecordMismatch::Corrupt("body")),
+        }
+    }
+
+    /// The head of the record that begins these bytes and is meant to stand there.
+    pub(super) fn decode_head(&self, record: &[u8], position: u64) -> Result<RecordHead, &'static str> {
+        RecordHead::decode(record, position, self.seal, || self.takes_unsealed(position))
+    }
+
+    /// Bytes of the disk, from a window or by a read of whole pages; fewer at the stripe's end. Without a reach they are read from the
+    /// disk, alone.
+    pub(super) fn read_span(
+        &self,
+        position: u64,
+        length: u64,
+        reach: Option<ReadDirection>,
+    ) -> Result<Bytes, Error> {
+        let left = self.left_in_stripe(position);
+        let (length, end) = (length.min(left), position + left);
+        if reach.is_some() {
+            self.learn_borders(position);
+        }
+        let reading = match reach.map(|reach| self.windows.find(&self.geometry, (position, length), reach)) {
+            Some(Ok(found)) => return Ok(found),
+            Some(Err(reading)) => Some(reading),
+            None => None,
+        };
+        let page = PAGE_BYTES as u64;
+        let range = reading.as_ref().map_or_else(
+            || position / page * page..(position + length).next_multiple_of(page).min(end),
+            |reading| reading.range.clone(),
+        );
+        let mut pages = self.used.pages((range.end - range.start) as usize);
+        self.read_pages(&mut pages, range.start)
+            .map_err(|source| self.failed("read from the volume", source))?;
+        self.succeeded();
+        let bytes = Bytes::from_owner(pages);
+        if let Some(reading) = reading {
+            reading.done(&bytes);
+        }
+        let skip = (position - range.start) as usize;
+        Ok(bytes.slice(skip..skip + length as usize))
+    }
+
+    /// Looks at where the groups of a stripe begin that another process wrote, once.
+    fn learn_borders(&self, position: u64) {
+        let Some(stripe) = self.geometry.stripe_of(position) else { return };
+        if !self.windows.wants_borders(stripe) {
+            return;
+        }
+        let last = self.last_chunk(stripe);
+        let current = last.filter(|(chunk, _)| chunk.sequence >= self.table.stripe_sequence(stripe));
+        let items = current.map_or_else(Vec::new, |(_, items)| items);
+        let mut offsets: Vec<u64> = items.iter().filter_map(ContentsItem::group_at).collect();
+        if let (false, Some(last)) = (offsets.is_empty(), items.last()) {
+            offsets.push(last.end());
+        }
+        self.windows.learn_borders(stripe, &offsets);
+    }
+
+    /// Bytes from `position` to its stripe's end; 0 outside of all stripes.
+    fn left_in_stripe(&self, position: u64) -> u64 {
+        let end = self.geometry.stripe_of(position).map_or(0, |stripe| self.geometry.stripe_at(stripe + 1));
+        end.saturating_sub(position)
+    }
+
+    /// A piece of a body or table, checked. `skip` bytes of it are left out.
+    pub(super) fn read_piece(
+        &self,
+        place: PieceLocation,
+        index: u32,
+        piece_bytes: usize,
+        id: u64,
+    ) -> Result<Bytes, Error> {
+        let at = super::format::HEAD_BYTES as u64;
+        let check = |bytes: &Bytes| super::format::payload_check(id, index, bytes) == place.check;
+        let piece = self.read_span(place.position + at, piece_bytes as u64, Some(ReadDirection::Onward))?;
+        if piece.len() == piece_bytes && check(&piece) {
+            return Ok(piece);
+        }
+        self.windows.forget(place.position..place.position + at + piece_bytes as u64);
+        let piece = self.read_span(place.position + at, piece_bytes as u64, None)?;
+        if piece.len() == piece_bytes && check(&piece) {
+            Ok(piece)
+        } else {
+            Err(Error::Corrupt { part: "body" })
+        }
+    }
+
+    pub(super) fn drop_corrupt(&self, key: &ObjectKey, entry: VolumeEntry, part: &'static str) {
+        // What has been replaced meanwhile was not corrupt.
+        let is_removed = self.table.remove(key.hash(), entry);
+        self.counts.dropped.fetch_add(u64::from(is_removed), Relaxed);
+        let is_damage = is_removed && !self.is_in_doubt(entry.position());
+        if is_damage && self.counts.corrupt.fetch_add(1, Relaxed) == 0 {
+            let position = entry.position();
+            warn!(
+                part,
+                position, "a stored object is damaged and has been dropped; further ones are counted"
+            );
+        }
+    }
+
+    /// Whether what stands there may be something else than the index says, or a part of it, for no other reason than that the last
+    /// process did not end in order.
+    fn is_in_doubt(&self, position: u64) -> bool {
+        if !self.may_be_stale {
+            return false;
+        }
+        let stripe = self.geometry.stripe_of(position);
+        let Some(stripe) = stripe.filter(|_| self.is_recovered.load(Relaxed)) else { return true };
+        let doubts = self.doubts.lock();
+        let stripes = self.geometry.stripes;
+        let is_near_end = (doubts.end + stripes - stripe) % stripes < SKIPPED_MAX;
+        // What has been written since is as it was written.
+        self.table.stripe_sequence(stripe) <= doubts.until
+            && (is_near_end || doubts.stripes.contains(&stripe))
+    }
+
+    fn stored_of(self: &Arc<Self>, object: Arc<PendingObject>) -> OpenObject {
+        let metadata = object.metadata();
+        let body: Arc<dyn StoredBody> = match &object.body {
+            PendingBody::Whole(body) => Arc::new(WholeBody(body.clone())),
+            PendingBody::Large { body, .. } => {
+                Arc::new(UnwrittenBody::new(Arc::clone(self), Arc::clone(body)))
+            }
+        };
+        OpenObject { metadata, body }
+    }
+
+    /// `None` when the object has been given up meanwhile.
+    fn stored(self: &Arc<Self>, key: &ObjectKey, found: FoundRecord) -> Result<Option<OpenObject>, Error> {
+        let FoundRecord { entry, head, record, pin } = found;
+        let parts = head.key_and_metadata(&record).zip(head.payload(&record));
+        let Some(((_, metadata), payload)) = parts else { return Ok(None) };
+        if head.kind == RecordKind::Whole {
+            return Ok(Some(whole(&record, metadata, payload)));
+        }
+        let metadata = Bytes::copy_from_slice(metadata);
+        let (places, pin) = match self.pieces_of(&head, payload, pin) {
+            Ok(Some(pieces)) => pieces,
+            Ok(None) => {
+                self.table.remove(key.hash(), entry);
+                return Ok(None);
+            }
+            Err(Error::Corrupt { part }) => {
+                self.drop_corrupt(key, entry, part);
+                return Ok(None);
+            }
+            Err(error) => return Err(error),
+        };
+        // Pinned first and looked at afterwards: what is still in the table has all its pieces.
+        if self.table.entry_at(key.hash(), entry.position()).is_none() {
+            return Ok(None);
+        }
+        let body = LargeBody::new(Arc::clone(self), key.clone(), (entry, head), places, pin);
+        Ok(Some(OpenObject { metadata, body: Arc::new(body) }))
+    }
+
+    /// Where a large object's pieces are, with all their stripes pinned. `None` when some are gone; [`Error::Corrupt`] when a piece of
+    /// their table is damaged.
+    pub(super) fn pieces_of(
+        &self,
+        head: &RecordHead,
+        table: &[u8],
+        mut pin: StripePin,
+    ) -> Result<Option<(Vec<PieceLocation>, StripePin)>, Error> {
+        // A stripe that was written over since has other things in it.
+        let is_as_it_was = |stripe: u32| self.table.stripe_sequence(stripe) <= head.sequence;
+        let pin_all = |pin: &mut StripePin, places: &[PieceLocation]| {
+            let stripes = places.iter().map(|place| self.geometry.stripe_of(place.position));
+            let stripes: Option<Vec<u32>> = stripes.collect();
+            stripes.is_some_and(|stripes| {
+                pin.add(stripes.iter().copied()) && stripes.into_iter().all(is_as_it_was)
+            })
+        };
+        let direct_bytes = pieces(head.body_bytes) * 16;
+        let mut places = decode_table(table);
+        if !pin_all(&mut pin, &places) {
+            return Ok(None);
+        }
+        if direct_bytes > table_bytes(head.body_bytes) {
+            let mut listed = Vec::with_capacity(direct_bytes as usize);
+            for (index, place) in places.iter().enumerate() {
+                let length = (direct_bytes as usize - listed.len()).min(PIECE_BYTES);
+                match self.read_piece(*place, index as u32, length, !head.id) {
+                    Ok(piece) => listed.extend_from_slice(&piece),
+                    Err(Error::Corrupt { .. }) if self.is_in_doubt(place.position) => return Ok(None),
+                    Err(Error::Corrupt { .. }) => return Err(Error::Corrupt { part: "table of pieces" }),
+                    Err(error) => return Err(error),
+                }
+            }
+            places = decode_table(&listed);
+            if !pin_all(&mut pin, &places) {
+                return Ok(None);
+            }
+        }
+        Ok(self.verified(head, &places)?.then_some((places, pin)))
+    }
+
+    /// Whether the pieces are there that may have been lost or half written over when the last process ended.
+    fn verified(&self, head: &RecordHead, places: &[PieceLocation]) -> Result<bool, Error> {
+        let in_doubt: Vec<usize> = {
+            let doubts = self.doubts.lock();
+            if doubts.settled.contains(&head.id) {
+                return Ok(true);
+            }
+            let is_recent = (doubts.from + 1..=doubts.until).contains(&head.sequence);
+            let is_doubtful = |place: &PieceLocation| {
+                let stripe = self.geometry.stripe_of(place.position);
+                is_recent || stripe.is_some_and(|stripe| doubts.stripes.contains(&stripe))
+            };
+            (0..places.len()).filter(|index| is_doubtful(&places[*index])).collect()
+        };
+        for index in &in_doubt {
+            let left = head.body_bytes - (index * PIECE_BYTES) as u64;
+            let length = left.min(PIECE_BYTES as u64) as usize;
+            match self.read_piece(places[*index], *index as u32, length, head.id) {
+                Ok(_) => {}
+                Err(Error::Corrupt { .. }) => return Ok(false),
+                Err(error) => return Err(error),
+            }
+        }
+        let mut doubts = self.doubts.lock();
+        if !in_doubt.is_empty() && doubts.settled.len() < SETTLED_MAX {
+            doubts.settled.insert(head.id);
+        }
+        Ok(true)
+    }
+}
+
+/// An object of one piece, where it stands in what was read.
+fn whole(record: &Bytes, metadata: &[u8], payload: &[u8]) -> OpenObject {
+    OpenObject { metadata: record.slice_ref(metadata), body: Arc::new(WindowBody(record.slice_ref(payload))) }
+}
+
+/// Objects remembered as whole; others are looked at again.
+const SETTLED_MAX: usize = 100_000;

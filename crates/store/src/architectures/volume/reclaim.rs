@@ -1,0 +1,222 @@
+//! What happens to a stripe's old contents when the cursor comes round: what is popular is carried over, the rest given up.
+
+use super::Volume;
+use super::format::{
+    Chunk, ChunkEnd, ContentsItem, END_BYTES, ITEM_BYTES, RecordHead, RecordKind, class_bytes,
+    decode_contents,
+};
+use super::index::VolumeEntry;
+use super::pages::AlignedPages;
+use super::pending::{PendingBody, PendingObject, QueuedRecord};
+use crate::fs::{PAGE_BYTES, read_full};
+use bytes::Bytes;
+use shoal_core::{Key, ObjectKey};
+use shoal_policy::reinsertion::{ReinsertionDecision, decide};
+use std::collections::HashSet;
+use std::ops::Range;
+use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
+
+/// An object that stands in the stripe and can be found.
+struct LiveObject {
+    item: ContentsItem,
+    entry: VolumeEntry,
+    verdict: ReinsertionDecision,
+}
+
+impl Volume {
+    /// Takes all objects out of a stripe, which nobody reads. What is popular is queued to be written again. False when the
+    /// stripe is worth keeping as it is.
+    pub(super) fn reclaim(&self, stripe: u32) -> bool {
+        if stripe >= self.written_stripes.load(Relaxed) {
+            return true;
+        }
+        let Some(items) = self.contents(stripe) else { return true };
+        let live = self.live(stripe, &items);
+        let is_carried = |live: &&LiveObject| matches!(live.verdict, ReinsertionDecision::Reinsert(_));
+        let carried: u64 = live.iter().filter(is_carried).map(|live| live.entry.bytes()).sum();
+        if carried > self.geometry.stripe_bytes * KEPT_PERCENT / 100 {
+            for live in live {
+                let hits = if let ReinsertionDecision::Reinsert(hits) = live.verdict { hits } else { 0 };
+                self.table.set_hits(live.item.key, live.entry, hits);
+            }
+            return false;
+        }
+        let wanted: Vec<&LiveObject> = live.iter().filter(is_carried).collect();
+        let carried = self.read_live(stripe, &wanted);
+        let given_up = self.requeue_reinserted(&live, carried);
+        given_up.into_iter().for_each(|key| self.count_evicted(key));
+        self.evict_broken(&items);
+        true
+    }
+
+    /// Takes objects out of the table, those that are carried into the queue; says which are gone. Under one lock, so that
+    /// each is found in one place or the other, and what was removed or replaced meanwhile does not come back.
+    fn requeue_reinserted(
+        &self,
+        live: &[LiveObject],
+        carried: Vec<(VolumeEntry, Arc<PendingObject>)>,
+    ) -> Vec<Key> {
+        let mut queue = self.queue.lock();
+        let is_current = |entry: VolumeEntry, object: &PendingObject| {
+            let key = object.key.hash();
+            // It may have been hit since.
+            let now = self.table.entry_at(key, entry.position());
+            queue.find(key).is_none() && now.is_some_and(|now| now.is_same(entry))
+        };
+        let current = |(entry, object): &(VolumeEntry, Arc<PendingObject>)| is_current(*entry, object);
+        let carried: Vec<_> = carried.into_iter().filter(current).map(|(_, object)| object).collect();
+        let kept: HashSet<Key> = carried.iter().map(|object| object.key.hash()).collect();
+        queue.push_front(carried.into_iter().map(QueuedRecord::Object).collect());
+        let removed = live.iter().filter(|live| self.table.remove(live.item.key, live.entry));
+        removed.map(|live| live.item.key).filter(|key| !kept.contains(key)).collect()
+    }
+
+    fn count_evicted(&self, key: Key) {
+        self.counts.evictions.fetch_add(1, Relaxed);
+        self.report_evicted(key);
+    }
+
+    /// Who has the object elsewhere may have the only one by now.
+    pub(super) fn report_evicted(&self, key: Key) {
+        if let Some(gave_up) = self.gave_up.get() {
+            gave_up(key);
+        }
+    }
+
+    /// What the stripe's objects are worth, in their order on the disk.
+    fn live(&self, stripe: u32, items: &[ContentsItem]) -> Vec<LiveObject> {
+        let stripe_at = self.geometry.stripe_at(stripe);
+        let objects = items.iter().filter(|item| matches!(item.kind, RecordKind::Whole | RecordKind::Large));
+        let live = objects.filter_map(|item| {
+            let position = stripe_at + u64::from(item.at) * super::format::UNIT_BYTES;
+            let entry = self.table.entry_at(item.key, position)?;
+            let verdict = match item.kind {
+                RecordKind::Whole => decide(entry.hits(), entry.bytes()),
+                // Its pieces are elsewhere, and were written before it.
+                _ => ReinsertionDecision::Evict,
+            };
+            Some(LiveObject { item: *item, entry, verdict })
+        });
+        live.collect()
+    }
+
+    /// Large objects that lose a piece with this stripe go as a whole.
+    fn evict_broken(&self, items: &[ContentsItem]) {
+        let mut seen = HashSet::new();
+        let pieces =
+            items.iter().filter(|item| matches!(item.kind, RecordKind::Piece | RecordKind::TablePiece));
+        for item in pieces.filter(|item| seen.insert(item.id)) {
+            for entry in self.table.candidates(item.key).collect::<Vec<_>>() {
+                // A table's pieces have the complement of their object's number.
+                let is_it = self.read_head(entry).is_some_and(|head| [item.id, !item.id].contains(&head.id));
+                if is_it && self.table.remove(item.key, entry) {
+                    self.count_evicted(item.key);
+                }
+            }
+        }
+    }
+
+    fn read_head(&self, entry: VolumeEntry) -> Option<RecordHead> {
+        let span = self.read_span(entry.position(), entry.bytes(), None).ok()?;
+        self.decode_head(&span, entry.position()).ok()
+    }
+
+    /// Reads objects of a stripe to be written again, neighbours in one read.
+    fn read_live(&self, stripe: u32, wanted: &[&LiveObject]) -> Vec<(VolumeEntry, Arc<PendingObject>)> {
+        let mut carried = Vec::with_capacity(wanted.len());
+        let end = self.geometry.stripe_at(stripe + 1);
+        let mut rest = wanted;
+        while let Some(first) = rest.first() {
+            let range = |live: &LiveObject| -> Range<u64> {
+                let from = live.entry.position();
+                from..(from + class_bytes(live.item.class)).min(end)
+            };
+            let mut run = range(first);
+            let is_near = |live: &&LiveObject, end: u64| range(live).start <= end + GAP_MAX;
+            let mut count = 1;
+            while let Some(next) = rest.get(count).filter(|next| is_near(next, run.end)) {
+                run.end = range(next).end;
+                count += 1;
+            }
+            if let Ok(bytes) = self.read_span(run.start, run.end - run.start, None) {
+                for live in &rest[..count] {
+                    let from = (live.entry.position() - run.start) as usize;
+                    let head = self.decode_head(&bytes[from..], live.entry.position());
+                    carried.extend(head.ok().and_then(|head| carry(&head, live, &bytes[from..])));
+                }
+            }
+            rest = &rest[count..];
+        }
+        carried
+    }
+
+    /// What stands in a stripe. `None` when nothing does that is known of: it is new, or was written by who knows whom.
+    pub(super) fn contents(&self, stripe: u32) -> Option<Vec<ContentsItem>> {
+        // Where a stripe was not filled, what ended it a lap before still stands there.
+        match self.last_chunk(stripe) {
+            Some((chunk, items)) if chunk.sequence >= self.table.stripe_sequence(stripe) => Some(items),
+            _ => self.walk(stripe).map(|walked| walked.items),
+        }
+    }
+
+    /// The chunk that ends a full stripe, with its contents.
+    pub(super) fn last_chunk(&self, stripe: u32) -> Option<(Chunk, Vec<ContentsItem>)> {
+        let end = self.geometry.stripe_at(stripe + 1);
+        let mut tail = AlignedPages::zeroed(PAGE_BYTES);
+        self.read_pages_or_count(&mut tail, end - PAGE_BYTES as u64)?;
+        let bytes = tail.as_ref();
+        let chunk = Chunk::decode(ChunkEnd::Tail, &bytes[PAGE_BYTES - END_BYTES..], self.geometry.id)?;
+        let contents = chunk.entries as usize * ITEM_BYTES;
+        let is_here = chunk.end() == end && u64::from(chunk.bytes) <= self.geometry.stripe_bytes;
+        if !is_here || contents + END_BYTES > chunk.bytes as usize {
+            return None;
+        }
+        if let Some(at) = (PAGE_BYTES - END_BYTES).checked_sub(contents) {
+            return decode_contents(&bytes[at..PAGE_BYTES - END_BYTES], &chunk).map(|items| (chunk, items));
+        }
+        let mut more = AlignedPages::zeroed(contents + END_BYTES);
+        let length = more.as_ref().len();
+        self.read_pages_or_count(&mut more, end - length as u64)?;
+        let at = length - END_BYTES - contents;
+        decode_contents(&more.as_ref()[at..length - END_BYTES], &chunk).map(|items| (chunk, items))
+    }
+
+    /// Fills whole pages from the disk.
+    pub(super) fn read_pages(&self, pages: &mut AlignedPages, position: u64) -> std::io::Result<()> {
+        let wanted = pages.as_ref().len();
+        match read_full(&*self.data, pages.as_mut(), position) {
+            Ok(read) if read == wanted => Ok(()),
+            Ok(_) => Err(std::io::ErrorKind::UnexpectedEof.into()),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// The same for who can do without: a failure is counted.
+    pub(super) fn read_pages_or_count(&self, pages: &mut AlignedPages, position: u64) -> Option<()> {
+        let read = self.read_pages(pages, position);
+        let read = read.map_err(|source| self.failed("read what the volume lists", source));
+        match read.is_ok() {
+            true => self.succeeded(),
+            false if !self.is_recovered.load(Relaxed) => self.has_missed.store(true, Relaxed),
+            false => {}
+        }
+        self.note_in_background(read)
+    }
+}
+
+/// An object as it is written again, if it is whole.
+fn carry(head: &RecordHead, live: &LiveObject, record: &[u8]) -> Option<(VolumeEntry, Arc<PendingObject>)> {
+    let (full_key, metadata) = head.key_and_metadata(record)?;
+    let body = head.payload(record)?;
+    let hits = if let ReinsertionDecision::Reinsert(hits) = live.verdict { hits } else { 0 };
+    let body = PendingBody::Whole(Bytes::copy_from_slice(body));
+    let metadata = Bytes::copy_from_slice(metadata);
+    let key = ObjectKey::stored(full_key, head.key);
+    Some((live.entry, PendingObject::new(key, head.id, hits, metadata, body)))
+}
+
+/// A stripe of which so much would be carried over is left as it is.
+const KEPT_PERCENT: u64 = 60;
+/// Objects so near to each other are read together.
+const GAP_MAX: u64 = 32 << 10;

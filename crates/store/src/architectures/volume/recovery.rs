@@ -1,0 +1,445 @@
+//! Finding the end of the log, and entering again what the index on disk does not have.
+//!
+//! The index says how far it is complete. From there on the stripes are looked at in the order of the cursor: one whose
+//! first chunk is newer than all before has been written since, and its contents are entered; after so many that are
+//! not, more than the cursor passes over without a word, the end has been found. Without an index all stripes are entered, in the
+//! order in which they were written, and again as long as no index has been written since. Then the index's entries are counted,
+//! and those that lead into the stripes written since to no record of these are taken out: nobody else would. This is done in the background, some stripes at a time: both ends of these are read at once,
+//! by several threads where they can be had, since a disk answers many reads in the time of one; and the buckets of some items are
+//! touched before the first is entered, since memory does the same.
+
+use super::Volume;
+use super::format::{
+    Chunk, ChunkEnd, ContentsItem, END_BYTES, ITEM_BYTES, RecordKind, UNIT_BYTES, decode_contents,
+};
+use super::index::VolumeEntry;
+use super::pages::AlignedPages;
+use super::writer::SKIPPED_MAX;
+use crate::fs::PAGE_BYTES;
+use crate::together::run_parallel;
+use std::collections::{HashMap, HashSet};
+use std::sync::atomic::Ordering::{Acquire, Relaxed, Release};
+use tracing::{info, warn};
+
+/// How far it has come.
+pub(super) enum Recovery {
+    /// Nothing has been lost: the log ends where the index says.
+    Clean,
+    /// Goes on from the index's place.
+    Following(LogScan),
+    /// Counts the index's entries, and takes out those of records that have been written over since it was written.
+    Counting(RewrittenStripes),
+    /// Learns when each stripe was written.
+    Dating { next: u32, dated: Vec<(u64, u32)> },
+    /// Enters the stripes in that order, the oldest last.
+    Entering { left: Vec<(u64, u32)> },
+}
+
+/// How far the log has been followed.
+#[derive(Default)]
+pub(super) struct LogScan {
+    next: u32,
+    /// The last chunk that the index knows.
+    known: u64,
+    /// Stripes in a row that were not newer.
+    not_newer: u32,
+    has_begun: bool,
+    rewritten: RewrittenStripes,
+}
+
+/// What following the log has come to.
+enum Followed {
+    /// It may go on.
+    On,
+    End,
+    /// It has gone round since the index was written.
+    TooFar,
+}
+
+/// The stripes that were written since the index was, with the entries that may lead into each, in the order of their records.
+type RewrittenStripes = HashMap<u32, Box<[VolumeEntry]>>;
+
+/// What a stripe holds that is not full, or whose end is damaged.
+pub(super) struct StripeScan {
+    pub(super) items: Vec<ContentsItem>,
+    /// Of the first chunk.
+    first: u64,
+    /// Of the last.
+    pub(super) last: u64,
+    /// Where the next chunk would begin in the stripe.
+    pub(super) offset: u64,
+}
+
+/// What the two ends of a stripe say.
+struct Ends {
+    first: Option<Chunk>,
+    /// The chunk that ends the stripe, with its contents, if the stripe is newer than was asked for.
+    last: Option<(Chunk, Vec<ContentsItem>)>,
+}
+
+impl Ends {
+    /// The chunk that the stripe begins with, or ends with where that is not known.
+    fn any(&self) -> Option<&Chunk> {
+        self.first.as_ref().or_else(|| self.last.as_ref().map(|(chunk, _)| chunk))
+    }
+}
+
+impl LogScan {
+    /// From this stripe on, by an index that knows the log up to this chunk.
+    pub(super) fn from(next: u32, known: u64) -> Self {
+        Self { next, known, ..Self::default() }
+    }
+}
+
+impl ContentsItem {
+    /// What the index has of it, when it is an object in the stripe that begins there.
+    fn entry(&self, stripe_at: u64) -> Option<VolumeEntry> {
+        let is_object = matches!(self.kind, RecordKind::Whole | RecordKind::Large);
+        is_object
+            .then(|| VolumeEntry::new(self.key, stripe_at + u64::from(self.at) * UNIT_BYTES, self.class, 0))
+    }
+}
+
+impl Recovery {
+    /// The stripes that are looked at next, at most so many of so many; and from which chunk on their contents are of interest.
+    fn ahead(&self, most: usize, stripes: u32, newest: u64) -> (Vec<u32>, u64) {
+        match self {
+            Self::Clean | Self::Counting(_) => (Vec::new(), u64::MAX),
+            Self::Following(LogScan { next, .. }) => {
+                let count = most.min(stripes as usize) as u32;
+                ((0..count).map(|step| (next + step) % stripes).collect(), newest)
+            }
+            Self::Dating { next, .. } => ((*next..stripes).take(most).collect(), u64::MAX),
+            Self::Entering { left } => (left.iter().rev().take(most).map(|(_, stripe)| *stripe).collect(), 0),
+        }
+    }
+}
+
+impl Volume {
+    /// Finds the end of the log.
+    pub(super) fn recover(&self) {
+        while !self.is_recovered.load(Relaxed) {
+            self.recover_step(RECOVERED_AT_ONCE);
+        }
+    }
+
+    /// Whether all of the log has been entered. Where the index leads to its end, which is not far, it is followed there now; where an index is
+    /// being made anew from all stripes, that is not waited for.
+    pub(super) fn is_followed(&self) -> bool {
+        while !self.is_followed.load(Acquire) {
+            if !matches!(*self.recovery.lock(), Recovery::Clean | Recovery::Following(_)) {
+                break;
+            }
+            self.recover_step(RECOVERED_AT_ONCE);
+        }
+        self.is_followed.load(Acquire)
+    }
+
+    /// Looks at some stripes. Says how many.
+    pub(super) fn recover_step(&self, most: usize) -> usize {
+        let mut recovery = self.recovery.lock();
+        if self.is_recovered.load(Relaxed) {
+            return 0;
+        }
+        let most = most.min((AHEAD_BYTES / self.geometry.stripe_bytes) as usize).max(1);
+        let newest = self.writer.lock().sequence;
+        let (stripes, newer_than) = recovery.ahead(most, self.geometry.stripes, newest);
+        let mut ends = self.read_ends(&stripes, newer_than).into_iter();
+        let phase = std::mem::discriminant(&*recovery);
+        for looked_at in 0..stripes.len().max(1) {
+            if self.scan_next(&mut recovery, ends.next()) {
+                self.finish_recovery(&recovery);
+                return looked_at + 1;
+            }
+            // The rest was read for what came before.
+            if std::mem::discriminant(&*recovery) != phase {
+                return looked_at + 1;
+            }
+        }
+        stripes.len().max(1)
+    }
+
+    /// Goes on with the ends of the next stripe, `None` when there is none. True when the log's end has been found.
+    fn scan_next(&self, recovery: &mut Recovery, ends: Option<Ends>) -> bool {
+        match (&mut *recovery, ends) {
+            (Recovery::Clean, _) => {
+                self.resume();
+                true
+            }
+            (Recovery::Following(following), Some(ends)) => {
+                match self.follow(ends, following) {
+                    Followed::On => {}
+                    Followed::End => {
+                        *recovery = Recovery::Counting(std::mem::take(&mut following.rewritten));
+                        self.is_followed.store(true, Release);
+                    }
+                    Followed::TooFar => *recovery = self.begin_anew(),
+                }
+                false
+            }
+            (Recovery::Counting(rewritten), _) => !self.count_some(rewritten),
+            (Recovery::Dating { next, dated }, Some(ends)) => {
+                dated.extend(ends.first.map(|chunk| (chunk.sequence, *next)));
+                *next += 1;
+                false
+            }
+            (Recovery::Dating { dated, .. }, None) => {
+                dated.sort_unstable_by(|a, b| b.cmp(a));
+                *recovery = Recovery::Entering { left: std::mem::take(dated) };
+                false
+            }
+            (Recovery::Entering { left }, Some(ends)) => {
+                if let Some((_, stripe)) = left.pop() {
+                    self.enter_stripe(stripe, ends);
+                }
+                false
+            }
+            (Recovery::Following(_), None) => true,
+            (Recovery::Entering { .. }, None) => {
+                self.is_followed.store(true, Release);
+                !self.count_some(&RewrittenStripes::new())
+            }
+        }
+    }
+
+    /// Reads the ends of stripes, many at the same time, and the contents of those whose first chunk is newer.
+    fn read_ends(&self, stripes: &[u32], newer_than: u64) -> Vec<Ends> {
+        let read = |stripe: &u32| {
+            let first = self.first_chunk(*stripe);
+            // Where the beginning is damaged, the end may say as much.
+            let may_be_newer = first.is_none_or(|chunk| chunk.sequence > newer_than);
+            let last = if may_be_newer { self.last_chunk(*stripe) } else { None };
+            Ends { first, last: last.filter(|(chunk, _)| first.is_some() || chunk.sequence > newer_than) }
+        };
+        if stripes.len() <= READ_BY_ONE {
+            return stripes.iter().map(read).collect();
+        }
+        let parts: Vec<&[u32]> = stripes.chunks(READ_BY_ONE).collect();
+        let done = run_parallel(&parts, |part| part.iter().map(read).collect::<Vec<_>>());
+        done.into_iter().flat_map(|ends| ends.expect("reading does not panic")).collect()
+    }
+
+    fn finish_recovery(&self, recovery: &Recovery) {
+        let mut writer = self.writer.lock();
+        if !matches!(recovery, Recovery::Clean) {
+            // Chunks that a power loss has left behind the end it made must not pass for later ones.
+            writer.sequence += SEQUENCE_STEP;
+            let after = (1..=self.geometry.stripes.min(SKIPPED_MAX))
+                .map(|step| (writer.stripe + step) % self.geometry.stripes);
+            let mut doubts = self.doubts.lock();
+            doubts.stripes.extend(after);
+            (doubts.until, doubts.end) = (writer.sequence, writer.stripe);
+            info!(objects = self.table.objects(), "the end of the log has been found");
+        }
+        if self.sealed_from.load(Relaxed) == u64::MAX {
+            // An earlier version wrote all of this. What comes now stands in other stripes.
+            self.sealed_from.store(writer.sequence + 1, Relaxed);
+            writer.offset = self.geometry.stripe_bytes;
+        }
+        let mut removed_early = self.removed_early.lock();
+        self.is_followed.store(true, Release);
+        self.is_recovered.store(true, Relaxed);
+        *removed_early = HashSet::new();
+        self.sync_bell.ring();
+    }
+
+    /// The index is older than a lap of the log, and what it has may have been replaced where nobody follows: it is made anew from the stripes.
+    fn begin_anew(&self) -> Recovery {
+        warn!(
+            "the volume's index is much older than the volume: it is made anew from its contents while it serves"
+        );
+        let mut writer = self.writer.lock();
+        (writer.stripe, writer.offset, writer.sequence) = (0, 0, 0);
+        writer.items.clear();
+        // What is entered first may be older than what comes.
+        self.changed.forget();
+        self.table.clear();
+        self.is_index_known.store(false, Relaxed);
+        Recovery::Dating { next: 0, dated: Vec::new() }
+    }
+
+    /// One step along the log.
+    fn follow(&self, ends: Ends, following: &mut LogScan) -> Followed {
+        if !following.has_begun {
+            self.resume();
+        }
+        let newest = self.writer.lock().sequence;
+        let stripe = following.next;
+        // The stripe that the index names may have got chunks since.
+        let is_newer = !following.has_begun || ends.any().is_some_and(|chunk| chunk.sequence > newest);
+        following.has_begun = true;
+        // What the log had not reached when the index was written, and yet is behind it now, was passed a lap ago.
+        let is_between = |chunk: &Chunk| chunk.sequence > following.known && chunk.sequence <= newest;
+        if ends.any().is_some_and(is_between) && !following.rewritten.contains_key(&stripe) {
+            return Followed::TooFar;
+        }
+        if is_newer && self.enter_stripe(stripe, ends) {
+            following.not_newer = 0;
+            let stripe_at = self.geometry.stripe_at(stripe);
+            let entry = |item: &ContentsItem| item.entry(stripe_at);
+            let entries = self.writer.lock().items.iter().filter_map(entry).collect();
+            following.rewritten.insert(stripe, entries);
+        } else {
+            following.not_newer += 1;
+            // Passed over, or written in part when power was lost.
+            self.doubts.lock().stripes.insert(stripe);
+        }
+        following.next = (stripe + 1) % self.geometry.stripes;
+        // The one that was written last is among them.
+        match following.not_newer > self.geometry.stripes.min(SKIPPED_MAX) {
+            true => Followed::End,
+            false => Followed::On,
+        }
+    }
+
+    /// Counts entries, and takes out those whose records have been written over. False when all have been counted.
+    fn count_some(&self, rewritten: &RewrittenStripes) -> bool {
+        let is_dead = |entry: VolumeEntry| {
+            let Some(stripe) = self.geometry.stripe_of(entry.position()) else { return true };
+            let Some(entries) = rewritten.get(&stripe) else { return false };
+            let found = entries.binary_search_by_key(&entry.position(), |entry| entry.position());
+            !found.is_ok_and(|at| entries[at].is_same(entry))
+        };
+        // Some at a time: who removes something waits for these.
+        (0..COUNTED_AT_ONCE).all(|_| self.table.count_next(COUNTED_TOGETHER, is_dead))
+    }
+
+    /// Learns what stands in the stripe where the log ends: the chunk that ends it will list that too.
+    fn resume(&self) {
+        let mut writer = self.writer.lock();
+        if writer.offset == 0 || writer.offset >= self.geometry.stripe_bytes {
+            return;
+        }
+        match self.walk(writer.stripe) {
+            Some(walked) if walked.last >= writer.sequence => {
+                // What came later is entered, and listed, when it is followed.
+                let end = (writer.offset / UNIT_BYTES) as u32;
+                writer.items = walked.items.into_iter().filter(|item| item.at < end).collect();
+            }
+            // It cannot be read any more: the next chunk begins another stripe, and this one keeps what it has.
+            _ => writer.offset = self.geometry.stripe_bytes,
+        }
+    }
+
+    /// Enters what stands in a stripe, if it is newer than all before, and moves the log's end behind it.
+    fn enter_stripe(&self, stripe: u32, ends: Ends) -> bool {
+        let mut writer = self.writer.lock();
+        // A beginning that is not known came after all before.
+        let first = ends.first.map_or(writer.sequence + 1, |first| first.sequence);
+        let walked = match ends.last {
+            Some((last, items)) if first <= last.sequence => {
+                let offset = self.geometry.stripe_bytes;
+                Some(StripeScan { items, first, last: last.sequence, offset })
+            }
+            _ => self.walk(stripe),
+        };
+        let Some(walked) = walked.filter(|walked| walked.last > writer.sequence) else { return false };
+        self.table.set_stripe_sequence(stripe, walked.first);
+        let stripe_at = self.geometry.stripe_at(stripe);
+        let removed_early = self.removed_early.lock();
+        for items in walked.items.chunks(ENTERED_TOGETHER) {
+            items.iter().for_each(|item| self.table.touch(item.key));
+            let wanted = items.iter().filter(|item| !removed_early.contains(&item.key));
+            wanted.for_each(|item| self.enter_item(stripe_at, item));
+        }
+        let ids = walked.items.iter().map(|item| item.id.min(!item.id));
+        self.next_id.fetch_max(ids.max().map_or(0, |id| id + 1), Relaxed);
+        self.written_stripes.fetch_max(stripe + 1, Relaxed);
+        (writer.stripe, writer.offset, writer.sequence) = (stripe, walked.offset, walked.last);
+        writer.items = walked.items;
+        true
+    }
+
+    fn enter_item(&self, stripe_at: u64, item: &ContentsItem) {
+        match item.kind {
+            RecordKind::Whole | RecordKind::Large => {
+                let position = stripe_at + u64::from(item.at) * UNIT_BYTES;
+                self.table.put(item.key, position, item.class, 0);
+            }
+            RecordKind::Removed => {
+                for entry in self.table.candidates(item.key).collect::<Vec<_>>() {
+                    self.table.remove(item.key, entry);
+                }
+            }
+            RecordKind::Piece | RecordKind::TablePiece => {}
+        }
+    }
+
+    /// The chunk that a stripe begins with.
+    pub(super) fn first_chunk(&self, stripe: u32) -> Option<Chunk> {
+        let position = self.geometry.stripe_at(stripe);
+        let mut page = AlignedPages::zeroed(PAGE_BYTES);
+        self.read_pages_or_count(&mut page, position)?;
+        Chunk::decode(ChunkEnd::Head, page.as_ref(), self.geometry.id)
+            .filter(|chunk| chunk.position == position)
+    }
+
+    /// Reads a stripe and goes from chunk to chunk, as long as they follow each other.
+    pub(super) fn walk(&self, stripe: u32) -> Option<StripeScan> {
+        let mut pages = AlignedPages::zeroed(self.geometry.stripe_bytes as usize);
+        self.read_pages_or_count(&mut pages, self.geometry.stripe_at(stripe))?;
+        self.walk_through(pages.as_ref(), stripe)
+    }
+
+    /// The same with the stripe's bytes.
+    pub(super) fn walk_through(&self, bytes: &[u8], stripe: u32) -> Option<StripeScan> {
+        let stripe_at = self.geometry.stripe_at(stripe);
+        let mut walked: Option<StripeScan> = None;
+        let mut at = 0;
+        while let Some((chunk, items)) = whole_chunk(bytes, at, stripe_at, self.geometry.id) {
+            let follows = walked.as_ref().is_none_or(|before| chunk.sequence > before.last);
+            if !follows {
+                break;
+            }
+            let first = walked.as_ref().map_or(chunk.sequence, |walked| walked.first);
+            let is_end = at + chunk.bytes as usize >= bytes.len();
+            // A chunk that ends the stripe lists what stands before it too.
+            let mut listed = walked.map_or_else(Vec::new, |walked| walked.items);
+            if is_end {
+                listed.clear();
+            }
+            listed.extend(items);
+            at += chunk.bytes as usize;
+            walked = Some(StripeScan { items: listed, first, last: chunk.sequence, offset: at as u64 });
+            if is_end {
+                break;
+            }
+        }
+        walked
+    }
+}
+
+/// The chunk that begins at `at` in a stripe's bytes, when both ends and the contents stand up to their checks.
+pub(super) fn whole_chunk(
+    stripe: &[u8],
+    at: usize,
+    stripe_at: u64,
+    id: u64,
+) -> Option<(Chunk, Vec<ContentsItem>)> {
+    let head = Chunk::decode(ChunkEnd::Head, stripe.get(at..)?, id)?;
+    let end = at.checked_add(head.bytes as usize).filter(|end| *end <= stripe.len())?;
+    let contents_end = end.checked_sub(END_BYTES)?;
+    let tail = Chunk::decode(ChunkEnd::Tail, &stripe[contents_end..end], id)?;
+    let contents_at =
+        contents_end.checked_sub(head.entries as usize * ITEM_BYTES).filter(|start| *start > at)?;
+    let is_here = head == tail
+        && head.position == stripe_at + at as u64
+        && (head.bytes as usize).is_multiple_of(PAGE_BYTES);
+    let items = decode_contents(&stripe[contents_at..contents_end], &head).filter(|_| is_here)?;
+    Some((head, items))
+}
+
+/// Bytes of stripes whose contents are read before they are entered: of objects of a hundred bytes, a twentieth of it in memory.
+const AHEAD_BYTES: u64 = 64 << 20;
+/// Stripes whose ends one thread reads.
+const READ_BY_ONE: usize = 16;
+/// Items whose buckets are touched before the first of them is entered.
+const ENTERED_TOGETHER: usize = 16;
+/// Entries counted while nobody may change the table...
+const COUNTED_TOGETHER: usize = 8192;
+/// ...and so many times that in one step.
+const COUNTED_AT_ONCE: usize = 64;
+/// Stripes looked at in one step of the background work.
+pub(super) const RECOVERED_AT_ONCE: usize = 64;
+/// More chunks than could have been written and not synced when power was lost.
+const SEQUENCE_STEP: u64 = 1 << 20;

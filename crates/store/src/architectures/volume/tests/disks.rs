@@ -1,0 +1,133 @@
+//! Volumes as disks of a store: what is removed while one still follows its log after a crash is removed from it too.
+
+use super::*;
+use crate::disks::{DiskOpener, DiskSpec, Disks};
+use crate::fs::{CrashPoint, Faults, FaultyFs};
+use bytes::Bytes;
+use parking_lot::Mutex;
+
+/// A disk whose store finds the end of its log only when it is told to.
+struct Follower {
+    world: World,
+    /// Everything on it fails as long as this has come.
+    crash: Arc<Mutex<Arc<CrashPoint>>>,
+    opened: Arc<Mutex<Option<Arc<Volume>>>>,
+}
+
+impl Follower {
+    /// Over a volume whose process was killed with objects 0 to 49 in the log, and none of them in the index.
+    fn new() -> Self {
+        let world = World::new(16 << 20);
+        let store = world.open();
+        (0..50).for_each(|number| put(&store, number, 1, 9000).unwrap());
+        store.write_all();
+        Self { world, crash: Arc::new(Mutex::new(CrashPoint::never())), opened: Arc::default() }
+    }
+
+    fn share(&self, path: &str) -> (DiskSpec, DiskOpener) {
+        let world = self.world.same();
+        let (crash, opened) = (Arc::clone(&self.crash), Arc::clone(&self.opened));
+        let opener: DiskOpener = Box::new(move || {
+            let faults = Faults::new(1).crash_at(Arc::clone(&crash.lock()));
+            let door = Arc::new(FaultyFs::new(world.files.clone(), faults));
+            let store = world.try_open_unrecovered(door)?;
+            *opened.lock() = Some(Arc::clone(&store.volume));
+            Ok(Arc::new(store) as Arc<dyn Store>)
+        });
+        (DiskSpec { path: path.into(), bytes: 16 << 20 }, opener)
+    }
+
+    /// The log is followed to its end.
+    fn follow(&self) {
+        self.opened.lock().as_ref().expect("it was opened").recover();
+    }
+}
+
+#[test]
+fn what_is_removed_before_the_log_has_been_followed_does_not_come_with_it() {
+    let disk = Follower::new();
+    let disks = Disks::open([disk.share("a")]);
+    for number in 0..10 {
+        disks.remove(&key(number)).unwrap();
+    }
+    disk.follow();
+    for number in 0..50 {
+        assert_eq!(version_of(&disks, number).is_none(), number < 10, "{number}");
+    }
+}
+
+#[test]
+fn what_comes_to_stand_on_another_disk_does_not_come_with_the_log_either() {
+    let (first, second) = (Follower::new(), Follower::new());
+    let disks = Disks::open([first.share("a"), second.share("b")]);
+    second.follow();
+    let late = Bytes::from_static(b"late");
+    for number in 0..50 {
+        match disks.disk_index(key(number).hash()) {
+            1 if number % 2 == 0 => put(&disks, number, 2, 5000).unwrap(),
+            1 => {
+                let offered = disks.try_insert(&key(number), b"meta", &late, &|| true).unwrap();
+                assert_eq!(offered, crate::TryInsert::WouldBlock, "the first disk may have an older one");
+            }
+            _ => {}
+        }
+    }
+    first.follow();
+    let home: Vec<usize> = (0..50).map(|number| disks.disk_index(key(number).hash())).collect();
+    disks.take_offline("b").unwrap();
+    let older = |number: &u32| home[*number as usize] == 1 && number.is_multiple_of(2);
+    for number in (0..50).filter(older) {
+        assert_eq!(version_of(&disks, number), None, "{number} has been replaced");
+    }
+}
+
+#[test]
+fn a_disk_that_comes_back_loses_what_was_removed_meanwhile_also_from_its_log() {
+    let (first, second) = (Follower::new(), Follower::new());
+    first.crash.lock().come();
+    let disks = Disks::open([first.share("a"), second.share("b")]);
+    second.follow();
+    for number in 0..50 {
+        disks.remove(&key(number)).unwrap();
+    }
+    *first.crash.lock() = CrashPoint::never();
+    assert!(disks.bring_online("a").unwrap());
+    first.follow();
+    for number in 0..50 {
+        assert_eq!(version_of(&disks, number), None, "{number}");
+    }
+}
+
+#[test]
+fn a_disk_that_has_missed_too_much_is_not_taken_for_empty_before_its_log_has_been_followed() {
+    let (first, second) = (Follower::new(), Follower::new());
+    first.crash.lock().come();
+    let disks = Disks::open([first.share("a"), second.share("b")]);
+    second.follow();
+    for number in 0..200_u32 {
+        let long = [&number.to_le_bytes()[..], &[b'x'; 60_000]].concat();
+        disks.remove(&ObjectKey::new(long)).unwrap();
+    }
+    disks.remove(&key(1)).unwrap();
+    *first.crash.lock() = CrashPoint::never();
+    assert!(disks.bring_online("a").is_err(), "what was removed is not remembered");
+}
+
+/// The record could not be marked, and what would have said so in the log went with the queue.
+#[test]
+fn what_was_removed_while_a_disk_began_to_fail_is_not_found_when_it_comes_back() {
+    let disk = Follower::new();
+    let disks = Disks::open([disk.share("a")]);
+    disk.follow();
+    disk.crash.lock().come();
+    (0..10).for_each(|number| drop(disks.remove(&key(number))));
+    while disks.states()[0].service.name() == "in_service" {
+        (10..50).for_each(|number| drop(disks.open(&key(number))));
+    }
+    *disk.crash.lock() = CrashPoint::never();
+    assert!(disks.bring_online("a").unwrap());
+    disk.follow();
+    for number in 0..10 {
+        assert_eq!(version_of(&disks, number), None, "{number}");
+    }
+}

@@ -1,0 +1,154 @@
+//! Other metadata for an object that is stored: in the queue, in place on the disk, or by writing the object anew. And the mark of
+//! one that is removed.
+
+use super::Volume;
+use super::format::{HEAD_BYTES, METADATA_MAX, RecordHead, RecordKind};
+use super::index::VolumeEntry;
+use super::pages::AlignedPages;
+use super::pending::{MetadataChange, PendingBody, PendingObject, QueuedRecord};
+use super::queue::WriteQueue;
+use super::read::FoundRecord;
+use crate::Error;
+use crate::fs::{PAGE_BYTES, write_full};
+use bytes::Bytes;
+use shoal_core::{Key, ObjectKey};
+use std::sync::Arc;
+
+impl Volume {
+    pub(super) fn update_metadata(
+        self: &Arc<Self>,
+        key: &ObjectKey,
+        metadata: &[u8],
+        replaces: &dyn Fn(&[u8]) -> bool,
+    ) -> Result<bool, Error> {
+        if metadata.len() > METADATA_MAX as usize {
+            return Ok(false);
+        }
+        // What is there is judged and replaced in one: of two who would replace the same, the second finds what the first has left.
+        let _turn = self.update_turns[key.hash().low() as usize % UPDATE_TURNS].lock();
+        let waiting = self.queue.lock().find(key.hash()).map(Arc::clone);
+        if let Some(object) = waiting.filter(|object| object.key == *key) {
+            match object.change(metadata, replaces) {
+                MetadataChange::Done => return Ok(true),
+                MetadataChange::Refused => return Ok(false),
+                MetadataChange::TooLate if self.queue_anew(&object, metadata)? => return Ok(true),
+                // It will be on the disk in a moment, or is.
+                MetadataChange::TooLate => drop(self.flush(true)?),
+            }
+        }
+        let Some(found) = self.find(key)? else { return Ok(false) };
+        let is_wanted = found.head.key_and_metadata(&found.record).is_some_and(|(_, old)| replaces(old));
+        if !is_wanted {
+            return Ok(false);
+        }
+        if metadata.len() <= found.head.room as usize {
+            return self.replace_in_place(key, &found, metadata);
+        }
+        self.write_anew(key, &found, metadata)
+    }
+
+    /// Queues an object that waits, or is being written, once more with its new metadata. False when it is large, or does not wait any
+    /// more.
+    fn queue_anew(&self, object: &Arc<PendingObject>, metadata: &[u8]) -> Result<bool, Error> {
+        let PendingBody::Whole(body) = &object.body else { return Ok(false) };
+        if self.check_lengths(&object.key, metadata, body.len() as u64).is_err() {
+            return Ok(false);
+        }
+        let (body, metadata) = (PendingBody::Whole(body.clone()), Bytes::copy_from_slice(metadata));
+        let anew = PendingObject::new(object.key.clone(), object.id, object.hits, metadata, body);
+        let is_it = |queue: &WriteQueue| {
+            queue.find(object.key.hash()).is_some_and(|waiting| Arc::ptr_eq(waiting, object))
+        };
+        self.append_if(QueuedRecord::Object(anew), is_it)
+    }
+
+    /// Writes head, key and metadata over what stands there, unless that has been removed meanwhile.
+    fn replace_in_place(&self, key: &ObjectKey, found: &FoundRecord, metadata: &[u8]) -> Result<bool, Error> {
+        let _updating = self.updating.lock();
+        let position = found.entry.position();
+        if self.table.entry_at(key.hash(), position).is_none() {
+            return Ok(false);
+        }
+        let head = RecordHead { metadata_bytes: metadata.len() as u32, ..found.head };
+        let mut bytes = vec![0; found.head.payload_at()];
+        head.encode(self.seal, key.full(), metadata, &mut bytes);
+        let outcome = self.write_over(position, &bytes);
+        self.windows.forget(position..position + bytes.len() as u64);
+        outcome.map(|()| true)
+    }
+
+    /// Marks a removed object's record as such where it stands. An index on disk may still name it, and after a crash what that
+    /// names is served before the log has been followed to where it says that the object was removed.
+    pub(super) fn mark_removed(&self, key: Key, entry: VolumeEntry) -> Result<(), Error> {
+        let position = entry.position();
+        let stripe = self.geometry.stripe_of(position);
+        let pinned = stripe.and_then(|stripe| Some((stripe, self.stripes.pin([stripe])?)));
+        // Otherwise it is being written over.
+        let Some((stripe, _pin)) = pinned else { return Ok(()) };
+        let _updating = self.updating.lock();
+        let record = self.read_span(position, entry.bytes(), None)?;
+        // What is older than its stripe is being written over too, and the rest of its pages with it.
+        let is_it =
+            |head: &RecordHead| head.key == key && head.sequence >= self.table.stripe_sequence(stripe);
+        let Some(head) = self.decode_head(&record, position).ok().filter(is_it) else { return Ok(()) };
+        let removed = RecordHead {
+            kind: RecordKind::Removed,
+            body_bytes: 0,
+            key_bytes: 0,
+            metadata_bytes: 0,
+            room: 0,
+            ..head
+        };
+        let mut mark = [0; HEAD_BYTES];
+        removed.encode(self.seal, &[], &[], &mut mark);
+        let outcome = self.write_over(position, &mark);
+        self.windows.forget(position..position + HEAD_BYTES as u64);
+        // What waits may have been brought to disk meanwhile.
+        if self.queue.lock().leave_unsynced() {
+            self.sync_bell.ring();
+        }
+        outcome
+    }
+
+    /// Writes bytes with the rest of their pages.
+    fn write_over(&self, position: u64, bytes: &[u8]) -> Result<(), Error> {
+        let page = PAGE_BYTES as u64;
+        let from = position / page * page;
+        let to = (position + bytes.len() as u64).next_multiple_of(page);
+        let mut pages = AlignedPages::zeroed((to - from) as usize);
+        self.read_pages(&mut pages, from)
+            .map_err(|source| self.failed("read what stands beside metadata", source))?;
+        let at = (position - from) as usize;
+        pages.as_mut()[at..at + bytes.len()].copy_from_slice(bytes);
+        let written = write_full(&*self.data, pages.as_ref(), from);
+        written.map_err(|source| self.failed("write metadata to the volume", source))
+    }
+
+    /// Queues the object with its new metadata. A large one keeps what it has: it is validated again.
+    fn write_anew(
+        self: &Arc<Self>,
+        key: &ObjectKey,
+        found: &FoundRecord,
+        metadata: &[u8],
+    ) -> Result<bool, Error> {
+        if found.head.kind != RecordKind::Whole
+            || metadata.len() + HEAD_BYTES > self.geometry.stripe_bytes as usize / 4
+        {
+            return Ok(false);
+        }
+        let Some(body) = found.head.payload(&found.record) else { return Ok(false) };
+        let body = PendingBody::Whole(Bytes::copy_from_slice(body));
+        let metadata = Bytes::copy_from_slice(metadata);
+        let hits = found.entry.hits();
+        let object = PendingObject::new(key.clone(), found.head.id, hits, metadata, body);
+        // What was removed or replaced meanwhile stays so.
+        let is_current = |queue: &WriteQueue| {
+            let entry = self.table.entry_at(key.hash(), found.entry.position());
+            queue.find(key.hash()).is_none() && entry.is_some()
+        };
+        self.append_if(QueuedRecord::Object(object), is_current)
+    }
+}
+
+/// Updates of objects made at the same time at most: for those of two keys that share a turn one waits for the other.
+pub(super) const UPDATE_TURNS: usize = 16;

@@ -1,0 +1,338 @@
+//! Neighbourhoods in RAM: what stood around objects that were read, for as long as there is room.
+//!
+//! A window is a stretch of the disk as it was read. Windows are given up in the order in which they came; what is
+//! asked for from one moves to the RAM tier as an object of its own. A window may be older than the disk: whoever
+//! writes tells, and who finds something wrong in one reads again from the disk before drawing conclusions.
+//!
+//! A window ends where the group of the wanted does. Where groups begin is known of what this process wrote, and of
+//! other stripes from their contents, which are read once, before the first window in them.
+
+use super::format::Geometry;
+use bytes::Bytes;
+use parking_lot::{Condvar, Mutex};
+use shoal_policy::GroupBorders;
+use shoal_policy::neighbourhood::{GROUP_MAX, NeighbourhoodSizer};
+use std::collections::{BTreeMap, VecDeque};
+use std::ops::Range;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The windows of a volume.
+pub(super) struct WindowCache {
+    limit_bytes: u64,
+    state: Mutex<State>,
+}
+
+struct State {
+    /// By where they begin.
+    windows: BTreeMap<u64, Bytes>,
+    order: VecDeque<u64>,
+    bytes: u64,
+    neighbourhoods: NeighbourhoodSizer,
+    borders: GroupBorders,
+    counts: Counts,
+    /// What is being read, to become windows.
+    reading: Vec<PendingWindow>,
+}
+
+/// A window that is being read.
+#[derive(Clone)]
+struct PendingWindow {
+    range: Range<u64>,
+    /// It has been read, or could not be.
+    arrived: Arc<Condvar>,
+}
+
+/// A stretch of the disk that its holder reads. Others who want what lies in it wait until this is dropped.
+pub(super) struct WindowRead<'a> {
+    windows: &'a WindowCache,
+    pub(super) range: Range<u64>,
+    /// It is more than was asked for, and becomes a window.
+    coming: Option<PendingWindow>,
+}
+
+/// Which way a window goes from what is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ReadDirection {
+    /// Both: of an object.
+    Around,
+    /// On: of a piece, whose body is being read from its beginning.
+    Onward,
+}
+
+/// What reading around objects has done, since start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Counts {
+    /// Reads from the disk.
+    pub(super) reads: u64,
+    /// Reads that a window has spared.
+    pub(super) spared: u64,
+    /// Bytes read from the disk.
+    pub(super) bytes: u64,
+}
+
+impl WindowCache {
+    /// Windows that take so many bytes of memory in all, with the gaps between them.
+    pub(super) fn new(limit_bytes: u64, geometry: &Geometry) -> Self {
+        let limit_bytes = limit_bytes - limit_bytes / GAPS_SHARE;
+        let largest = GROUP_MAX.min(limit_bytes / 4);
+        let state = State {
+            windows: BTreeMap::new(),
+            order: VecDeque::new(),
+            bytes: 0,
+            neighbourhoods: NeighbourhoodSizer::new(REGIONS as usize, largest),
+            borders: GroupBorders::new(geometry.stripes, geometry.stripe_bytes),
+            counts: Counts::default(),
+            reading: Vec::new(),
+        };
+        Self { limit_bytes, state: Mutex::new(state) }
+    }
+
+    /// Bytes `start..start + length` of the disk, if a window has them all or is about to; otherwise what to read for them:
+    /// a stretch of whole pages within the stripe.
+    pub(super) fn find(
+        &self,
+        geometry: &Geometry,
+        (start, length): (u64, u64),
+        reach: ReadDirection,
+    ) -> Result<Bytes, WindowRead<'_>> {
+        let mut state = self.state.lock();
+        let wanted = start..start + length;
+        loop {
+            if let Some(found) = state.find(&wanted) {
+                state.spared(region_of(geometry, start));
+                return Ok(found);
+            }
+            let has_all = |coming: &&PendingWindow| {
+                coming.range.start <= wanted.start && wanted.end <= coming.range.end
+            };
+            // Each has its own: what else is read meanwhile makes nobody wait for longer.
+            let Some(arrived) = state.reading.iter().find(has_all).map(|coming| Arc::clone(&coming.arrived))
+            else {
+                break;
+            };
+            if arrived.wait_for(&mut state, WAIT_MAX).timed_out() {
+                break;
+            }
+        }
+        let range = state.around(geometry, &wanted, reach);
+        let pages = start / PAGE * PAGE..wanted.end.next_multiple_of(PAGE);
+        let is_window = range.start < pages.start || range.end > pages.end;
+        let coming = is_window.then(|| PendingWindow { range: range.clone(), arrived: Arc::default() });
+        state.reading.extend(coming.clone());
+        Err(WindowRead { windows: self, range, coming })
+    }
+
+    /// Bytes `start..start + length` of the disk, if a window has them all now.
+    pub(super) fn try_find(&self, geometry: &Geometry, start: u64, length: u64) -> Option<Bytes> {
+        let mut state = self.state.lock();
+        let found = state.find(&(start..start + length))?;
+        state.spared(region_of(geometry, start));
+        Some(found)
+    }
+
+    /// These bytes of the disk have changed, or are in doubt.
+    pub(super) fn forget(&self, range: Range<u64>) {
+        let mut state = self.state.lock();
+        let reach = range.start.saturating_sub(GROUP_MAX + REACH_MARGIN);
+        let touched: Vec<u64> = state
+            .windows
+            .range(reach..range.end)
+            .filter(|(start, window)| *start + window.len() as u64 > range.start)
+            .map(|(start, _)| *start)
+            .collect();
+        touched.into_iter().for_each(|start| state.drop_window(start));
+        state.reading.retain(|coming| coming.range.end <= range.start || range.end <= coming.range.start);
+    }
+
+    /// The stripe is written anew, from its beginning.
+    pub(super) fn clear_borders(&self, stripe: u32) {
+        self.state.lock().borders.clear(stripe);
+    }
+
+    /// Groups begin, or what is of no group, at these offsets of the stripe.
+    pub(super) fn mark_borders(&self, stripe: u32, offsets: impl IntoIterator<Item = u64>) {
+        self.state.lock().borders.mark(stripe, offsets);
+    }
+
+    /// Whether it should be looked at where the stripe's groups begin.
+    pub(super) fn wants_borders(&self, stripe: u32) -> bool {
+        self.limit_bytes > 0 && self.state.lock().borders.is_unknown(stripe)
+    }
+
+    /// The stripe has been looked at. No offsets: it does not say where groups begin.
+    pub(super) fn learn_borders(&self, stripe: u32, offsets: &[u64]) {
+        self.state.lock().borders.learn(stripe, offsets);
+    }
+
+    /// What reading has done so far.
+    pub(super) fn counts(&self) -> Counts {
+        self.state.lock().counts
+    }
+}
+
+impl State {
+    /// No window lies in another: of several the one that begins last before the wanted is looked at.
+    fn keep(&mut self, start: u64, bytes: Bytes, limit_bytes: u64) {
+        let length = bytes.len() as u64;
+        let end = start + length;
+        if length > limit_bytes || self.find(&(start..end)).is_some() {
+            return;
+        }
+        let is_within = |(at, window): &(&u64, &Bytes)| **at + window.len() as u64 <= end;
+        let within = self.windows.range(start..end).filter(is_within).map(|(at, _)| *at);
+        within.collect::<Vec<_>>().into_iter().for_each(|at| self.drop_window(at));
+        self.windows.insert(start, bytes);
+        self.order.push_back(start);
+        self.bytes += length;
+        while self.bytes > limit_bytes {
+            let Some(oldest) = self.order.front().copied() else { break };
+            self.drop_window(oldest);
+        }
+    }
+
+    fn drop_window(&mut self, start: u64) {
+        if let Some(window) = self.windows.remove(&start) {
+            self.bytes -= window.len() as u64;
+            self.order.retain(|other| *other != start);
+        }
+    }
+
+    fn spared(&mut self, region: usize) {
+        self.neighbourhoods.spared(region);
+        self.counts.spared += 1;
+    }
+
+    fn find(&self, wanted: &Range<u64>) -> Option<Bytes> {
+        let (at, window) = self.windows.range(..=wanted.start).next_back()?;
+        let (from, to) = ((wanted.start - at) as usize, (wanted.end - at) as usize);
+        (to <= window.len()).then(|| window.slice(from..to))
+    }
+
+    fn place_of(&self, own: &PendingWindow) -> Option<usize> {
+        self.reading.iter().position(|coming| Arc::ptr_eq(&coming.arrived, &own.arrived))
+    }
+
+    /// What to read for these bytes; alone when they are of no stripe.
+    fn around(&mut self, geometry: &Geometry, wanted: &Range<u64>, reach: ReadDirection) -> Range<u64> {
+        let region = region_of(geometry, wanted.start);
+        self.neighbourhoods.read(region);
+        let Some(stripe) = geometry.stripe_of(wanted.start) else {
+            return wanted.start / PAGE * PAGE..wanted.end.next_multiple_of(PAGE);
+        };
+        let (at, length) = (geometry.stripe_at(stripe), geometry.stripe_bytes);
+        let offsets = wanted.start - at..wanted.end - at;
+        // What surely is of the record: its size is known by class.
+        let certain = offsets.start..offsets.end - (offsets.end - offsets.start) / 5;
+        let group = self.borders.group_of(stripe, &certain);
+        let read = match reach {
+            ReadDirection::Around => self.neighbourhoods.around(region, length, &offsets, group),
+            ReadDirection::Onward => self.neighbourhoods.onward(length, &offsets, group),
+        };
+        at + read.start..at + read.end
+    }
+}
+
+impl WindowRead<'_> {
+    /// It was read; a window is kept.
+    pub(super) fn done(self, bytes: &Bytes) {
+        let mut state = self.windows.state.lock();
+        state.counts.reads += 1;
+        state.counts.bytes += bytes.len() as u64;
+        // What was written over meanwhile is not what is there.
+        if self.coming.as_ref().is_some_and(|own| state.place_of(own).is_some()) {
+            state.keep(self.range.start, bytes.clone(), self.windows.limit_bytes);
+        }
+    }
+}
+
+impl Drop for WindowRead<'_> {
+    fn drop(&mut self) {
+        let Some(own) = &self.coming else { return };
+        let mut state = self.windows.state.lock();
+        if let Some(at) = state.place_of(own) {
+            state.reading.swap_remove(at);
+        }
+        drop(state);
+        own.arrived.notify_all();
+    }
+}
+
+/// Regions are equal shares of the disk.
+fn region_of(geometry: &Geometry, position: u64) -> usize {
+    let stripe = u64::from(geometry.stripe_of(position).unwrap_or(0));
+    (stripe * REGIONS / u64::from(geometry.stripes.max(1))) as usize
+}
+
+const REGIONS: u64 = 256;
+/// Windows are of all lengths and leave gaps in memory, for which so large a part is set aside. It is worth no reads: a tenth of RAM spares
+/// as many as a sixteenth.
+const GAPS_SHARE: u64 = 4;
+/// A window that had to hold a record across its end is longer than others by at most the largest record.
+const REACH_MARGIN: u64 = 1 << 20;
+const PAGE: u64 = crate::fs::PAGE_BYTES as u64;
+/// Who waits longer than this for another's read begins one of its own.
+const WAIT_MAX: Duration = Duration::from_millis(500);
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc;
+
+    #[test]
+    fn a_window_is_not_hidden_by_one_that_lies_in_it() {
+        let geometry = Geometry { id: 1, stripe_bytes: 1 << 20, stripes: 64, buckets: 64 };
+        let windows = WindowCache::new(1 << 20, &geometry);
+        let mut state = windows.state.lock();
+        let pages = |count: usize| Bytes::from(vec![count as u8; count * 4096]);
+        for (start, count) in [(10, 2), (12, 4), (15, 3), (10, 7), (12, 2)] {
+            state.keep(start * PAGE, pages(count), 1 << 20);
+        }
+        let found = |from: u64, to: u64| state.find(&(from * PAGE..to * PAGE)).map(|bytes| bytes[0]);
+        assert_eq!([found(10, 12), found(14, 15), found(16, 18)], [Some(7), Some(7), Some(3)]);
+        assert_eq!((state.bytes / PAGE, state.windows.len(), state.order.len()), (10, 2, 2));
+    }
+
+    /// As one of a disk's places that answers after long, beside others.
+    #[test]
+    fn who_waits_for_a_read_that_takes_long_does_not_wait_for_others_too() {
+        let geometry = Geometry { id: 1, stripe_bytes: 1 << 20, stripes: 64, buckets: 64 };
+        let windows = WindowCache::new(1 << 20, &geometry);
+        let read = |stripe: u32| {
+            windows.find(&geometry, (geometry.stripe_at(stripe) + 500_000, 1000), ReadDirection::Around).err()
+        };
+        let slow = read(0).expect("nothing has been read there");
+        let (stop, stopped) = mpsc::channel::<()>();
+        std::thread::scope(|scope| {
+            let others = scope.spawn(move || {
+                let rest = Duration::from_millis(20);
+                (1..200)
+                    .take_while(|turn| {
+                        drop(read(1 + turn % 60));
+                        stopped.recv_timeout(rest) == Err(mpsc::RecvTimeoutError::Timeout)
+                    })
+                    .count()
+            });
+            assert!(read(0).is_some(), "it reads for itself");
+            drop(stop);
+            assert!(others.join().expect("no panic") < 100, "it waited for as long as others read");
+        });
+        drop(slow);
+    }
+
+    #[test]
+    fn windows_leave_room_for_the_gaps_between_them() {
+        let geometry = Geometry { id: 1, stripe_bytes: 1 << 20, stripes: 64, buckets: 64 };
+        let windows = WindowCache::new(1 << 20, &geometry);
+        for stripe in 0..64 {
+            let wanted = (geometry.stripe_at(stripe) + 500_000, 1000);
+            let Err(reading) = windows.find(&geometry, wanted, ReadDirection::Around) else {
+                panic!("nothing has been read there");
+            };
+            let bytes = vec![0; (reading.range.end - reading.range.start) as usize];
+            reading.done(&bytes.into());
+        }
+        let kept = windows.state.lock().bytes;
+        assert!((600 << 10..=768 << 10).contains(&kept), "{kept}");
+    }
+}

@@ -1,0 +1,97 @@
+//! Memory for the content of files: one pool of 8 KB pages for what is read and written and for what is mapped
+//! ("loaded virtual memory pages and buffer cache buffers can refer to the same physical memory location", Maltzahn 1999,
+//! 3.1). Which page goes is LRU's choice, or SEQ's.
+
+use super::Lru;
+use super::sequences::Sequences;
+use crate::fs::ufs1999::kernel::FileId;
+use crate::fs::ufs1999::machine::{MemorySizes, PageReplacement};
+use std::collections::BTreeSet;
+
+/// A page of a file.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub(in super::super) struct PageKey {
+    pub(in super::super) file: FileId,
+    pub(in super::super) page: u32,
+}
+
+/// The pages in memory.
+#[derive(Debug)]
+pub(in super::super) struct Pages {
+    resident: Lru<PageKey, ()>,
+    /// Those that differ from the disk, in order of files and places.
+    dirty: BTreeSet<PageKey>,
+    limit: usize,
+    sequences: Option<Sequences>,
+}
+
+impl Pages {
+    pub(in super::super) fn new(sizes: &MemorySizes) -> Self {
+        let sequences = match sizes.replacement {
+            PageReplacement::Lru => None,
+            PageReplacement::Seq(limits) => Some(Sequences::new(limits)),
+        };
+        Self { resident: Lru::new(), dirty: BTreeSet::new(), limit: sizes.shared_pages(), sequences }
+    }
+
+    /// Whether the page is in memory; counts as a use.
+    pub(in super::super) fn touch(&mut self, page: PageKey) -> bool {
+        self.resident.touch(page).is_some()
+    }
+
+    pub(in super::super) fn is_resident(&self, page: PageKey) -> bool {
+        self.resident.contains(page)
+    }
+
+    /// The page that must go before another can come; `None` while there is room.
+    pub(in super::super) fn victim(&self) -> Option<PageKey> {
+        if self.resident.len() < self.limit {
+            return None;
+        }
+        let sequential =
+            self.sequences.as_ref().and_then(|seq| seq.victim(|page| self.resident.contains(page)));
+        sequential.or_else(|| self.resident.oldest())
+    }
+
+    /// Takes note of a page fault, for policies that look at them.
+    pub(in super::super) fn fault(&mut self, page: PageKey) {
+        if let Some(sequences) = &mut self.sequences {
+            sequences.fault(page);
+        }
+    }
+
+    /// Puts a page in; the caller has made room.
+    pub(in super::super) fn insert(&mut self, page: PageKey) {
+        if !self.touch(page) {
+            self.resident.insert(page, ());
+        }
+    }
+
+    pub(in super::super) fn mark_dirty(&mut self, page: PageKey) {
+        self.dirty.insert(page);
+    }
+
+    pub(in super::super) fn mark_clean(&mut self, page: PageKey) {
+        self.dirty.remove(&page);
+    }
+
+    pub(in super::super) fn is_dirty(&self, page: PageKey) -> bool {
+        self.dirty.contains(&page)
+    }
+
+    /// Takes a page out, dirty or not.
+    pub(in super::super) fn remove(&mut self, page: PageKey) {
+        self.resident.remove(page);
+        self.dirty.remove(&page);
+    }
+
+    /// The first dirty page from a place on.
+    pub(in super::super) fn dirty_from(&self, from: PageKey) -> Option<PageKey> {
+        self.dirty.range(from..).next().copied()
+    }
+
+    /// The dirty pages of a file.
+    pub(in super::super) fn dirty_of(&self, file: FileId) -> Option<PageKey> {
+        self.dirty_from(PageKey { file, page: 0 }).filter(|page| page.file == file)
+    }
+}

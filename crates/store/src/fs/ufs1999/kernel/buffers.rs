@@ -1,0 +1,139 @@
+//! The metadata cache: blocks of inodes, directories, cylinder groups and addresses. Fixed in size and apart from the memory
+//! for file data, since Digital UNIX 4.0's buffer cache "only needs to cache metadata, requiring only 3% of physical memory".
+
+use super::{Kernel, traffic};
+use crate::fs::ufs1999::cache::Lru;
+use crate::fs::ufs1999::disk::Transfer;
+use crate::fs::ufs1999::ffs::Effects;
+use crate::fs::ufs1999::machine::{MetadataWrites, PAGE_BYTES};
+use crate::fs::ufs1999::report::Kind;
+use std::collections::BTreeSet;
+
+/// A metadata block on a disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Block {
+    pub(super) disk: u8,
+    pub(super) fragment: u32,
+    pub(super) bytes: u32,
+    pub(super) kind: Kind,
+    pub(super) is_mapped: bool,
+}
+
+type Place = (u8, u32);
+
+/// The blocks in memory.
+#[derive(Debug)]
+pub(super) struct Buffers {
+    resident: Lru<Place, Option<Block>>,
+    dirty: BTreeSet<Place>,
+    bytes: u64,
+    limit: u64,
+}
+
+impl Buffers {
+    pub(super) fn new(limit: u64) -> Self {
+        Self { resident: Lru::new(), dirty: BTreeSet::new(), bytes: 0, limit }
+    }
+
+    fn remove(&mut self, place: Place) -> Option<Block> {
+        let block = self.resident.remove(place).flatten()?;
+        self.bytes -= u64::from(block.bytes);
+        Some(block)
+    }
+}
+
+impl Block {
+    /// A whole block.
+    pub(super) fn whole(disk: u8, fragment: u32, kind: Kind, is_mapped: bool) -> Self {
+        Self { disk, fragment, bytes: PAGE_BYTES as u32, kind, is_mapped }
+    }
+
+    fn place(&self) -> Place {
+        (self.disk, self.fragment)
+    }
+
+    fn transfer(&self, is_write: bool) -> Transfer {
+        let traffic = traffic(is_write, self.is_mapped, self.kind);
+        Transfer { traffic, fragment: self.fragment, bytes: self.bytes }
+    }
+}
+
+impl Kernel {
+    /// Has a block in memory, reading it when it is not there (`bread`).
+    pub(super) fn read_block(&mut self, block: Block) {
+        let is_hit = self.buffers.resident.touch(block.place()).is_some();
+        if !self.counts.metadata.count(is_hit) {
+            self.hold_block(block);
+            self.transfer(block.disk, block.transfer(false));
+        }
+    }
+
+    /// Has a block in memory whose content on disk does not matter.
+    pub(super) fn hold_block(&mut self, block: Block) {
+        self.buffers.remove(block.place());
+        while self.buffers.bytes + u64::from(block.bytes) > self.buffers.limit
+            && let Some(oldest) = self.buffers.resident.oldest()
+        {
+            let gone = self.buffers.remove(oldest);
+            if self.buffers.dirty.remove(&oldest)
+                && let Some(gone) = gone
+            {
+                self.start(gone.disk, gone.transfer(true));
+            }
+        }
+        self.buffers.bytes += u64::from(block.bytes);
+        self.buffers.resident.insert(block.place(), Some(block));
+    }
+
+    /// Changes a block that is in memory; the disk sees it with the next cleaning (`bdwrite`).
+    pub(super) fn change_block(&mut self, block: Block) {
+        self.buffers.dirty.insert(block.place());
+    }
+
+    /// Changes a block and waits until the disk has it (`bwrite`), or the log will.
+    pub(super) fn write_block(&mut self, block: Block) {
+        match self.machine.file_system.metadata_writes {
+            MetadataWrites::Synchronous => {
+                self.buffers.dirty.remove(&block.place());
+                self.transfer(block.disk, block.transfer(true));
+            }
+            MetadataWrites::Logged { change_bytes } => {
+                self.change_block(block);
+                self.log(block.disk, change_bytes);
+            }
+        }
+    }
+
+    /// Forgets a block that is no longer in use.
+    pub(super) fn forget_block(&mut self, disk: u8, fragment: u32) {
+        self.buffers.remove((disk, fragment));
+        self.buffers.dirty.remove(&(disk, fragment));
+    }
+
+    /// Starts writing all changed blocks.
+    pub(super) fn clean_blocks(&mut self) {
+        for place in std::mem::take(&mut self.buffers.dirty) {
+            if let Some(Some(block)) = self.buffers.resident.peek(place) {
+                let (disk, transfer) = (block.disk, block.transfer(true));
+                self.start(disk, transfer);
+            }
+        }
+    }
+
+    /// Charges what an allocation changed: groups' maps with a delay; new blocks of addresses at once, "so that indirect
+    /// blocks never point at garbage" (4.4BSD, `ffs_balloc.c`).
+    pub(super) fn charge_effects(&mut self, disk: u8, is_mapped: bool) {
+        let Effects { groups, new_indirect } = self.volume(disk).take_effects();
+        for group in groups {
+            let fragment = self.volume(disk).group_block(group);
+            let block = Block::whole(disk, fragment, Kind::Group, is_mapped);
+            self.read_block(block);
+            self.change_block(block);
+        }
+        for fragment in new_indirect {
+            let block = Block::whole(disk, fragment, Kind::Indirect, is_mapped);
+            self.hold_block(block);
+            self.write_block(block);
+        }
+    }
+}

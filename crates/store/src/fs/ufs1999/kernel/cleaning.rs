@@ -1,0 +1,106 @@
+//! Cleaning: what is dirty reaches the disk every 30 seconds, or when its memory is wanted.
+//!
+//! Adjacent dirty pages of a file that are adjacent on the disk too are written in one transfer, up to a cluster. The
+//! periodic cleaning queues all its transfers at once, and the disk serves them in its order, so that a call that needs the
+//! disk meanwhile waits among them: cleaning "can delay read and write system calls" (Maltzahn 1999, 3.3).
+
+use super::{FileId, Kernel, nanos, traffic};
+use crate::fs::ufs1999::cache::PageKey;
+use crate::fs::ufs1999::disk::Transfer;
+use crate::fs::ufs1999::machine::FRAGMENT_BYTES;
+use crate::fs::ufs1999::report::Kind;
+
+impl Kernel {
+    /// Cleans when it is time.
+    pub(super) fn clean_when_due(&mut self) {
+        while self.next_cleaning <= self.now {
+            self.next_cleaning += nanos(self.machine.transfers.cleaning_interval).max(1);
+            if self.next_cleaning > self.now {
+                self.clean();
+            }
+        }
+    }
+
+    /// Starts writing all that is dirty.
+    pub(super) fn clean(&mut self) {
+        self.clean_inodes();
+        self.write_logs();
+        let mut from = PageKey { file: FileId { disk: 0, inode: 0 }, page: 0 };
+        while let Some(page) = self.pages.dirty_from(from) {
+            let count = self.write_cluster(page, false);
+            from = PageKey { page: page.page + count, ..page };
+        }
+        self.clean_blocks();
+    }
+
+    /// Writes all that is dirty and waits for it.
+    pub(in super::super) fn sync(&mut self) {
+        self.enter();
+        self.clean();
+        for disk in 0..self.disks.len() {
+            let done = self.disks[disk].finish_all();
+            self.wait_until(done);
+        }
+    }
+
+    /// Starts writing a file's dirty pages.
+    pub(super) fn clean_file(&mut self, file: FileId) {
+        while let Some(page) = self.pages.dirty_of(file) {
+            self.write_cluster(page, false);
+        }
+    }
+
+    /// Starts writing the dirty ones of some pages.
+    pub(super) fn clean_range(&mut self, first: PageKey, count: u32) {
+        let end = PageKey { page: first.page + count, ..first };
+        while let Some(page) = self.pages.dirty_from(first).filter(|page| *page < end) {
+            self.write_cluster(page, false);
+        }
+    }
+
+    /// Makes room for one page. "If the target page of a page fault is dirty it needs to be cleaned before it can be handed to the
+    /// pager" (3.1).
+    pub(super) fn make_page_room(&mut self) {
+        while let Some(victim) = self.pages.victim() {
+            if self.pages.is_dirty(victim) {
+                self.counts.dirty_victims += 1;
+                let first = self.cluster_start(victim);
+                self.write_cluster(first, true);
+            }
+            self.pages.remove(victim);
+        }
+    }
+
+    /// The first page of a transfer that cleans this one with as many before it as belong together.
+    fn cluster_start(&self, page: PageKey) -> PageKey {
+        let inode = self.inode(page.file);
+        let limit = self.machine.transfers.cluster_blocks.max(1);
+        let joins = |first: &u32| {
+            let before = PageKey { page: *first, ..page };
+            self.pages.is_dirty(before)
+                && inode.adjacent(*first, 2, self.machine.transfers.cluster_tails) == 2
+        };
+        let before = (page.page.saturating_sub(limit - 1)..page.page).rev().take_while(joins).count() as u32;
+        PageKey { page: page.page - before, ..page }
+    }
+
+    /// Writes a dirty page and those that follow it and are dirty and adjacent, and says how many those are together.
+    fn write_cluster(&mut self, first: PageKey, waits: bool) -> u32 {
+        let transfers = self.machine.transfers;
+        let inode = self.inode(first.file);
+        let adjacent = inode.adjacent(first.page, transfers.cluster_blocks, transfers.cluster_tails).max(1);
+        let at = |step: u32| PageKey { page: first.page + step, ..first };
+        let count = (0..adjacent).take_while(|step| self.pages.is_dirty(at(*step))).count().max(1) as u32;
+        let extents = (0..count).filter_map(|step| inode.extent(first.page + step));
+        let bytes = extents.map(|extent| extent.fragments * FRAGMENT_BYTES).sum();
+        let traffic = traffic(true, inode.is_mapped, Kind::Data);
+        let fragment = inode.extent(first.page).map_or(0, |extent| extent.address);
+        (0..count).for_each(|step| self.pages.mark_clean(at(step)));
+        let transfer = Transfer { traffic, fragment, bytes };
+        match waits {
+            true => self.transfer(first.file.disk, transfer),
+            false => drop(self.start(first.file.disk, transfer)),
+        }
+        count
+    }
+}

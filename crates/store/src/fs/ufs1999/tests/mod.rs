@@ -1,0 +1,42 @@
+//! The model as a whole: what calls cost, what memory and time do, and that it is a file system.
+
+mod costs;
+mod mapped;
+mod whole;
+
+use super::*;
+use crate::fs::write_full;
+
+/// The finite machine with one small disk, quick to make.
+fn machine() -> Machine {
+    let mut machine = Machine::finite();
+    machine.disks[0].model.cylinders = 320;
+    machine
+}
+
+/// The transfers that `act` causes, by kind, as reads and writes: Data, Directory, Inode, Indirect, Group. Those to a log are left out.
+fn cost(door: &Ufs1999, act: impl FnOnce()) -> [[u64; 5]; 2] {
+    let before = door.report();
+    act();
+    let report = door.report() - &before;
+    let kinds = [Kind::Data, Kind::Directory, Kind::Inode, Kind::Indirect, Kind::Group];
+    [false, true].map(|is_write| {
+        kinds.map(|kind| report.sum(|traffic| traffic.is_write == is_write && traffic.kind == kind).count)
+    })
+}
+
+fn put(door: &Ufs1999, path: &str, bytes: usize) {
+    write_full(&*door.create(path).unwrap(), &body(bytes), 0).unwrap();
+}
+
+fn fetch(door: &Ufs1999, path: &str) -> Vec<u8> {
+    let mut bytes = vec![0; door.length(path).unwrap() as usize];
+    crate::fs::read_full(&*door.open(path, Access::Read).unwrap(), &mut bytes, 0).unwrap();
+    bytes
+}
+
+fn body(bytes: usize) -> Vec<u8> {
+    (0..bytes).map(|at| (at % 251) as u8).collect()
+}
+
+const NOTHING: [[u64; 5]; 2] = [[0; 5]; 2];

@@ -1,0 +1,378 @@
+//! Whole pages of memory for large bodies, many of which share a tract: small pages, or large ones (2 MiB) where the system has such.
+//!
+//! For each page that it sends the kernel takes hold of it, and lets it go again, by a counter. Small pages have one each; those of a large page have
+//! one together, which the kernel raises once for all of them (`docs/experiments/hits.md`, "Large bodies"). As few bodies are as long as large pages,
+//! a tract is cut from its beginning on, a body after the other: large pages are full, and the system has one mapping to look after for many bodies.
+//!
+//! What has been cut off belongs to one body, and its addresses to nobody after that. With the body its pages go back to the system at once. A large
+//! page of which others have a part is split for that: of a whole one the system would keep everything until it is short of memory.
+
+use super::fill::BodyMemory;
+use memmap2::{MmapMut, MmapRaw, UncheckedAdvice};
+use parking_lot::Mutex;
+use std::io;
+use std::ops::Range;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, LazyLock};
+
+/// Memory for one body: whole pages that nobody else has, had or will have.
+pub(crate) struct ArenaPages {
+    tract: Arc<PageArena>,
+    /// In bytes of the tract, whole pages.
+    range: Range<usize>,
+    /// Bytes of the body.
+    length: usize,
+}
+
+impl ArenaPages {
+    /// Of so many bytes, which are zero, and in memory once they are touched.
+    pub(crate) fn new(length: usize) -> io::Result<Self> {
+        Self::of(&SMALL, length)
+    }
+
+    /// The same in large pages: the system gives a large one at a time then, or none, and may put memory in order for that, which takes a while.
+    pub(crate) fn large(length: usize) -> io::Result<Self> {
+        Self::of(&LARGE, length)
+    }
+
+    fn of(tracts: &Tracts, length: usize) -> io::Result<Self> {
+        #[cfg(test)]
+        if REFUSED.get() {
+            return Err(io::ErrorKind::OutOfMemory.into());
+        }
+        if length > TRACT_BYTES / 4 {
+            // Of a tract of its own nothing is left over.
+            return PageArena::new(length, tracts.size)?
+                .cut(length)
+                .ok_or_else(|| io::ErrorKind::OutOfMemory.into());
+        }
+        let mut tract = tracts.current.lock();
+        if let Some(pages) = tract.as_ref().and_then(|tract| tract.cut(length)) {
+            return Ok(pages);
+        }
+        let newer = PageArena::new(TRACT_BYTES, tracts.size)?;
+        let pages = newer.cut(length).ok_or(io::ErrorKind::OutOfMemory)?;
+        let older = tract.replace(newer);
+        drop(tract);
+        // What is left of it goes as a body's pages do: some of it may be in the last one's large page.
+        drop(older.and_then(|older| older.cut(older.left())));
+        Ok(pages)
+    }
+}
+
+// SAFETY: the range lies in the mapping, which is anonymous and lives as long as the tract, which this holds. It was cut off once, and its bytes go
+// only when this is dropped.
+unsafe impl BodyMemory for ArenaPages {
+    fn start(&self) -> *mut u8 {
+        self.tract.map.as_mut_ptr().wrapping_add(self.tract.first + self.range.start)
+    }
+
+    fn bytes(&self) -> usize {
+        self.length
+    }
+}
+
+impl Drop for ArenaPages {
+    fn drop(&mut self) {
+        if self.range.is_empty() {
+            return;
+        }
+        BODY_BYTES.fetch_sub(self.range.len(), Relaxed);
+        self.tract.split_at_the_edges_of(&self.range);
+        let PageArena { map, first, .. } = &*self.tract;
+        // SAFETY: the range lies in the mapping, which is anonymous. Nobody has a reference into it any more, and nobody will have one, as it was
+        // cut off once. What the kernel still sends of these pages it keeps by itself.
+        let given = unsafe {
+            map.unchecked_advise_range(UncheckedAdvice::DontNeed, first + self.range.start, self.range.len())
+        };
+        debug_assert!(given.is_ok(), "{given:?}");
+    }
+}
+
+/// Whether the system has large pages, and gives some to those who ask for them.
+pub fn gives_large_pages() -> bool {
+    static GIVES: LazyLock<bool> = LazyLock::new(|| {
+        let setting = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled");
+        cfg!(target_os = "linux") && setting.is_ok_and(|setting| !setting.contains("[never]"))
+    });
+    *GIVES
+}
+
+/// What the tracts of this process take.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PageArenaUsage {
+    /// How many there are.
+    pub tracts: u64,
+    /// How many there may be: further bodies get no pages of their own.
+    pub tracts_max: u64,
+    /// Bytes of addresses, which one body keeps for the whole of its tract. For each 2 MiB of them 4 KiB of page table may be in memory.
+    pub address_bytes: u64,
+    /// Bytes of bodies, in whole pages: in memory as far as they have arrived.
+    pub body_bytes: u64,
+}
+
+/// What the tracts of this process take now.
+pub fn tracts() -> PageArenaUsage {
+    PageArenaUsage {
+        tracts: TRACTS.load(Relaxed) as u64,
+        tracts_max: TRACTS_MAX as u64,
+        address_bytes: ADDRESS_BYTES.load(Relaxed) as u64,
+        body_bytes: BODY_BYTES.load(Relaxed) as u64,
+    }
+}
+
+/// Which pages a tract has.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Size {
+    Small,
+    Large,
+}
+
+/// A stretch of addresses that begins where a large page may.
+struct PageArena {
+    map: MmapRaw,
+    /// Where in the mapping it begins, and how many bytes it has.
+    first: usize,
+    bytes: usize,
+    /// Bytes of a small page.
+    page: usize,
+    size: Size,
+    /// How much has been cut off.
+    cut: AtomicUsize,
+    /// How much of it is not to be put into large pages any more.
+    small: AtomicUsize,
+}
+
+impl PageArena {
+    fn new(bytes: usize, size: Size) -> io::Result<Arc<Self>> {
+        let page = super::page_bytes().ok_or(io::ErrorKind::Unsupported)?;
+        let bytes = bytes.checked_next_multiple_of(page).ok_or(io::ErrorKind::OutOfMemory)?;
+        let map: MmapRaw = MmapMut::map_anon(bytes.saturating_add(LARGE_BYTES))?.into();
+        let first = map.as_ptr().align_offset(LARGE_BYTES).min(LARGE_BYTES);
+        let tract =
+            Self { map, first, bytes, page, size, cut: AtomicUsize::new(0), small: AtomicUsize::new(0) };
+        ADDRESS_BYTES.fetch_add(tract.map.len(), Relaxed);
+        if TRACTS.fetch_add(1, Relaxed) >= TRACTS_MAX {
+            return Err(io::ErrorKind::OutOfMemory.into());
+        }
+        #[cfg(target_os = "linux")]
+        match size {
+            Size::Large => tract.map.advise_range(memmap2::Advice::HugePage, first, bytes)?,
+            // A system that has no large pages refuses.
+            Size::Small => drop(tract.map.advise(memmap2::Advice::NoHugePage)),
+        }
+        Ok(Arc::new(tract))
+    }
+
+    /// Pages for the next so many bytes, if as many are left.
+    fn cut(self: &Arc<Self>, length: usize) -> Option<ArenaPages> {
+        let whole = length.checked_next_multiple_of(self.page)?;
+        let within = |cut: usize| cut.checked_add(whole).filter(|end| *end <= self.bytes);
+        let start = self.cut.fetch_update(Relaxed, Relaxed, within).ok()?;
+        BODY_BYTES.fetch_add(whole, Relaxed);
+        Some(ArenaPages { tract: Arc::clone(self), range: start..start + whole, length })
+    }
+
+    fn left(&self) -> usize {
+        self.bytes - self.cut.load(Relaxed)
+    }
+
+    /// Splits the large pages that a range begins and ends in, where others may have a part of them. Whatever fails here, its bytes may stay in
+    /// memory until the system is short of it.
+    fn split_at_the_edges_of(&self, range: &Range<usize>) {
+        if self.size == Size::Small {
+            return;
+        }
+        // Nor is a large page to be made of what is left of them.
+        let end = range.end.next_multiple_of(LARGE_BYTES).min(self.bytes);
+        if self.small.fetch_max(end, Relaxed) < end {
+            #[cfg(target_os = "linux")]
+            let _ = self.map.advise_range(memmap2::Advice::NoHugePage, self.first, end);
+        }
+        for edge in [range.start, range.end] {
+            if !edge.is_multiple_of(LARGE_BYTES) {
+                self.split_at(if edge == range.start { edge } else { edge - self.page });
+            }
+        }
+    }
+
+    /// Has the system split the large page that has the page at `at`, which it does when only a part of one is said to be cold.
+    fn split_at(&self, at: usize) {
+        assert!(at < self.bytes);
+        let page = self.map.as_mut_ptr().wrapping_add(self.first + at);
+        #[cfg(target_os = "linux")]
+        // SAFETY: the address lies in the mapping, and the advice changes neither what is there nor what may be done with it.
+        unsafe {
+            libc::madvise(page.cast(), 1, libc::MADV_COLD);
+        }
+        #[cfg(not(target_os = "linux"))]
+        let _ = page;
+    }
+}
+
+impl Drop for PageArena {
+    fn drop(&mut self) {
+        TRACTS.fetch_sub(1, Relaxed);
+        ADDRESS_BYTES.fetch_sub(self.map.len(), Relaxed);
+    }
+}
+
+/// Tracts of one size of pages.
+struct Tracts {
+    size: Size,
+    /// The one that is cut from.
+    current: Mutex<Option<Arc<PageArena>>>,
+}
+
+static SMALL: Tracts = Tracts { size: Size::Small, current: Mutex::new(None) };
+static LARGE: Tracts = Tracts { size: Size::Large, current: Mutex::new(None) };
+
+/// Tracts that there are.
+static TRACTS: AtomicUsize = AtomicUsize::new(0);
+/// What they take.
+static ADDRESS_BYTES: AtomicUsize = AtomicUsize::new(0);
+static BODY_BYTES: AtomicUsize = AtomicUsize::new(0);
+
+/// Of the mappings that the kernel allows a process, 65,530 by default, a tract may take four: two of its own, one before and one behind it, which
+/// only fill up to where a large page may begin.
+const TRACTS_MAX: usize = 8_192;
+
+/// Long enough for most bodies to share it, and short enough to keep few addresses for the last of them.
+const TRACT_BYTES: usize = 8 * LARGE_BYTES;
+
+/// Bytes of a large page on most machines. With others nothing is wrong, and nothing won.
+const LARGE_BYTES: usize = 2 << 20;
+
+#[cfg(test)]
+thread_local! {
+    /// Whether this thread gets no pages, as if there were as many tracts as there may be.
+    pub(crate) static REFUSED: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::fill::{FillBuffer, FilledBody};
+    use super::*;
+
+    /// What the system tells of so many pages from an address on, a word each (`pagemap`).
+    #[cfg(target_os = "linux")]
+    fn entries(address: usize, pages: usize) -> Vec<u64> {
+        let page = crate::sys::page_bytes().expect("known");
+        words("/proc/self/pagemap", address / page, pages).expect("of this process")
+    }
+
+    #[cfg(target_os = "linux")]
+    fn words(file: &str, first: usize, count: usize) -> io::Result<Vec<u64>> {
+        let mut bytes = vec![0; count * 8];
+        let file = std::fs::File::open(file)?;
+        std::os::unix::fs::FileExt::read_exact_at(&file, &mut bytes, first as u64 * 8)?;
+        Ok(bytes
+            .chunks_exact(8)
+            .map(|word| u64::from_ne_bytes(word.try_into().expect("eight bytes")))
+            .collect())
+    }
+
+    /// How many of so many pages are in memory.
+    #[cfg(target_os = "linux")]
+    fn resident(address: usize, pages: usize) -> usize {
+        entries(address, pages).iter().filter(|entry| **entry >> 63 == 1).count()
+    }
+
+    /// Whether a page is a part of a larger one. `None` where this user is not told.
+    #[cfg(target_os = "linux")]
+    fn is_in_large_page(address: usize) -> Option<bool> {
+        let number = entries(address, 1)[0] & ((1 << 55) - 1);
+        let flags = words("/proc/kpageflags", number as usize, 1).ok().filter(|_| number != 0)?[0];
+        Some(flags >> 15 & 0b11 != 0)
+    }
+
+    /// A body that fills so many bytes of the tract.
+    fn body(pages: Option<ArenaPages>, byte: u8) -> FilledBody<ArenaPages> {
+        let mut room = FillBuffer::new(pages.expect("as much is left"));
+        drop(room.push(&vec![byte; room.missing()]));
+        room.body()
+    }
+
+    #[test]
+    fn it_is_as_long_as_it_should_be_and_nobody_elses() {
+        let lengths = [
+            1,
+            4096,
+            LARGE_BYTES / 2 - 1,
+            LARGE_BYTES,
+            LARGE_BYTES + 1,
+            TRACT_BYTES / 4,
+            TRACT_BYTES / 4 + 1,
+            TRACT_BYTES + 5,
+        ];
+        let bodies: Vec<_> =
+            (1..).zip(lengths).map(|(byte, length)| body(ArenaPages::new(length).ok(), byte)).collect();
+        for ((byte, length), body) in (1..).zip(lengths).zip(&bodies) {
+            assert!(body.len() == length && body.iter().all(|&found| found == byte), "{length}");
+        }
+        assert!(ArenaPages::new(usize::MAX).is_err());
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn its_pages_go_with_it_and_those_beside_it_stay() {
+        for size in [Size::Small, Size::Large] {
+            let tract = PageArena::new(TRACT_BYTES, size).expect("memory");
+            let mut bodies: Vec<_> =
+                (0..24).map(|byte| Some(body(tract.cut(TRACT_BYTES / 25), byte))).collect();
+            for number in [1, 5, 6, 7, 0, 23, 11] {
+                let gone = bodies[number].take().expect("once");
+                let (address, pages) = (gone.as_ptr().addr(), gone.len().div_ceil(tract.page));
+                assert_eq!(resident(address, pages), pages);
+                drop(gone);
+                assert_eq!(resident(address, pages), 0, "{number}");
+            }
+            for (byte, body) in (0..).zip(bodies).filter_map(|(byte, body)| body.map(|body| (byte, body))) {
+                assert!(body.iter().all(|&found| found == byte), "{byte}");
+            }
+        }
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_large_page_is_split_when_the_first_of_its_bodies_goes() {
+        let tract = PageArena::new(LARGE_BYTES, Size::Large).expect("memory");
+        let [first, second, third] =
+            [LARGE_BYTES / 2, LARGE_BYTES / 4, LARGE_BYTES / 4].map(|length| body(tract.cut(length), 1));
+        if is_in_large_page(second.as_ptr().addr()) != Some(true) {
+            eprintln!("left out: there was no large page, or only root is told");
+            return;
+        }
+        drop(first);
+        assert_eq!(is_in_large_page(second.as_ptr().addr()), Some(false));
+        drop(third);
+        assert!(second.iter().all(|&byte| byte == 1));
+    }
+
+    /// Others' tracts are counted too, and have far fewer bytes.
+    #[test]
+    fn what_tracts_take_is_counted_as_long_as_a_body_is_in_them() {
+        const MANY: u64 = 8 << 30;
+        assert!(tracts().address_bytes < MANY / 2 && tracts().body_bytes < MANY / 2);
+        let bytes = MANY as usize / 32;
+        let maps: Vec<_> = (0..64).map(|_| PageArena::new(bytes, Size::Small).expect("addresses")).collect();
+        assert!(tracts().tracts >= 64 && tracts().tracts <= tracts().tracts_max);
+        assert!(tracts().address_bytes >= 2 * MANY && tracts().body_bytes < MANY / 2);
+        let bodies: Vec<_> = maps.iter().map(|tract| tract.cut(bytes).expect("all of it")).collect();
+        drop(maps);
+        assert!(tracts().address_bytes >= 2 * MANY && tracts().body_bytes >= 2 * MANY);
+        drop(bodies);
+        assert!(tracts().address_bytes < MANY / 2 && tracts().body_bytes < MANY / 2);
+    }
+
+    #[test]
+    fn a_tract_is_cut_up_to_its_end() {
+        let tract = PageArena::new(LARGE_BYTES, Size::Large).expect("memory");
+        let first = tract.cut(LARGE_BYTES - 8192).expect("room");
+        assert!(tract.cut(12_288).is_none());
+        let last = tract.cut(8191).expect("room");
+        assert!(tract.left() == 0 && tract.cut(4096).is_none());
+        assert_eq!(first.start().addr() + LARGE_BYTES - 8192, last.start().addr());
+        assert!(first.start().addr().is_multiple_of(LARGE_BYTES));
+    }
+}
