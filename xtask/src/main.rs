@@ -12,6 +12,7 @@ mod deps;
 mod exceptions;
 mod finding;
 mod fuzz;
+mod house;
 mod instructions;
 mod python;
 mod release;
@@ -45,6 +46,7 @@ fn run(arguments: &[&str]) -> Outcome {
         ["tidy"] => tidy::run(&root),
         ["deps"] => deps::run(&root),
         ["fuzz", options @ ..] => fuzz::run(&root, options),
+        ["house", options @ ..] => house::run(&root, options),
         ["instructions", options @ ..] => instructions::run(&root, options),
         ["python", options @ ..] => python::run(&root, options),
         ["release", options @ ..] => release::run(&root, options),
@@ -58,6 +60,7 @@ cargo xtask ci [--keep-going]   everything a change must pass; stops at the firs
 cargo xtask tidy                the rules of the house over the sources and docs
 cargo xtask deps                the crate table, reasons, licences and duplicate versions of dependencies
 cargo xtask fuzz [--seconds N] [TARGET…]   each fuzz target for N seconds (20), starting from fuzz/seeds
+cargo xtask house [--lower]     how plainly comments, names and pages speak, beside the limits in xtask/house.toml
 cargo xtask instructions [--renew]   instructions per hit, against bench/instructions.txt (needs valgrind)
 cargo xtask python [--ray]      the Python package built and tested; with --ray on a local Ray cluster (needs python3, pip, its index)
 cargo xtask release             the release build laid out by a profile, in target/release-profiled/shoal; two release builds (needs llvm-profdata)";

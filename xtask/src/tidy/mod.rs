@@ -1,7 +1,7 @@
 //! `cargo xtask tidy`: the rules of the house over every source and page.
 //!
 //! The rules are tables: banned code with its replacement ([`bans`]), banned text ([`text`]), the shape of a
-//! file ([`shape`]), and pages that hang together ([`pages`]). What may be used where is read from the crate
+//! file ([`shape`]), and pages that hang together ([`pages`]), and counts of [`house`] that only fall. What may be used where is read from the crate
 //! table of `docs/ARCHITECTURE.md`; a breach is excused only by an entry with a reason in
 //! `xtask/exceptions.toml`.
 
@@ -15,8 +15,9 @@ use crate::Outcome;
 use crate::crate_table::CrateTable;
 use crate::exceptions::Exceptions;
 use crate::finding::{Finding, outcome};
+use crate::house;
 use crate::workspace::{TextFile, text_files};
-use source::Source;
+pub use source::Source;
 use std::path::Path;
 
 /// Checks the whole workspace.
@@ -24,7 +25,9 @@ pub fn run(root: &Path) -> Outcome {
     let files = text_files(root)?;
     let table = CrateTable::read(root)?;
     let exceptions = Exceptions::read(root)?;
-    let findings = exceptions.apply(check(&files, &table), |finding| line_of(&files, finding));
+    let mut findings = check(&files, &table);
+    findings.extend(house::check(root, &files)?);
+    let findings = exceptions.apply(findings, |finding| line_of(&files, finding));
     outcome("tidy", &format!("{} files", files.len()), findings)
 }
 

@@ -1,0 +1,124 @@
+//! Counts of names, of methods and of assertions.
+
+use super::House;
+use std::collections::HashMap;
+
+/// Types whose name is what happened or happens to something, and no noun.
+pub fn participles(house: &House<'_>) -> usize {
+    let is_one = |name: &&str| {
+        let ends = ["ed", "ing"].iter().any(|end| name.ends_with(end));
+        let last = name.rfind(char::is_uppercase).map_or(*name, |at| &name[at..]);
+        (ends && !NOUNS.contains(&last)) || IRREGULAR.contains(&last)
+    };
+    types(house).map(|(_, name)| name).filter(is_one).count()
+}
+
+/// Definitions that share their name with another of the crate.
+pub fn shared_names(house: &House<'_>) -> usize {
+    let mut found: HashMap<(&str, &str), usize> = HashMap::new();
+    types(house).for_each(|key| *found.entry(key).or_default() += 1);
+    found.values().filter(|count| **count > 1).sum()
+}
+
+/// Tests whose name is a story.
+pub fn test_names(house: &House<'_>) -> usize {
+    let is_story = |name: &str| {
+        name.len() > TEST_NAME_MAX
+            || name.split('_').any(|word| ["what", "who", "which", "whose", "whom"].contains(&word))
+    };
+    let mut count = 0;
+    for (_, source) in &house.sources {
+        let mut is_test = false;
+        for line in source.code.lines().map(str::trim_start) {
+            if line.starts_with("#[test]") || line.starts_with("#[tokio::test") {
+                is_test = true;
+            } else if let Some(name) = after(line, "fn ").filter(|_| is_test) {
+                count += usize::from(is_story(name));
+                is_test = false;
+            }
+        }
+    }
+    count
+}
+
+/// Methods of the type that has most, over all its `impl` blocks.
+pub fn widest_type(house: &House<'_>) -> usize {
+    let mut found: HashMap<(&str, String), usize> = HashMap::new();
+    for (file, source) in &house.sources {
+        let mut of = None;
+        for (_, line, is_test) in source.lines().filter(|(_, _, is_test)| !is_test) {
+            debug_assert!(!is_test);
+            if line.starts_with("impl") && !line.contains(" for ") {
+                let name = line.trim_start_matches("impl").trim_start_matches(|c| c != ' ').trim();
+                of = Some((crate_of(&file.path), word(name).to_string()));
+            } else if line.starts_with('}') {
+                of = None;
+            } else if let Some(key) = of.clone().filter(|_| line.trim_start().contains("fn ")) {
+                *found.entry(key).or_default() += 1;
+            }
+        }
+    }
+    found.into_values().max().unwrap_or_default()
+}
+
+/// Functions of the trait between the proxy and its stores.
+pub fn store_calls(house: &House<'_>) -> usize {
+    let is_it = |path: &str| path == "crates/store/src/contract.rs";
+    let Some((_, source)) = house.sources.iter().find(|(file, _)| is_it(&file.path)) else { return 0 };
+    let lines = source.code.lines().skip_while(|line| !line.starts_with("pub trait Store"));
+    lines.take_while(|line| !line.starts_with('}')).filter(|line| line.starts_with("    fn ")).count()
+}
+
+/// Product lines for each assertion.
+pub fn lines_for_an_assertion(house: &House<'_>) -> usize {
+    let (mut lines, mut assertions) = (0, 0);
+    for (_, source) in &house.sources {
+        for (_, line, _) in source.lines().filter(|(_, line, is_test)| !is_test && !line.trim().is_empty()) {
+            lines += 1;
+            assertions += usize::from(
+                line.contains("assert!(") || line.contains("assert_eq!(") || line.contains("assert_ne!("),
+            );
+        }
+    }
+    lines / usize::max(assertions, 1)
+}
+
+/// Crate and name of each type of the product.
+fn types<'a>(house: &'a House<'_>) -> impl Iterator<Item = (&'a str, &'a str)> {
+    house.sources.iter().flat_map(|(file, source)| {
+        let product = source.lines().filter(|(_, _, is_test)| !is_test);
+        let names = product.filter_map(|(_, line, _)| {
+            let line = line.trim_start();
+            let line = line
+                .strip_prefix("pub")
+                .map_or(line, |rest| rest.trim_start_matches(|c| c != ' ').trim_start());
+            ["struct ", "enum ", "trait "].iter().find_map(|kind| line.strip_prefix(kind)).map(word)
+        });
+        names.map(|name| (crate_of(&file.path), name))
+    })
+}
+
+/// The word behind `before` in a line.
+fn after<'a>(line: &'a str, before: &str) -> Option<&'a str> {
+    line.find(before).map(|at| word(&line[at + before.len()..]))
+}
+
+fn word(text: &str) -> &str {
+    text.split(|c: char| !c.is_alphanumeric() && c != '_').next().unwrap_or_default()
+}
+
+fn crate_of(path: &str) -> &str {
+    path.split('/').nth(1).unwrap_or_default()
+}
+
+/// Nouns that end like participles.
+const NOUNS: &[&str] = &[
+    "Embedded", "Feed", "Seed", "Speed", "Need", "Shed", "Ring", "String", "Thing", "Setting", "Framing",
+    "Encoding", "Coding", "Timing", "Routing", "Naming", "Mapping", "Listing", "Heading", "Padding",
+    "Meaning", "Finding",
+];
+const IRREGULAR: &[&str] = &[
+    "Begun", "Held", "Kept", "Told", "Taken", "Found", "Sent", "Lost", "Gone", "Seen", "Done", "Known",
+    "Given", "Made", "Written", "Read", "Lent", "Chosen", "Drawn", "Swept", "Said", "Come",
+];
+const TEST_NAME_MAX: usize = 50;
