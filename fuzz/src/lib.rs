@@ -1,12 +1,13 @@
 //! What parsers and recovery must withstand: any bytes at all.
 //!
-//! Each target is a function of bytes that panics when a promise is broken, which is more than not crashing:
-//! how bytes were cut into reads must not change what they mean, what is taken must stand up to a second look,
-//! what is written must read back. `cargo xtask fuzz` drives them with libFuzzer; `tests/replay.rs` runs them over
-//! the committed seeds and small changes of these on any toolchain.
+//! Each target is a function of bytes that panics when a promise is broken, which is more than not
+//! crashing: how bytes were cut into reads must not change what they mean, what is taken must stand
+//! up to a second look, what is written must read back. `cargo xtask fuzz` drives them with
+//! libFuzzer; `tests/replay.rs` runs them over the committed seeds and small changes of these on
+//! any toolchain.
 //!
-//! To add a target: a function here, a row in [`TARGETS`], a file in `fuzz_targets/` with its `[[bin]]`, and a
-//! seed or more in `seeds/`.
+//! To add a target: a function here, a row in [`TARGETS`], a file in `fuzz_targets/` with its
+//! `[[bin]]`, and a seed or more in `seeds/`.
 
 #![forbid(unsafe_code)]
 
@@ -24,7 +25,8 @@ pub struct Target {
     pub name: &'static str,
     /// Panics when a promise is broken.
     pub run: fn(&[u8]),
-    /// How many beginnings and how many changes of each seed the replay tries: fewer for targets that take longer.
+    /// How many beginnings and how many changes of each seed the replay tries: fewer for targets
+    /// that take longer.
     pub replays: usize,
 }
 

@@ -10,14 +10,16 @@ use shoal_semantics::storage::{CachePolicy, ForwardedExchange, StorageDecision};
 use shoal_semantics::vary::{self, Vary};
 use shoal_semantics::{CacheRules, date, targeted};
 
-/// A date that was read reads back from how we write it, but for the last leap second of the year 9999.
+/// A date that was read reads back from how we write it, but for the last leap second of the year
+/// 9999.
 pub fn dates(data: &[u8]) {
     let Some(seconds) = date::parse(data, NOW) else { return };
     let written = date::format(Timestamp::from_seconds(seconds));
     assert_eq!(date::parse(written.as_bytes(), NOW), Some(seconds.min(LAST_SECOND)), "{written:?}");
 }
 
-/// Lines of Cache-Control mean the same as one line with all their members; targeted fields parse or are absent.
+/// Lines of Cache-Control mean the same as one line with all their members; targeted fields parse
+/// or are absent.
 pub fn cache_control(data: &[u8]) {
     let lines: Vec<&[u8]> = data.split(|byte| *byte == b'\n').collect();
     let apart = CacheControl::parse(lines.iter().copied());
@@ -31,7 +33,8 @@ pub fn cache_control(data: &[u8]) {
     }
 }
 
-/// Ranges lie within the representation and do not overlap; Content-Range reads back; what was filed is not missing.
+/// Ranges lie within the representation and do not overlap; Content-Range reads back; what was
+/// filed is not missing.
 pub fn range(data: &[u8]) {
     let mut lines = data.split(|byte| *byte == b'\n');
     if let Some(set) = lines.next().and_then(RangeSet::parse) {
@@ -127,7 +130,8 @@ fn check_stored(exchanged: &ForwardedExchange<'_>, rules: &CacheRules) {
     assert!(shared || !exchanged.request.contains_key("authorization"), "the request was authorized");
 }
 
-/// Lines `name: value`, those of the response, an empty line, those of the request; what is no field is left out.
+/// Lines `name: value`, those of the response, an empty line, those of the request; what is no
+/// field is left out.
 fn two_messages(data: &[u8]) -> (HeaderMap, HeaderMap) {
     let mut messages = (HeaderMap::new(), HeaderMap::new());
     let mut in_request = false;

@@ -7,7 +7,8 @@ use shoal_store::index::{MemoryHome, Words};
 use shoal_store::{Error, Store};
 use std::sync::Arc;
 
-/// Object files with bytes changed, cut off, or exchanged: each object is served as it was, or not at all.
+/// Object files with bytes changed, cut off, or exchanged: each object is served as it was, or not
+/// at all.
 pub fn store_object(data: &[u8]) {
     let Some((first, changes)) = data.split_first() else { return };
     let disk = Disk::filled(architecture(*first));
@@ -29,8 +30,9 @@ pub fn store_object(data: &[u8]) {
     disk.check(BOOT);
 }
 
-/// An index with words changed, by a run of the machine that knows of no harm or in a later one: the store opens or
-/// says why not, serves what was stored or nothing, takes new objects while it has numbers, and comes to an end.
+/// An index with words changed, by a run of the machine that knows of no harm or in a later one:
+/// the store opens or says why not, serves what was stored or nothing, takes new objects while it
+/// has numbers, and comes to an end.
 pub fn store_index(data: &[u8]) {
     let Some((first, changes)) = data.split_first() else { return };
     let disk = Disk::filled(architecture(*first >> 1));
@@ -48,8 +50,8 @@ pub fn store_index(data: &[u8]) {
     disk.check(BOOT + u64::from(first & 1));
 }
 
-/// A volume or its index with bytes changed, runs of them wiped, or cut off, in a closed store: it opens or says why not, and
-/// serves what was stored or nothing.
+/// A volume or its index with bytes changed, runs of them wiped, or cut off, in a closed store: it
+/// opens or says why not, and serves what was stored or nothing.
 pub fn store_volume(data: &[u8]) {
     let disk = Disk::filled("volume");
     let paths = ["volume", "volume.index"];
@@ -124,7 +126,8 @@ impl Disk {
         open_store(self.architecture, &settings, parts)
     }
 
-    /// Opens the store in this run of the machine and asks it for everything that was ever put there.
+    /// Opens the store in this run of the machine and asks it for everything that was ever put
+    /// there.
     fn check(&self, boot: u64) {
         let Ok(store) = self.open(boot) else { return };
         for number in 0..OBJECTS {

@@ -5,8 +5,9 @@ use shoal_trace::columnar::Layout;
 use shoal_trace::{Error, Format, Input, ReadOptions, Reader, Record, Target, Writer};
 use std::io::{Cursor, Read};
 
-/// Any bytes are read to an end, with an account of every line; how they arrive does not change what they say. Where a compressed stream is broken, how
-/// much comes out of it before that is told does change, and one account is the beginning of the other.
+/// Any bytes are read to an end, with an account of every line; how they arrive does not change
+/// what they say. Where a compressed stream is broken, how much comes out of it before that is told
+/// does change, and one account is the beginning of the other.
 pub fn any(data: &[u8]) {
     let formats = Format::ALL.into_iter().map(Some);
     for format in formats.chain([None]) {
@@ -48,7 +49,8 @@ pub fn written(data: &[u8]) {
     }
 }
 
-/// A trace in columns whose header is right and whose columns may be anything is read in place to its end.
+/// A trace in columns whose header is right and whose columns may be anything is read in place to
+/// its end.
 pub fn columns(data: &[u8]) {
     let mut bytes = data.to_vec();
     if bytes.len() < HEADER_BYTES {
@@ -94,7 +96,8 @@ fn expected(records: &[Record<'static>], target: Target) -> Vec<Record<'static>>
         record
     };
     let kept: Vec<Record<'static>> = records.iter().map(kept).collect();
-    // A name that is nothing, or times beyond the last year, cannot come from a line; from binary records they can.
+    // A name that is nothing, or times beyond the last year, cannot come from a line; from binary
+    // records they can.
     let readable = |record: &Record<'static>| {
         target != Target::Csv || (!record.url.is_empty() && record.bytes.is_none_or(|bytes| bytes <= 1 << 42))
     };

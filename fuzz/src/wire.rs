@@ -14,8 +14,9 @@ use shoal_wire::{
     RESPONSE_FIELDS_MAX, RequestRefusal, ResponseHeadParser, chunk,
 };
 
-/// A request head is taken or not, and means the same, however it is cut into reads; it keeps its limits, and
-/// holds no byte by which another recipient could see other lines in it. A refusal may come sooner or later.
+/// A request head is taken or not, and means the same, however it is cut into reads; it keeps its
+/// limits, and holds no byte by which another recipient could see other lines in it. A refusal may
+/// come sooner or later.
 pub fn request_head(data: &[u8]) {
     let whole = head(data, data.len()).and_then(Result::ok);
     for piece in [1, 7] {
@@ -74,8 +75,8 @@ fn check_wants(get: &FastPathRequest<'_>, fields: &http::HeaderMap) {
     assert_eq!(&read, fields);
 }
 
-/// Its field section says the same when it is remembered, also behind another request line and with bytes behind it, and nothing
-/// when it is not whole.
+/// Its field section says the same when it is remembered, also behind another request line and with
+/// bytes behind it, and nothing when it is not whole.
 fn check_remembered(data: &[u8], get: &FastPathRequest<'_>) {
     let (head, mut parser) = (&data[..get.head_bytes], HeadParser::new());
     for _ in 0..3 {
@@ -99,7 +100,8 @@ fn check_remembered(data: &[u8], get: &FastPathRequest<'_>) {
     assert!(parser.peek_fast_path(&other[..other.len() - 1], &LIMITS).is_none(), "the head is not whole");
 }
 
-/// RFC 9112 section 6.3: both Transfer-Encoding and Content-Length, or lengths that differ, are never taken.
+/// RFC 9112 section 6.3: both Transfer-Encoding and Content-Length, or lengths that differ, are
+/// never taken.
 fn check_framing(head: &Head) {
     let coded = head.fields.contains_key("transfer-encoding");
     let lengths: Vec<_> = head.fields.get_all("content-length").iter().collect();
@@ -153,9 +155,8 @@ fn head(data: &[u8], piece: usize) -> Option<Result<Head, RequestRefusal>> {
 
 const LIMITS: HeadLimits = HeadLimits { head_bytes_max: 8192, fields_max: 64, target_bytes_max: 2048 };
 
-/// A response head is taken or not, and means the same, however it is cut into reads, but that a refusal may come sooner or
-/// later; it keeps its limits, and no value holds a
-/// line end.
+/// A response head is taken or not, and means the same, however it is cut into reads, but that a
+/// refusal may come sooner or later; it keeps its limits, and no value holds a line end.
 pub fn response_head(data: &[u8]) {
     let whole = response(data, data.len());
     for piece in [1, 7] {
@@ -187,8 +188,8 @@ fn response(data: &[u8], piece: usize) -> Result<Option<ResponseParts>, BadHead>
     Ok(None)
 }
 
-/// A chunked body means the same however it is cut into reads, and what was decoded reads back from what we
-/// would send for it.
+/// A chunked body means the same however it is cut into reads, and what was decoded reads back from
+/// what we would send for it.
 pub fn chunked(data: &[u8]) {
     let whole = body(data, data.len());
     for piece in [1, 5] {
@@ -257,8 +258,8 @@ pub fn proxy_protocol(data: &[u8]) {
     assert_eq!(proxy_protocol::parse(&followed), whole);
 }
 
-/// Frames one behind the other, as a connection reads them: what is taken keeps its limits; a request means the same at a
-/// glance as in full, and reads back from what would be written for it.
+/// Frames one behind the other, as a connection reads them: what is taken keeps its limits; a
+/// request means the same at a glance as in full, and reads back from what would be written for it.
 pub fn http2(mut data: &[u8]) {
     let (mut decoder, mut list) = (Decoder::default(), FieldList::default());
     while let Some(head) = FrameHead::read(data)

@@ -1,4 +1,5 @@
-//! Replays every committed seed, each beginning of it and many small changes of it, without libFuzzer.
+//! Replays every committed seed, each beginning of it and many small changes of it, without
+//! libFuzzer.
 
 use shoal_fuzz::{TARGETS, Target};
 use std::collections::BTreeSet;
@@ -51,7 +52,8 @@ fn seeds(target: &Target) -> Vec<(PathBuf, Vec<u8>)> {
     paths.into_iter().map(|path| (path.clone(), std::fs::read(&path).expect("a readable seed"))).collect()
 }
 
-/// `seed` with one to four bytes changed, removed, doubled or taken from elsewhere, as `number` says.
+/// `seed` with one to four bytes changed, removed, doubled or taken from elsewhere, as `number`
+/// says.
 fn changed(seed: &[u8], number: u64) -> Vec<u8> {
     let mut random = number.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
     let mut draw = |below: usize| {

@@ -36,7 +36,8 @@ pub fn numbers(what: &str, values: &Bound<'_, PyAny>) -> PyResult<Vec<f64>> {
     copied::<f64>(what, &array.call_method1("astype", ("float64",))?)
 }
 
-/// Objects and sizes of requests: a trace's, or arrays of the same length. Without sizes each object counts as 1.
+/// Objects and sizes of requests: a trace's, or arrays of the same length. Without sizes each
+/// object counts as 1.
 pub fn requests(of: &Bound<'_, PyAny>, bytes: Option<&Bound<'_, PyAny>>) -> PyResult<Vec<(u64, u64)>> {
     if let Ok(trace) = of.cast::<Trace>() {
         if bytes.is_some() {

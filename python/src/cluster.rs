@@ -51,13 +51,18 @@ impl ClusterCounts {
     }
 }
 
-/// Simulates nodes that share their memories, or a front end that hands requests to them. `nodes` says who asks, `objects` for what; both are numbered from 0.
+/// Simulates nodes that share their memories, or a front end that hands requests to them. `nodes`
+/// says who asks, `objects` for what; both are numbered from 0.
 ///
-/// Systems: direct, greedy, central, hashed, n_chance, weighted_lru, gms, pager, pager_mirroring, pager_parity, pager_parity_logging, dodo, dodo_first_in, wrr, wrr_gms, lb, lb_gc,
-/// lard, lard_replicated. `node_frames` is one number for all nodes or one for each; the last `idle` nodes ask for nothing and lend their memory (direct, pager…, dodo…); `coordinated` is the share of a
-/// memory that is (central, hashed); `chances` is n (n_chance); `b` the load balancing rate (gms); `region` the pages of a region (dodo…). `writes` says which requests change what they
-/// ask for. With `outstanding` above 0 that many requests are under way at once and wait for processors and disks, and there are throughput and delay. After `lose_after` requests the
-/// node `lose` is lost.
+/// Systems: direct, greedy, central, hashed, n_chance, weighted_lru, gms, pager, pager_mirroring,
+/// pager_parity, pager_parity_logging, dodo, dodo_first_in, wrr, wrr_gms, lb, lb_gc, lard,
+/// lard_replicated. `node_frames` is one number for all nodes or one for each; the last `idle`
+/// nodes ask for nothing and lend their memory (direct, pager…, dodo…); `coordinated` is the share
+/// of a memory that is (central, hashed); `chances` is n (n_chance); `b` the load balancing rate
+/// (gms); `region` the pages of a region (dodo…). `writes` says which requests change what they ask
+/// for. With `outstanding` above 0 that many requests are under way at once and wait for processors
+/// and disks, and there are throughput and delay. After `lose_after` requests the node `lose` is
+/// lost.
 #[pyfunction]
 #[pyo3(signature = (system, nodes, objects, *, node_frames, server_frames = 0, idle = 0, coordinated = 0.8, chances = 2, b = 0.0, region = 16, seed = 1, warm_up = 0, writes = None, outstanding = 0, lose = None, lose_after = 0))]
 pub fn simulate_cluster(

@@ -51,7 +51,8 @@ impl Curve {
         self.column(py, |point| point.byte_error)
     }
 
-    /// Hit ratio and byte hit ratio at a size, between points by straight lines over the size's logarithm.
+    /// Hit ratio and byte hit ratio at a size, between points by straight lines over the size's
+    /// logarithm.
     fn at(&self, size: u64) -> (f64, f64) {
         self.inner.at(size)
     }
@@ -79,8 +80,9 @@ impl Curve {
 
 /// The curve of a trace, or of arrays of objects and sizes, in bytes; without sizes in objects.
 ///
-/// LRU's is by stack distances: exact, sampled by `rate` (SHARDS), or with at most so many `watched` objects. Other policies' are by caches of all sizes at
-/// once, over all objects or over the share `rate` of them. The first `warm_up` requests do not count.
+/// LRU's is by stack distances: exact, sampled by `rate` (SHARDS), or with at most so many
+/// `watched` objects. Other policies' are by caches of all sizes at once, over all objects or over
+/// the share `rate` of them. The first `warm_up` requests do not count.
 #[pyfunction]
 #[pyo3(signature = (objects, bytes = None, *, sizes = None, policy = "lru", rate = 1.0, watched = None, warm_up = 0, seed = 1))]
 pub fn miss_ratio_curve(

@@ -1,7 +1,9 @@
-//! Shoal's lab as a Python module: traces, policies, simulators, curves, models and sweeps on NumPy arrays.
+//! Shoal's lab as a Python module: traces, policies, simulators, curves, models and sweeps on NumPy
+//! arrays.
 //!
-//! A thin layer: every function turns arrays into the lab's values, calls it with the interpreter let go, and turns what comes out into arrays. No
-//! number is made here. The package around it, with its types, is `python/package`.
+//! A thin layer: every function turns arrays into the lab's values, calls it with the interpreter
+//! let go, and turns what comes out into arrays. No number is made here. The package around it,
+//! with its types, is `python/package`.
 
 #![forbid(unsafe_code)]
 #![allow(clippy::too_many_arguments, reason = "they are the keywords of Python functions")]

@@ -1,4 +1,5 @@
-//! Replacement policies by themselves: an order among keys, of which the one worth least is given up.
+//! Replacement policies by themselves: an order among keys, of which the one worth least is given
+//! up.
 
 use crate::arrays::counts;
 use pyo3::exceptions::{PyKeyError, PyValueError};
@@ -7,7 +8,8 @@ use shoal_policy::{Belady, BeladySize, Handle, NextUses, Replacement};
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Mutex;
 
-/// The replacement policies by name, with where each was published. `belady` and `belady_size` know the future and are given it.
+/// The replacement policies by name, with where each was published. `belady` and `belady_size` know
+/// the future and are given it.
 #[pyfunction]
 pub fn policies() -> BTreeMap<&'static str, &'static str> {
     let offline = [("belady", "Belady 1966"), ("belady_size", "Belady 1966, by size")];

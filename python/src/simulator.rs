@@ -48,7 +48,8 @@ impl Counts {
 
 type Cache = shoal_lab::simulator::Simulator<Box<dyn Replacement<u64>>>;
 
-/// A cache of one size under one policy, without bodies and without disk: the policy is the very code that the proxy runs.
+/// A cache of one size under one policy, without bodies and without disk: the policy is the very
+/// code that the proxy runs.
 #[pyclass(frozen, module = "shoal")]
 pub struct Simulator {
     cache: Mutex<Cache>,

@@ -49,8 +49,8 @@ impl Sweep {
         Ok(told)
     }
 
-    /// Answers a cell: its results by name, and `refused`, why it has none where it has none. A trace that it needs stays in memory for the
-    /// next cells.
+    /// Answers a cell: its results by name, and `refused`, why it has none where it has none. A
+    /// trace that it needs stays in memory for the next cells.
     fn compute<'py>(&self, py: Python<'py>, number: usize) -> PyResult<Bound<'py, PyDict>> {
         let answer = py.detach(|| {
             let trace = self.sweep.cells.get(number).and_then(|cell| cell.trace);
@@ -65,7 +65,8 @@ impl Sweep {
         Ok(told)
     }
 
-    /// Computes what is due on so many threads, all cores by default, keeps it in a folder and writes the tables there. Gives their paths.
+    /// Computes what is due on so many threads, all cores by default, keeps it in a folder and
+    /// writes the tables there. Gives their paths.
     #[pyo3(signature = (folder, *, jobs = None))]
     fn run(&self, py: Python<'_>, folder: PathBuf, jobs: Option<usize>) -> PyResult<Vec<PathBuf>> {
         let jobs = jobs.unwrap_or_else(|| std::thread::available_parallelism().map_or(1, usize::from));
@@ -95,7 +96,8 @@ impl Sweep {
     }
 }
 
-/// What of a sweep has been computed, kept in a folder: for those who have the cells computed elsewhere. One process at a time may have it open.
+/// What of a sweep has been computed, kept in a folder: for those who have the cells computed
+/// elsewhere. One process at a time may have it open.
 #[pyclass(frozen, module = "shoal")]
 pub struct Journal {
     sweep: Py<Sweep>,
@@ -116,7 +118,8 @@ impl Journal {
         self.with(|journal, _| Ok(journal.due()))
     }
 
-    /// Keeps what `Sweep.compute` gave for a cell; it is in the file when this returns. A cell that has an answer keeps it.
+    /// Keeps what `Sweep.compute` gave for a cell; it is in the file when this returns. A cell that
+    /// has an answer keeps it.
     fn add(&self, number: usize, answer: &Bound<'_, PyDict>) -> PyResult<()> {
         self.with(|journal, sweep| {
             let cell = sweep.cells.get(number).ok_or_else(|| absent(number))?;

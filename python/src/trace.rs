@@ -15,7 +15,8 @@ use std::sync::Arc;
 
 /// Requests in their order: who asked for what and when, and how large it was.
 ///
-/// Make one with `Trace.read`, `Trace.synthetic` or `Trace.from_arrays`. Objects and clients are numbers, their names are kept once.
+/// Make one with `Trace.read`, `Trace.synthetic` or `Trace.from_arrays`. Objects and clients are
+/// numbers, their names are kept once.
 #[pyclass(frozen, module = "shoal")]
 pub struct Trace {
     pub inner: Arc<shoal_trace::Trace>,
@@ -26,9 +27,11 @@ pub struct Trace {
 
 #[pymethods]
 impl Trace {
-    /// Reads a log or a table, plain or compressed (gzip, zstd, xz), of any format that `shoal trace` reads.
+    /// Reads a log or a table, plain or compressed (gzip, zstd, xz), of any format that `shoal
+    /// trace` reads.
     ///
-    /// Sizes that lines do not tell are filled from other requests for the object, or by the median.
+    /// Sizes that lines do not tell are filled from other requests for the object, or by the
+    /// median.
     #[staticmethod]
     #[pyo3(signature = (path, *, filter = Vec::new(), format = None, columns = None, limit = None, strict = false))]
     fn read(
@@ -57,7 +60,8 @@ impl Trace {
         Ok(Self { inner: Arc::new(loaded.trace), known, log: Some(log) })
     }
 
-    /// Makes proxy traffic: `Trace.synthetic("requests=100000,seed=1,clients=200")`. The same values give the same trace.
+    /// Makes proxy traffic: `Trace.synthetic("requests=100000,seed=1,clients=200")`. The same
+    /// values give the same trace.
     #[staticmethod]
     #[pyo3(signature = (values = ""))]
     fn synthetic(py: Python<'_>, values: &str) -> PyResult<Self> {
@@ -66,8 +70,8 @@ impl Trace {
         Ok(Self { inner: Arc::new(trace), known: Known::ALL, log: None })
     }
 
-    /// Takes requests from arrays of the same length. Objects and clients are numbered anew, in the order in which they come; their names
-    /// are the numbers given.
+    /// Takes requests from arrays of the same length. Objects and clients are numbered anew, in the
+    /// order in which they come; their names are the numbers given.
     #[staticmethod]
     #[pyo3(signature = (objects, bytes = None, *, times_ms = None, clients = None))]
     fn from_arrays(
@@ -103,7 +107,8 @@ impl Trace {
         Ok(Self { inner: Arc::new(trace), known, log: None })
     }
 
-    /// When each request was made, in milliseconds since 1970, or its place where the trace has no times.
+    /// When each request was made, in milliseconds since 1970, or its place where the trace has no
+    /// times.
     #[getter]
     fn time_ms<'py>(&self, py: Python<'py>) -> Bound<'py, PyArray1<u64>> {
         self.inner.requests().iter().map(|request| request.time_ms).collect::<Vec<_>>().into_pyarray(py)
@@ -155,14 +160,15 @@ impl Trace {
         Ok(self.inner.clients().name(client))
     }
 
-    /// How it came out of its log: format, lines, what could not be read and what was left out; None where it is not from a log.
+    /// How it came out of its log: format, lines, what could not be read and what was left out;
+    /// None where it is not from a log.
     #[getter]
     fn reading<'py>(&self, py: Python<'py>) -> PyResult<Option<Bound<'py, PyAny>>> {
         self.log.as_ref().map(|log| from_json(py, log)).transpose()
     }
 
-    /// What of it a cache feels: popularity, sizes, reuse distances, locality, working set, change. The keys are those of
-    /// `shoal trace info --json`.
+    /// What of it a cache feels: popularity, sizes, reuse distances, locality, working set, change.
+    /// The keys are those of `shoal trace info --json`.
     #[pyo3(signature = (*, seed = 1))]
     fn statistics<'py>(&self, py: Python<'py>, seed: u64) -> PyResult<Bound<'py, PyAny>> {
         if self.inner.requests().is_empty() {
@@ -172,7 +178,8 @@ impl Trace {
         from_json(py, &found)
     }
 
-    /// Writes it: `.shoal`, `.parquet`, `.csv` (also `.gz`, `.zst`) or `.oracleGeneral`, by the name.
+    /// Writes it: `.shoal`, `.parquet`, `.csv` (also `.gz`, `.zst`) or `.oracleGeneral`, by the
+    /// name.
     fn write(&self, py: Python<'_>, path: PathBuf) -> PyResult<()> {
         let name = path.to_string_lossy().into_owned();
         let target = Target::of_file(&name).ok_or_else(|| {

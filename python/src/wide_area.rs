@@ -43,9 +43,11 @@ pub struct WideAreaOutcome {
 
 /// Sends a trace through proxies that cooperate; its clients are dealt out among them.
 ///
-/// Cooperation: alone, hierarchy, rendezvous, ring, carp, hash-tiers, directory, directory-tiers, summaries. `levels_seconds` is the latency from a cache of
-/// each level, the top one first and a client's own proxy last; each cache has `fanout` below it. `summaries` have digests of `bits_per_object` and
-/// `hashes`, sent when the share `threshold` has changed; `tries` peers are asked in vain before the origin is.
+/// Cooperation: alone, hierarchy, rendezvous, ring, carp, hash-tiers, directory, directory-tiers,
+/// summaries. `levels_seconds` is the latency from a cache of each level, the top one first and a
+/// client's own proxy last; each cache has `fanout` below it. `summaries` have digests of
+/// `bits_per_object` and `hashes`, sent when the share `threshold` has changed; `tries` peers are
+/// asked in vain before the origin is.
 #[pyfunction]
 #[pyo3(signature = (trace, cooperation, *, levels_seconds = vec![0.05, 0.01], fanout = 10, cache_bytes = None, origin_seconds = 1.9, new_versions = false,
     bits_per_object = 16, hashes = 4, threshold = 0.01, tries = 1, warm_up = 0, seed = 1))]

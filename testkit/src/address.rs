@@ -1,15 +1,16 @@
 //! Addresses for servers under test that nobody else takes meanwhile.
 //!
-//! A server that must be told its port beforehand gets an address of its own out of 127.0.0.0/8: ports
-//! freed there are not handed to outgoing connections (those leave from 127.0.0.1) nor to other tests.
+//! A server that must be told its port beforehand gets an address of its own out of 127.0.0.0/8:
+//! ports freed there are not handed to outgoing connections (those leave from 127.0.0.1) nor to
+//! other tests.
 
 use std::collections::HashSet;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// A loopback address that this process has not given out lately, other than 127.0.0.x. Where the system has only
-/// 127.0.0.1, that one.
+/// A loopback address that this process has not given out lately, other than 127.0.0.x. Where the
+/// system has only 127.0.0.1, that one.
 pub fn fresh_ip() -> IpAddr {
     static GIVEN: AtomicU32 = AtomicU32::new(0);
     let count = GIVEN.fetch_add(1, Ordering::Relaxed);

@@ -23,7 +23,8 @@ pub fn files(folder: &Path) -> Vec<PathBuf> {
     found
 }
 
-/// Bytes of blocks that the files below `folder` occupy, as `du` counts; folders themselves are not charged.
+/// Bytes of blocks that the files below `folder` occupy, as `du` counts; folders themselves are not
+/// charged.
 pub fn occupied(folder: &Path) -> u64 {
     files(folder).iter().filter_map(|path| path.symlink_metadata().ok()).map(|data| data.blocks() * 512).sum()
 }

@@ -54,7 +54,8 @@ impl H2Connection {
         self.ask_all(std::slice::from_ref(request), authority).remove(0)
     }
 
-    /// Sends requests at once, each on its stream, and waits for all answers, in the requests' order.
+    /// Sends requests at once, each on its stream, and waits for all answers, in the requests'
+    /// order.
     pub fn ask_all(&mut self, requests: &[Request], authority: &str) -> Vec<Response> {
         let exchanges: Vec<_> = requests.iter().map(|request| self.exchange(request, authority)).collect();
         self.runtime.block_on(limited(async {

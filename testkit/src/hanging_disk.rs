@@ -5,9 +5,10 @@
 //!                                             ▲ frozen while it is to hang
 //! ```
 //!
-//! The upper device's writes wait for the lower file system, in the one thread that the device has, and its reads wait behind them: so
-//! neither comes back, as on a disk that has stopped answering. Without any write reads go on, for nothing has noticed yet.
-//! Needs root, loop devices, `mkfs.ext4` and `fsfreeze`.
+//! The upper device's writes wait for the lower file system, in the one thread that the device has,
+//! and its reads wait behind them: so neither comes back, as on a disk that has stopped answering.
+//! Without any write reads go on, for nothing has noticed yet. Needs root, loop devices,
+//! `mkfs.ext4` and `fsfreeze`.
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -19,7 +20,8 @@ pub struct HangingDisk {
     lower: PathBuf,
 }
 
-/// The disk hangs while this lives, and answers again when the process that holds it ends, however it ends.
+/// The disk hangs while this lives, and answers again when the process that holds it ends, however
+/// it ends.
 pub struct Hang(Child);
 
 impl HangingDisk {

@@ -6,9 +6,9 @@
 //!          └────────────── a test expects answers and counters ────────────────┘
 //! ```
 //!
-//! Everything is scripted: bodies follow from their names and seeds, the order of events is fixed with
-//! [`origin::Gate`]s where it matters, and every wait has a limit. A failed expectation panics with what
-//! was seen, and the binary's log is printed.
+//! Everything is scripted: bodies follow from their names and seeds, the order of events is fixed
+//! with [`origin::Gate`]s where it matters, and every wait has a limit. A failed expectation panics
+//! with what was seen, and the binary's log is printed.
 
 #![forbid(unsafe_code)]
 

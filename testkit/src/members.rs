@@ -1,5 +1,5 @@
-//! Cache-Status (RFC 9211) and Proxy-Status (RFC 9209) values, read strictly: what the registries do not
-//! allow panics with the value seen.
+//! Cache-Status (RFC 9211) and Proxy-Status (RFC 9209) values, read strictly: what the registries
+//! do not allow panics with the value seen.
 
 use crate::fields::Fields;
 use sfv::{BareItem, Item, List, ListEntry, Parser};
@@ -47,9 +47,9 @@ impl Member {
 
 /// The members of Cache-Status, the one nearest the origin first.
 ///
-/// RFC 9211 section 2: "each member of the list represents a cache that has handled the request. The first
-/// member represents the cache closest to the origin server, and the last member represents the cache
-/// closest to the user".
+/// RFC 9211 section 2: "each member of the list represents a cache that has handled the request.
+/// The first member represents the cache closest to the origin server, and the last member
+/// represents the cache closest to the user".
 pub fn cache_status(fields: &Fields) -> Vec<Member> {
     let members = list(fields, "cache-status");
     members.iter().for_each(check_cache_member);
@@ -63,8 +63,8 @@ pub fn proxy_status(fields: &Fields) -> Vec<Member> {
     members
 }
 
-/// RFC 9211 section 2.1: "hit" and "fwd" are exclusive; "fwd-status" only "when fwd is present"; "stored" and
-/// "collapsed" too.
+/// RFC 9211 section 2.1: "hit" and "fwd" are exclusive; "fwd-status" only "when fwd is present";
+/// "stored" and "collapsed" too.
 fn check_cache_member(member: &Member) {
     for (name, value) in &member.item.params {
         let fits = match name.as_str() {

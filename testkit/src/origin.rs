@@ -1,7 +1,7 @@
 //! A scripted origin: it answers properly or improperly, as told, and counts what it is asked.
 //!
-//! Routes are data ([`Answer`], [`Resource`]) or closures over the request. One thread accepts, one serves each
-//! connection; [`Gate`]s fix the order of events where a test depends on it.
+//! Routes are data ([`Answer`], [`Resource`]) or closures over the request. One thread accepts, one
+//! serves each connection; [`Gate`]s fix the order of events where a test depends on it.
 
 mod answer;
 mod cgi;
@@ -27,7 +27,8 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// A running origin. Its [`Journal`]'s counters are its own methods; dropping it stops it accepting.
+/// A running origin. Its [`Journal`]'s counters are its own methods; dropping it stops it
+/// accepting.
 pub struct Origin {
     address: SocketAddr,
     scheme: &'static str,
@@ -93,7 +94,8 @@ impl Origin {
         format!("{}://{}", self.scheme, self.address)
     }
 
-    /// Answers `path` so, every time. A path ending in `*` is a prefix; the last route added that matches wins.
+    /// Answers `path` so, every time. A path ending in `*` is a prefix; the last route added that
+    /// matches wins.
     pub fn on(&self, path: &str, answer: Answer) -> &Self {
         self.route(path, false, Arc::new(move |_, _| answer.clone()))
     }
@@ -202,7 +204,8 @@ fn accept(listener: &TcpListener, speech: &Speech, shared: &Arc<Shared>) {
     }
 }
 
-/// Requests at once on an HTTP/2 connection, unless a test says otherwise: more than a client begins.
+/// Requests at once on an HTTP/2 connection, unless a test says otherwise: more than a client
+/// begins.
 const STREAMS: u32 = 1000;
 
 #[cfg(test)]

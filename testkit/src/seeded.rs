@@ -1,6 +1,7 @@
 //! Everything that looks random follows from a seed or a name.
 
-/// SplitMix64 (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014).
+/// SplitMix64 (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA
+/// 2014).
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
@@ -44,8 +45,8 @@ pub fn hash(bytes: &[u8]) -> u64 {
     })
 }
 
-/// The seed of a test that draws its course: `SHOAL_SEED` when set, else `default`. Printed, so that a failure
-/// can be replayed.
+/// The seed of a test that draws its course: `SHOAL_SEED` when set, else `default`. Printed, so
+/// that a failure can be replayed.
 pub fn seed(default: u64) -> u64 {
     let seed = std::env::var("SHOAL_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(default);
     eprintln!("seed {seed} (SHOAL_SEED={seed} replays this run)");

@@ -4,8 +4,9 @@
 //!   test ──words──► a mapped file ◄──reads── shim.c, preloaded into the binary: answers EIO, waits, or makes the call
 //! ```
 //!
-//! `shim.c` is compiled by `cc` when the first test asks for it. The kernel hands it the instance's system calls, also those that do not go
-//! through libc. Needs `cc` and a kernel that lets a process set a seccomp filter; x86-64 or aarch64.
+//! `shim.c` is compiled by `cc` when the first test asks for it. The kernel hands it the instance's
+//! system calls, also those that do not go through libc. Needs `cc` and a kernel that lets a
+//! process set a seccomp filter; x86-64 or aarch64.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -14,7 +15,8 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, OnceLock};
 use tempfile::TempDir;
 
-/// What an instance's system calls and clock do; one for each instance, taken by [`Setup::shim`](crate::Setup::shim).
+/// What an instance's system calls and clock do; one for each instance, taken by
+/// [`Setup::shim`](crate::Setup::shim).
 #[derive(Clone)]
 pub struct Shim(Arc<Inner>);
 
@@ -52,13 +54,15 @@ impl Shim {
         Ok(shim)
     }
 
-    /// Fails calls of this kind to files below the folder with EIO, from the n-th one from now on; 1 is the next.
+    /// Fails calls of this kind to files below the folder with EIO, from the n-th one from now on;
+    /// 1 is the next.
     pub fn fail_from(&self, calls: Calls, number: u64) {
         self.heal();
         self.begin(calls, number);
     }
 
-    /// Has calls of this kind hang, from the n-th one from now on, until it is [healed](Self::heal): then they are made.
+    /// Has calls of this kind hang, from the n-th one from now on, until it is
+    /// [healed](Self::heal): then they are made.
     pub fn hang_from(&self, calls: Calls, number: u64) {
         self.heal();
         self.set(HANGS, 1);
@@ -94,13 +98,14 @@ impl Shim {
         u64::from_ne_bytes(word)
     }
 
-    /// Sets the wall clock so many seconds ahead of the machine's, or behind it; at once, also while the instance runs. The clocks that only
-    /// rise stay as they are.
+    /// Sets the wall clock so many seconds ahead of the machine's, or behind it; at once, also
+    /// while the instance runs. The clocks that only rise stay as they are.
     pub fn set_clock_offset(&self, seconds: i64) {
         self.set(CLOCK_OFFSET, seconds.cast_unsigned());
     }
 
-    /// The variables with which a process is started: calls to files in `folder` are the ones that can fail.
+    /// The variables with which a process is started: calls to files in `folder` are the ones that
+    /// can fail.
     pub fn environment(&self, folder: &Path) -> [(&'static str, String); 3] {
         let folder = std::path::absolute(folder).unwrap_or_else(|_| folder.into());
         [

@@ -1,4 +1,5 @@
-//! The binary under test: built when needed, started with its own folder and addresses, ended on drop.
+//! The binary under test: built when needed, started with its own folder and addresses, ended on
+//! drop.
 
 mod binary;
 mod process;

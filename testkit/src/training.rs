@@ -1,12 +1,16 @@
-//! The load that a release is trained with: what a node and the tools of the same binary do most, so much of each.
+//! The load that a release is trained with: what a node and the tools of the same binary do most,
+//! so much of each.
 //!
-//! `cargo xtask release` builds a binary that counts how often each of its branches is taken, has it do this, and builds another
-//! that is laid out by the counts. What is not done here at all counts as cold, and the compiler then saves space where
-//! it should save time; so hits come first by far, and everything else that may have to be quick comes often enough to be seen: what is
-//! fetched, stored, validated, tunnelled or read from disk, every log format, TLS, HTTP/2, the planner and the simulators.
+//! `cargo xtask release` builds a binary that counts how often each of its branches is taken, has
+//! it do this, and builds another that is laid out by the counts. What is not done here at all
+//! counts as cold, and the compiler then saves space where it should save time; so hits come first
+//! by far, and everything else that may have to be quick comes often enough to be seen: what is
+//! fetched, stored, validated, tunnelled or read from disk, every log format, TLS, HTTP/2, the
+//! planner and the simulators.
 //!
-//! Kind and number of what is asked are fixed (`kinds`), so two trainings differ in little but time. Everything stays on loopback and in folders
-//! of its own, every answer is looked at, and [`TIME_MAX`] ends a training that does not come to its end. Profiles are written by the
+//! Kind and number of what is asked are fixed (`kinds`), so two trainings differ in little but
+//! time. Everything stays on loopback and in folders of its own, every answer is looked at, and
+//! [`TIME_MAX`] ends a training that does not come to its end. Profiles are written by the
 //! processes when they end, so each is ended in order.
 
 mod clients;
@@ -30,8 +34,9 @@ pub const TIME_MAX: Duration = Duration::from_secs(600);
 /// What was done, by the labels of `shoal_responses_total`.
 pub type Results = BTreeMap<&'static str, u64>;
 
-/// Trains the binary under test with one in `share` of the requests, at least two of each kind for each client, and tells `progress` what is done.
-/// Panics when an answer is not what it must be, or time is up.
+/// Trains the binary under test with one in `share` of the requests, at least two of each kind for
+/// each client, and tells `progress` what is done. Panics when an answer is not what it must be, or
+/// time is up.
 pub fn run(share: usize, progress: &mut dyn FnMut(&str)) -> Results {
     let mut training = Training {
         site: Site::start(),
@@ -91,7 +96,8 @@ impl Training<'_> {
         tools::store(&shoal.store());
     }
 
-    /// One worker, since two that count the same branch lose counts; every way in, and sites over HTTP/1.1 and HTTP/2.
+    /// One worker, since two that count the same branch lose counts; every way in, and sites over
+    /// HTTP/1.1 and HTTP/2.
     fn setup(&self) -> Setup {
         let setup = self.site.setup().set("workers", 1);
         self.authority.issue(&[site::HOST]).write(setup.folder(), "site");

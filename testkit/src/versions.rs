@@ -1,7 +1,8 @@
 //! URLs whose content changes while clients ask for it: what an answer may be at any time.
 //!
-//! Each URL has a *version*, which unsafe requests and tests raise; its body follows from URL, variant and version. Who knows that what was
-//! cached before has been invalidated raises the URL's *floor*: from then on nobody may be served anything older.
+//! Each URL has a *version*, which unsafe requests and tests raise; its body follows from URL,
+//! variant and version. Who knows that what was cached before has been invalidated raises the URL's
+//! *floor*: from then on nobody may be served anything older.
 
 use crate::origin::{After, Framing, Received};
 use crate::seeded::{Random, body};
@@ -9,7 +10,8 @@ use crate::{Answer, Request, Resource, Response};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 
-/// What origin and clients know of the URLs `/u/0`, `/u/1` and so on. Those of the upper half vary by `X-Variant`.
+/// What origin and clients know of the URLs `/u/0`, `/u/1` and so on. Those of the upper half vary
+/// by `X-Variant`.
 pub struct Versions {
     versions: Vec<AtomicU64>,
     floors: Vec<AtomicU64>,
@@ -53,7 +55,8 @@ impl Versions {
         body(&format!("{url} {variant} {version}"), self.sizes[url % self.sizes.len()])
     }
 
-    /// The origin's answer to a request for a URL; `turn` draws how it is framed, how fast it comes and whether it breaks off.
+    /// The origin's answer to a request for a URL; `turn` draws how it is framed, how fast it comes
+    /// and whether it breaks off.
     pub fn answer(&self, request: &Received, turn: u64) -> Answer {
         let url: usize = request.path().trim_start_matches("/u/").parse().expect("URLs are numbered");
         if request.method == "POST" {

@@ -2,8 +2,8 @@
 
 use std::time::{Duration, Instant};
 
-/// The limit of every wait that does not name its own: long, since the machine may have other work, and only a test that fails waits
-/// for it.
+/// The limit of every wait that does not name its own: long, since the machine may have other work,
+/// and only a test that fails waits for it.
 pub const LIMIT: Duration = Duration::from_secs(30);
 
 /// Polls `condition` until it holds; panics naming `what` when it does not within [`LIMIT`].

@@ -1,6 +1,7 @@
 //! `cargo xtask ci`: every check in order of its cost, each with its time, and a summary.
 //!
-//! What a step prints is passed on as it comes; the tests run last, so that their results stand at the end.
+//! What a step prints is passed on as it comes; the tests run last, so that their results stand at
+//! the end.
 
 use crate::{Outcome, deps, instructions, python, tidy, workspace};
 use std::path::Path;

@@ -7,8 +7,8 @@
 //!    folder          may depend on  one cell a power, in the order of the heading     state
 //! ```
 //!
-//! A power's cell says `no`, `argument` (the value is passed in, so: no), `yes`, or in backticks the files and
-//! folders below the crate's `src` that have it.
+//! A power's cell says `no`, `argument` (the value is passed in, so: no), `yes`, or in backticks
+//! the files and folders below the crate's `src` that have it.
 
 use std::path::Path;
 

@@ -1,7 +1,8 @@
 //! `xtask/exceptions.toml`: where a rule does not hold, with the reason.
 //!
-//! An exception that excuses nothing is itself an error, so the list only ever says what is true. A file over
-//! the length limit carries its present length as its own limit: it may shrink and never grow.
+//! An exception that excuses nothing is itself an error, so the list only ever says what is true. A
+//! file over the length limit carries its present length as its own limit: it may shrink and never
+//! grow.
 
 use crate::finding::Finding;
 use serde::Deserialize;
@@ -64,8 +65,9 @@ impl Exceptions {
         }
     }
 
-    /// Drops the findings that an exception excuses, and adds one for every exception that excuses none.
-    /// `line_of` gives the text of a finding's line; a length in a message is its first number.
+    /// Drops the findings that an exception excuses, and adds one for every exception that excuses
+    /// none. `line_of` gives the text of a finding's line; a length in a message is its first
+    /// number.
     pub fn apply(&self, findings: Vec<Finding>, line_of: impl Fn(&Finding) -> String) -> Vec<Finding> {
         let mut used = vec![false; self.exception.len()];
         let mut kept: Vec<Finding> = Vec::new();

@@ -1,9 +1,9 @@
 //! `cargo xtask fuzz`: each fuzz target for so many seconds, from the committed seeds.
 //!
-//! The targets are functions of the crate in `fuzz/`, which says what each must withstand; its tests replay
-//! the seeds on any toolchain. Here libFuzzer drives them with the compiler's coverage counters. That needs a
-//! C++ compiler and nothing else: cargo-fuzz works too, on the same folder, and adds the sanitizers of a
-//! nightly compiler.
+//! The targets are functions of the crate in `fuzz/`, which says what each must withstand; its
+//! tests replay the seeds on any toolchain. Here libFuzzer drives them with the compiler's coverage
+//! counters. That needs a C++ compiler and nothing else: cargo-fuzz works too, on the same folder,
+//! and adds the sanitizers of a nightly compiler.
 
 use crate::{Outcome, workspace};
 use std::path::Path;

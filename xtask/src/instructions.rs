@@ -1,15 +1,18 @@
-//! `cargo xtask instructions`: how many instructions a hit in RAM takes, and a miss, compared with the record in `bench/instructions.txt`.
+//! `cargo xtask instructions`: how many instructions a hit in RAM takes, and a miss, compared with
+//! the record in `bench/instructions.txt`.
 //!
-//! Wall time on a shared machine moves by more than a change worth noticing; a count of instructions hardly moves at
-//! all. The test binary `hits` of `crates/proxy` drives the product's connection loop from memory; a miss has sockets to an origin
-//! on another thread, whose few instructions count along; callgrind counts a
-//! short and a long run of it, so that starting, filling the cache and ending cancel out.
+//! Wall time on a shared machine moves by more than a change worth noticing; a count of
+//! instructions hardly moves at all. The test binary `hits` of `crates/proxy` drives the product's
+//! connection loop from memory; a miss has sockets to an origin on another thread, whose few
+//! instructions count along; callgrind counts a short and a long run of it, so that starting,
+//! filling the cache and ending cancel out.
 //!
-//! What keeps the count the same everywhere: the profile `counted` (which needs no link-time optimisation), the
-//! compiler's default target CPU, and valgrind's own CPU, which is one and the same for every host with AVX2, so that
-//! memcpy and the tokenizer choose the same variants. Other hosts are skipped, and so is a
-//! machine without valgrind unless `CI` is set. A compiler's new version may change
-//! the count: then the record is renewed by `cargo xtask instructions --renew`, in a commit that says why.
+//! What keeps the count the same everywhere: the profile `counted` (which needs no link-time
+//! optimisation), the compiler's default target CPU, and valgrind's own CPU, which is one and the
+//! same for every host with AVX2, so that memcpy and the tokenizer choose the same variants. Other
+//! hosts are skipped, and so is a machine without valgrind unless `CI` is set. A compiler's new
+//! version may change the count: then the record is renewed by `cargo xtask instructions --renew`,
+//! in a commit that says why.
 
 use crate::Outcome;
 use std::path::{Path, PathBuf};
@@ -92,8 +95,8 @@ pub fn run(root: &Path, options: &[&str]) -> Outcome {
     compare(&known, &counts)
 }
 
-/// What is said where nothing can be counted. A host is what it is, but a program can be installed: continuous integration fails
-/// without it.
+/// What is said where nothing can be counted. A host is what it is, but a program can be installed:
+/// continuous integration fails without it.
 fn skipped(has_valgrind: bool, has_avx2: bool, in_ci: bool) -> Option<Outcome> {
     match (has_valgrind, has_avx2) {
         (false, _) if in_ci => {

@@ -1,8 +1,9 @@
 //! Project tasks: `cargo xtask ci` and its parts.
 //!
-//! `ci` is the one command that says whether a change may go in, here and in continuous integration. Its
-//! rules are data: the crate table of `docs/ARCHITECTURE.md` ([`crate_table`]), the tables of bans in
-//! [`tidy`], and the excuses with their reasons in `xtask/exceptions.toml` ([`exceptions`]).
+//! `ci` is the one command that says whether a change may go in, here and in continuous
+//! integration. Its rules are data: the crate table of `docs/ARCHITECTURE.md` ([`crate_table`]),
+//! the tables of bans in [`tidy`], and the excuses with their reasons in `xtask/exceptions.toml`
+//! ([`exceptions`]).
 
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,11 @@
-//! `cargo xtask python`: the Python package built as pip builds it, and its tests run; and the benches' scripts looked over for names that do not exist.
+//! `cargo xtask python`: the Python package built as pip builds it, and its tests run; and the
+//! benches' scripts looked over for names that do not exist.
 //!
-//! Everything happens in a virtual environment below the target folder, which is kept from run to run. What the tests need comes from the package index that
-//! pip is configured for; where there is no Python, or the index cannot be reached, the task says so and passes. The package is built unoptimised, so
-//! that most of what it takes is compiled already. The test on a local Ray cluster takes a download and a while, and is a task of its own: `--ray`.
+//! Everything happens in a virtual environment below the target folder, which is kept from run to
+//! run. What the tests need comes from the package index that pip is configured for; where there is
+//! no Python, or the index cannot be reached, the task says so and passes. The package is built
+//! unoptimised, so that most of what it takes is compiled already. The test on a local Ray cluster
+//! takes a download and a while, and is a task of its own: `--ray`.
 
 use crate::Outcome;
 use std::path::{Path, PathBuf};
@@ -46,8 +49,9 @@ pub fn run(root: &Path, options: &[&str]) -> Outcome {
     }
 }
 
-/// Finds what would fail only after minutes of a bench: names and arguments that are not there, also those of the scripts' own modules.
-/// What a bench imports beside the standard library it asks for itself.
+/// Finds what would fail only after minutes of a bench: names and arguments that are not there,
+/// also those of the scripts' own modules. What a bench imports beside the standard library it asks
+/// for itself.
 fn lint(root: &Path, python: &Path) -> Result<Command, String> {
     let folder = root.join("bench");
     let mut command = Command::new(python);

@@ -10,8 +10,11 @@ use std::path::{Path, PathBuf};
 
 /// Check a configuration file and name every mistake
 ///
-/// Reads the file as `shoal run --config FILE` would, SHOAL_ variables and the files that it names included, and starts
-/// nothing; folders that log and admin socket would be made in have to be there. A disk that has less room on this machine than it is given, or does not answer, is a warning. Each mistake is one line: file:line:column: setting: what is wrong. Exits with code 2 when there is one.
+/// Reads the file as `shoal run --config FILE` would, SHOAL_ variables and the files that it names
+/// included, and starts nothing; folders that log and admin socket would be made in have to be
+/// there. A disk that has less room on this machine than it is given, or does not answer, is a
+/// warning. Each mistake is one line: file:line:column: setting: what is wrong. Exits with code 2
+/// when there is one.
 #[derive(clap::Args)]
 pub struct Options {
     /// The file to check
@@ -49,7 +52,8 @@ impl Options {
         }
     }
 
-    /// What is wrong in the files that sound settings name: certificates, users; and where others could not be made.
+    /// What is wrong in the files that sound settings name: certificates, users; and where others
+    /// could not be made.
     fn check_contents(&self, settings: &Settings) -> Result<(), Failure> {
         let mistake = |key: &str, message: String| Mistake {
             file: self.file.display().to_string(),

@@ -15,8 +15,8 @@ pub struct Configuration {
 }
 
 impl Configuration {
-    /// The file named by `--config`, else by `SHOAL_CONFIG`, else none: no other place is searched, so that what a
-    /// node does never depends on a file that happens to lie somewhere.
+    /// The file named by `--config`, else by `SHOAL_CONFIG`, else none: no other place is searched,
+    /// so that what a node does never depends on a file that happens to lie somewhere.
     pub fn find(option: Option<PathBuf>) -> Self {
         let variable = || std::env::var_os("SHOAL_CONFIG").filter(|path| !path.is_empty());
         Self { file: option.or_else(|| variable().map(PathBuf::from)), options: Vec::new() }

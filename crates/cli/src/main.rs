@@ -1,7 +1,7 @@
 //! The shoal binary: one file a command.
 //!
-//! Arguments, environment and files of settings are read here and nowhere else. A command gives its output and a
-//! [`Failure`] when it cannot do its work; the failure knows the exit code.
+//! Arguments, environment and files of settings are read here and nowhere else. A command gives its
+//! output and a [`Failure`] when it cannot do its work; the failure knows the exit code.
 
 #![forbid(unsafe_code)]
 

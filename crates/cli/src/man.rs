@@ -8,7 +8,8 @@ use std::path::PathBuf;
 /// Print the manual page, or write the pages of all commands to a folder
 #[derive(clap::Args)]
 pub struct Options {
-    /// Folder for the pages of all commands, made when it is not there; without it, the first page is printed
+    /// Folder for the pages of all commands, made when it is not there; without it, the first page
+    /// is printed
     folder: Option<PathBuf>,
 }
 

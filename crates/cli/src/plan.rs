@@ -14,12 +14,14 @@ use std::path::PathBuf;
 
 /// Tell what cache an access log would need: RAM, disk, hit ratios, wear, a settings file
 ///
-/// The first part of the log warms the caches and is not counted. Hit ratios are those of the policies that Shoal runs, simulated; what the disk
-/// would do is counted with the store's own code on a modelled machine. What the log does not tell (freshness, cacheability,
-/// Vary, missing sizes) is assumed, said, and bounded.
+/// The first part of the log warms the caches and is not counted. Hit ratios are those of the
+/// policies that Shoal runs, simulated; what the disk would do is counted with the store's own code
+/// on a modelled machine. What the log does not tell (freshness, cacheability, Vary, missing sizes)
+/// is assumed, said, and bounded.
 ///
-/// With --ram-price and --egress-price the cheapest pair of RAM and disk is recommended; without, disk for 99% of the hits that can be had, and RAM
-/// at the knee of its curve where that leaves the drive idle, or for 95% of the throughput where it does not.
+/// With --ram-price and --egress-price the cheapest pair of RAM and disk is recommended; without,
+/// disk for 99% of the hits that can be had, and RAM at the knee of its curve where that leaves the
+/// drive idle, or for 95% of the throughput where it does not.
 #[derive(clap::Args)]
 pub struct Options {
     /// The log: a file, or - for standard input, in any format that `shoal trace` reads
@@ -60,7 +62,8 @@ pub struct Options {
     /// The part of the requests that only warms the caches
     #[arg(long, value_name = "SHARE", default_value_t = 0.3)]
     warm_up: f64,
-    /// Which requests can hit: rules parted by commas (cacheable, get, found, status200, no-query, no-cgi, http)
+    /// Which requests can hit: rules parted by commas (cacheable, get, found, status200, no-query,
+    /// no-cgi, http)
     #[arg(long, value_name = "RULES", default_value = FILTER)]
     filter: FilterRules,
     /// Requests read at most

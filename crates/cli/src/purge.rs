@@ -10,12 +10,13 @@ use std::path::PathBuf;
 
 /// Remove stored responses from a running node
 ///
-/// Names one thing: URLs, a tag, a cache group of an origin, a host, or everything. What is removed is not served
-/// again, not even stale.
+/// Names one thing: URLs, a tag, a cache group of an origin, a host, or everything. What is removed
+/// is not served again, not even stale.
 #[derive(clap::Args)]
 #[command(group = clap::ArgGroup::new("what").required(true))]
 pub struct Options {
-    /// Every variant stored under these absolute URLs; - reads them from standard input, a line each
+    /// Every variant stored under these absolute URLs; - reads them from standard input, a line
+    /// each
     #[arg(group = "what", value_name = "URL")]
     urls: Vec<String>,
     /// Every response that carries this tag (Cache-Tag, Surrogate-Key)

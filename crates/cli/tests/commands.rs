@@ -87,7 +87,8 @@ fn check_prints_json() {
     assert_eq!((output.status.code(), value["mistakes"].as_array().map(Vec::len)), (Some(0), Some(0)));
 }
 
-/// What would keep `run` from starting stands in these files, and is found before a running node is stopped for it.
+/// What would keep `run` from starting stands in these files, and is found before a running node is
+/// stopped for it.
 #[test]
 fn check_looks_into_the_files_that_are_named() {
     let folder = TempDir::new().expect("a folder");

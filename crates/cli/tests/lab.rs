@@ -1,4 +1,5 @@
-//! `shoal lab run` as a user runs it: a report made from a small trace, with results of replays beside it.
+//! `shoal lab run` as a user runs it: a report made from a small trace, with results of replays
+//! beside it.
 
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -28,7 +29,8 @@ fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).expect("UTF-8")
 }
 
-/// A replay's report, as if a disk of its own had been below it: not every machine that tests has one.
+/// A replay's report, as if a disk of its own had been below it: not every machine that tests has
+/// one.
 fn measured(folder: &Path, architecture: &str, more: &[&str]) -> String {
     let store = format!("store-{architecture}-{}", more.len());
     std::fs::create_dir(folder.join(&store)).expect("made");

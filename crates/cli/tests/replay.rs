@@ -5,7 +5,8 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
-/// Five objects on two hosts: ten requests, of which five are repeats, one of them of another size; two lines are bad.
+/// Five objects on two hosts: ten requests, of which five are repeats, one of them of another size;
+/// two lines are bad.
 const TRACE: &str = "\
 http://a.example/ 5000
 http://a.example/1.gif 1200

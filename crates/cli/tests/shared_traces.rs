@@ -1,8 +1,9 @@
 //! Golden statistics: what `shoal trace info` says of the shared traces, and of one that is made.
 //!
-//! The traces are too large for the repository and come under terms of their own. They are looked for in the folder that `SHOAL_TRACES` names, or in
-//! `shared/traces` beside the checkout; where they are not, the test says so and passes. Numbers are those published with the traces
-//! and, to the last digit, those counted when the test was written.
+//! The traces are too large for the repository and come under terms of their own. They are looked
+//! for in the folder that `SHOAL_TRACES` names, or in `shared/traces` beside the checkout; where
+//! they are not, the test says so and passes. Numbers are those published with the traces and, to
+//! the last digit, those counted when the test was written.
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};

@@ -54,7 +54,8 @@ fn the_example_is_computed_once() {
     assert_eq!((&again["computed"], file("policy.parquet")), (&0.into(), before));
 }
 
-/// A sweep that is killed while it computes has what it finished; the next one computes the rest and no more.
+/// A sweep that is killed while it computes has what it finished; the next one computes the rest
+/// and no more.
 #[test]
 fn a_killed_sweep_goes_on() {
     let folder = TempDir::new().expect("a folder");

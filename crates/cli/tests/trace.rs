@@ -1,4 +1,5 @@
-//! `shoal trace` as a user runs it: each command, pipes, bad input, exit codes; and our own access logs as traces.
+//! `shoal trace` as a user runs it: each command, pipes, bad input, exit codes; and our own access
+//! logs as traces.
 
 use serde_json::Value;
 use std::io::Write;

@@ -1,8 +1,8 @@
 //! Caches in levels: a miss goes to the parent, and every cache on the way keeps a copy.
 //!
-//! Chankhunthod et al., *A hierarchical Internet object cache*, USENIX 1996; the hierarchical scheme of Voelker 2000, section 5.3. Fits
-//! where distance grows with the level; the top sees what all others miss, and is the first to be overloaded. A lookup
-//! takes one step a level.
+//! Chankhunthod et al., *A hierarchical Internet object cache*, USENIX 1996; the hierarchical
+//! scheme of Voelker 2000, section 5.3. Fits where distance grows with the level; the top sees what
+//! all others miss, and is the first to be overloaded. A lookup takes one step a level.
 
 use crate::route::{NodeId, Route};
 use shoal_core::Key;
@@ -122,7 +122,8 @@ mod tests {
 
     #[test]
     fn who_is_asked_and_has_no_part_asks_the_origin() {
-        // 4 asked 3 by a membership that 3 does not share: handing it to the path's first, 4, would send it round
+        // 4 asked 3 by a membership that 3 does not share: handing it to the path's first, 4, would
+        // send it round
         let hierarchy = three_levels();
         assert_eq!(hierarchy.next(NodeId(3), NodeId(4), KEY()), RouteStep::Origin);
         assert_eq!(hierarchy.next(NodeId(3), NodeId(3), KEY()), RouteStep::Ask(NodeId(1)));

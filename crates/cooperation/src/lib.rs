@@ -1,7 +1,7 @@
 //! Cooperation: what caches that act as one decide together, as functions of values.
 //!
-//! No sockets, no clock, no randomness: ages, loads, times and draws are arguments, so that the live cluster and the lab's simulations call the
-//! same code.
+//! No sockets, no clock, no randomness: ages, loads, times and draws are arguments, so that the
+//! live cluster and the lab's simulations call the same code.
 //!
 //! | module | decides |
 //! |---|---|

@@ -1,4 +1,5 @@
-//! Bytes of messages: what a grammar allows at a place, as tables that are looked up instead of compared; and the case of letters.
+//! Bytes of messages: what a grammar allows at a place, as tables that are looked up instead of
+//! compared; and the case of letters.
 
 /// A table that holds for ASCII letters, digits and `marks`.
 pub const fn alphanumeric_and(marks: &[u8]) -> [bool; 256] {
@@ -16,8 +17,9 @@ pub const fn alphanumeric_and(marks: &[u8]) -> [bool; 256] {
     table
 }
 
-/// Brings ASCII letters to lower case, as [`<[u8]>::make_ascii_lowercase`] does. That one is made for long texts; this one for
-/// field names, eight bytes at a time: of the last eight some may be done twice.
+/// Brings ASCII letters to lower case, as [`<[u8]>::make_ascii_lowercase`] does. That one is made
+/// for long texts; this one for field names, eight bytes at a time: of the last eight some may be
+/// done twice.
 pub(crate) fn make_lower_case(text: &mut [u8]) {
     let Some(last) = text.len().checked_sub(8) else {
         return text.iter_mut().for_each(u8::make_ascii_lowercase);
@@ -30,8 +32,8 @@ pub(crate) fn make_lower_case(text: &mut [u8]) {
     lower_eight(text, last);
 }
 
-/// Eight bytes in one word (Lamport, "Multiple byte processing with full-word instructions", CACM 18(8), 1975): each byte's highest
-/// bit tells whether its other seven are a capital letter's.
+/// Eight bytes in one word (Lamport, "Multiple byte processing with full-word instructions", CACM
+/// 18(8), 1975): each byte's highest bit tells whether its other seven are a capital letter's.
 fn lower_eight(text: &mut [u8], at: usize) {
     const EACH: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = EACH << 7;

@@ -1,9 +1,10 @@
 //! The fields of a message, as whoever reads them sees them, and as the lines that they came in.
 //!
-//! Most of what a proxy does with a message's fields is to look at a few and to hand on the rest. For that
-//! [`FieldLines`] keeps a head's own bytes and where each name and value stands in them: making it copies nothing, and
-//! asking for a field compares names of the same length. A field map ([`HeaderMap`]) hashes and holds each field apart,
-//! which pays where fields are changed or asked for often; [`FieldLines::to_map`] makes one.
+//! Most of what a proxy does with a message's fields is to look at a few and to hand on the rest.
+//! For that [`FieldLines`] keeps a head's own bytes and where each name and value stands in them:
+//! making it copies nothing, and asking for a field compares names of the same length. A field map
+//! ([`HeaderMap`]) hashes and holds each field apart, which pays where fields are changed or asked
+//! for often; [`FieldLines::to_map`] makes one.
 //!
 //! Cost: of making it, one pass over the lines; of a question, one comparison of lengths a line.
 
@@ -88,8 +89,9 @@ impl FieldLine {
 }
 
 impl FieldLines {
-    /// The fields whose lines stand in `text` at these places. The caller has checked that names are tokens and that values hold
-    /// nothing that ends a line; names need not be in lower case yet.
+    /// The fields whose lines stand in `text` at these places. The caller has checked that names
+    /// are tokens and that values hold nothing that ends a line; names need not be in lower case
+    /// yet.
     pub fn of_text(mut text: BytesMut, lines: Vec<FieldLine>) -> Self {
         for line in &lines {
             make_lower_case(&mut text[line.name()]);
@@ -113,12 +115,14 @@ impl FieldLines {
         self.text.slice(place)
     }
 
-    /// The first value of this name as one that lives on by itself, with the text that it stands in.
+    /// The first value of this name as one that lives on by itself, with the text that it stands
+    /// in.
     pub fn shared_value(&self, name: &HeaderName) -> Option<HeaderValue> {
         HeaderValue::from_maybe_shared(self.text.slice_ref(self.value(name)?)).ok()
     }
 
-    /// The same fields with one line of this name, which says `value`, in the place of the first; or none.
+    /// The same fields with one line of this name, which says `value`, in the place of the first;
+    /// or none.
     pub fn with_only(&self, name: &HeaderName, value: Option<&[u8]>) -> Self {
         let mut value = value;
         Self::from_iter(Fields::lines(self).filter_map(|(other, held)| {
@@ -142,7 +146,8 @@ impl FieldLines {
         map
     }
 
-    /// As [`Fields::lines`], and with each the whole line where it stands as it would be written: `name: value CRLF`.
+    /// As [`Fields::lines`], and with each the whole line where it stands as it would be written:
+    /// `name: value CRLF`.
     pub fn lines_as_read(&self) -> impl Iterator<Item = (&[u8], &[u8], Option<&[u8]>)> {
         self.lines.iter().map(|line| {
             let (name, value) = (&self.text[line.name()], &self.text[line.value()]);
@@ -203,7 +208,8 @@ pub fn written_fields(lines: &[u8]) -> impl Iterator<Item = (&[u8], &[u8])> {
     })
 }
 
-/// A value as text, if it is nothing but visible ASCII, spaces and tabs, as [`HeaderValue::to_str`] has it.
+/// A value as text, if it is nothing but visible ASCII, spaces and tabs, as [`HeaderValue::to_str`]
+/// has it.
 pub fn value_text(value: &[u8]) -> Option<&str> {
     let is_text = value.iter().all(|byte| matches!(byte, b'\t' | b' '..=b'~'));
     std::str::from_utf8(value).ok().filter(|_| is_text)

@@ -1,18 +1,19 @@
 //! The name under which an object is stored: its full key, and a keyed hash that stands for it.
 //!
-//! The hash finds an object in a table; the full key is compared before anything is joined, found or
-//! removed. So two keys with one hash cost a miss and never a wrong body. Nobody outside can choose two
-//! keys with one hash, or many keys for one bucket, since the hash is SipHash-1-3 under a secret
-//! (Aumasson and Bernstein, "SipHash: a fast short-input PRF", INDOCRYPT 2012), which it is for in the
-//! standard library too. Its 64 bits are the low half of a key; the high half is made of them by a bijection
-//! that mixes. Of 100 million keys two have one hash with a chance of 1 in 4,000.
+//! The hash finds an object in a table; the full key is compared before anything is joined, found
+//! or removed. So two keys with one hash cost a miss and never a wrong body. Nobody outside can
+//! choose two keys with one hash, or many keys for one bucket, since the hash is SipHash-1-3 under
+//! a secret (Aumasson and Bernstein, "SipHash: a fast short-input PRF", INDOCRYPT 2012), which it
+//! is for in the standard library too. Its 64 bits are the low half of a key; the high half is made
+//! of them by a bijection that mixes. Of 100 million keys two have one hash with a chance of 1 in
+//! 4,000.
 //!
 //! The secret belongs to the process: the binary draws it, or takes the one of its store, and
-//! [installs](KeySecret::install) it before the first key is made. Where nothing is installed, as in
-//! simulations and tests, it is zero, so that the same input gives the same result.
+//! [installs](KeySecret::install) it before the first key is made. Where nothing is installed, as
+//! in simulations and tests, it is zero, so that the same input gives the same result.
 //!
-//! Cost: 17 instructions for each 8 bytes, and 90 more. A library's version costs 80 more, for a state that could be
-//! fed in pieces; a lookup in RAM takes 4,000 in all.
+//! Cost: 17 instructions for each 8 bytes, and 90 more. A library's version costs 80 more, for a
+//! state that could be fed in pieces; a lookup in RAM takes 4,000 in all.
 
 use crate::mixed;
 use std::fmt;
@@ -30,7 +31,8 @@ impl Key {
     }
 
     /// Hashes a full key with XXH3-128, which has no secret. For what everybody may know and nobody
-    /// gains by colliding: stores of earlier versions, numbers of nodes and disks, choice of an upstream.
+    /// gains by colliding: stores of earlier versions, numbers of nodes and disks, choice of an
+    /// upstream.
     pub fn unkeyed(full: &[u8]) -> Self {
         Self(xxhash_rust::xxh3::xxh3_128(full))
     }

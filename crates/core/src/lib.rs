@@ -1,7 +1,7 @@
 //! Shoal's vocabulary: the words that every other crate shares.
 //!
-//! Keys, times, quantities and the fields of messages, and no behaviour beyond arithmetic on them. Nothing here touches a
-//! socket, a file, a clock or a source of randomness.
+//! Keys, times, quantities and the fields of messages, and no behaviour beyond arithmetic on them.
+//! Nothing here touches a socket, a file, a clock or a source of randomness.
 
 #![forbid(unsafe_code)]
 

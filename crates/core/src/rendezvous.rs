@@ -1,9 +1,10 @@
 //! Weighted rendezvous hashing: each holder has a score for a key, and the highest has the key.
 //!
-//! Thaler and Ravishankar, *Using name-based mappings to increase hit rates*, IEEE/ACM Transactions on Networking 1998. A score
-//! hangs on key and holder alone, so that a lost holder's keys go to whoever came second and no other key moves. Weights
-//! after Schindelhauer and Schomaker, *Weighted distributed hash tables*, SPAA 2005: a score of −w / ln u for uniform u wins
-//! with probability w / Σw. O(holders) a key, a logarithm each; for a few hundred holders at most.
+//! Thaler and Ravishankar, *Using name-based mappings to increase hit rates*, IEEE/ACM Transactions
+//! on Networking 1998. A score hangs on key and holder alone, so that a lost holder's keys go to
+//! whoever came second and no other key moves. Weights after Schindelhauer and Schomaker, *Weighted
+//! distributed hash tables*, SPAA 2005: a score of −w / ln u for uniform u wins with probability w
+//! / Σw. O(holders) a key, a logarithm each; for a few hundred holders at most.
 
 use crate::Key;
 

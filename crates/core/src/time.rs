@@ -2,7 +2,8 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-/// A point in time with millisecond resolution. Callers pass it in; nothing below the proxy reads a clock.
+/// A point in time with millisecond resolution. Callers pass it in; nothing below the proxy reads a
+/// clock.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct Timestamp(u64);
 

@@ -1,4 +1,5 @@
-//! The keys of one direction as the kernel takes them: `struct tls12_crypto_info_*` of `linux/tls.h`.
+//! The keys of one direction as the kernel takes them: `struct tls12_crypto_info_*` of
+//! `linux/tls.h`.
 //!
 //! ```text
 //!   version u16 │ cipher u16 │ iv │ key │ salt │ sequence number, big endian (8)
@@ -77,7 +78,8 @@ impl Cipher {
     }
 }
 
-/// The keys of one direction, whose next record has the number `sequence`; `None` for what the kernel does not know.
+/// The keys of one direction, whose next record has the number `sequence`; `None` for what the
+/// kernel does not know.
 pub fn of_secrets(
     version: Version,
     way: Way,
@@ -138,10 +140,11 @@ impl Drop for CryptoInfo {
     }
 }
 
-/// GCM of TLS 1.2 sends the second part of each nonce along with the record (RFC 5288 section 3), and a nonce may never come twice under one key.
-/// rustls makes it of its starting value by XOR with the record's number; the kernel counts up from what it is given. From the starting
-/// value itself the kernel would use those of the handshake's records again; from half of all values away it meets none of them, as neither
-/// side writes 2^63 records.
+/// GCM of TLS 1.2 sends the second part of each nonce along with the record (RFC 5288 section 3),
+/// and a nonce may never come twice under one key. rustls makes it of its starting value by XOR
+/// with the record's number; the kernel counts up from what it is given. From the starting value
+/// itself the kernel would use those of the handshake's records again; from half of all values away
+/// it meets none of them, as neither side writes 2^63 records.
 fn set_apart(explicit: &mut [u8]) {
     explicit[0] ^= 0x80;
 }

@@ -20,8 +20,8 @@ impl Offer {
     /// Asks the kernel, by a connection of this process to itself.
     ///
     /// # Errors
-    /// What it fails with when it has no TLS, or none for this process: `ENOENT` where the module `tls`, or every cipher, is
-    /// neither there nor can be loaded.
+    /// What it fails with when it has no TLS, or none for this process: `ENOENT` where the module
+    /// `tls`, or every cipher, is neither there nor can be loaded.
     pub fn ask() -> io::Result<Self> {
         let (mut offer, mut refusal) = (Self::default(), None);
         for (version, cipher) in pairs() {
@@ -57,7 +57,8 @@ impl Offer {
     }
 }
 
-/// Has the kernel take a connected socket's TLS over, as soon as it is given keys. Until then the socket goes on as before.
+/// Has the kernel take a connected socket's TLS over, as soon as it is given keys. Until then the
+/// socket goes on as before.
 ///
 /// # Errors
 /// When it does not.
@@ -65,8 +66,9 @@ pub fn begin(socket: BorrowedFd<'_>) -> io::Result<()> {
     sys::set_option(socket, libc::IPPROTO_TCP, libc::TCP_ULP, b"tls")
 }
 
-/// Gives it the keys of a connection whose handshake is done, of which everything was sent, and of which every byte that was read of `socket`
-/// belongs to a record that was processed and whose data were taken.
+/// Gives it the keys of a connection whose handshake is done, of which everything was sent, and of
+/// which every byte that was read of `socket` belongs to a record that was processed and whose data
+/// were taken.
 ///
 /// # Errors
 /// When the connection cannot go on.

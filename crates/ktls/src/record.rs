@@ -11,8 +11,9 @@ pub enum Meaning {
     Closed,
     /// The peer gave up.
     GivenUp,
-    /// The peer goes on with other keys (RFC 8446 section 4.6.3), or wants to agree on others (RFC 5246 section 7.4.1.2): the kernel was given
-    /// the ones there were, so that the connection ends, in order as far as we are concerned.
+    /// The peer goes on with other keys (RFC 8446 section 4.6.3), or wants to agree on others (RFC
+    /// 5246 section 7.4.1.2): the kernel was given the ones there were, so that the connection
+    /// ends, in order as far as we are concerned.
     NewKeys,
     /// It has no place here: the connection ends with this alert.
     Refused(u8),
@@ -22,7 +23,8 @@ pub enum Meaning {
 pub fn meaning(version: Version, record_type: u8, bytes: &[u8]) -> Meaning {
     match (record_type, bytes) {
         (ALERT, &[_, CLOSE_NOTIFY]) => Meaning::Closed,
-        // "user_canceled: This alert notifies the recipient that the sender is canceling the handshake"; close_notify follows.
+        // "user_canceled: This alert notifies the recipient that the sender is canceling the
+        // handshake"; close_notify follows.
         (ALERT, &[_, USER_CANCELED]) => Meaning::Nothing,
         (ALERT, &[WARNING, _]) if version == Version::Tls12 => Meaning::Nothing,
         (ALERT, &[_, _]) => Meaning::GivenUp,
@@ -33,7 +35,8 @@ pub fn meaning(version: Version, record_type: u8, bytes: &[u8]) -> Meaning {
     }
 }
 
-/// An alert that ends a connection: in TLS 1.3 only `close_notify` and `user_canceled` are no errors.
+/// An alert that ends a connection: in TLS 1.3 only `close_notify` and `user_canceled` are no
+/// errors.
 pub fn alert(description: u8) -> [u8; 2] {
     [if description == CLOSE_NOTIFY { WARNING } else { FATAL }, description]
 }
@@ -68,7 +71,8 @@ mod tests {
             (ALERT, &[1, 0][..], Closed, Closed),
             (ALERT, &[2, 0], Closed, Closed),
             (ALERT, &[1, 90], Nothing, Nothing),
-            // no_renegotiation, which TLS 1.3 does not know: there all others are fatal, whatever they say.
+            // no_renegotiation, which TLS 1.3 does not know: there all others are fatal, whatever
+            // they say.
             (ALERT, &[1, 100], Nothing, GivenUp),
             (ALERT, &[2, 80], GivenUp, GivenUp),
             (ALERT, &[1], Refused(50), Refused(50)),

@@ -36,12 +36,14 @@ impl Seal {
         Self { version, left: records_max, reserve: records_max / 2, ignored: 0, reading, is_ended: false }
     }
 
-    /// Takes note of bytes that were sent. An upper bound is counted, and no kernel before 6.14 takes other keys.
+    /// Takes note of bytes that were sent. An upper bound is counted, and no kernel before 6.14
+    /// takes other keys.
     pub fn sent(&mut self, bytes: usize) {
         self.left = self.left.saturating_sub(bytes as u64 / RECORD_BYTES_MAX + 1);
     }
 
-    /// Whether the connection should end when it next can: half of what the keys may encrypt is used up.
+    /// Whether the connection should end when it next can: half of what the keys may encrypt is
+    /// used up.
     pub fn is_worn(&self) -> bool {
         self.left < self.reserve
     }
@@ -57,7 +59,8 @@ impl Seal {
         Ok(())
     }
 
-    /// What an end of the TCP connection means: that of the TLS connection has come before, or it was cut.
+    /// What an end of the TCP connection means: that of the TLS connection has come before, or it
+    /// was cut.
     ///
     /// # Errors
     /// `UnexpectedEof` when it was cut.
@@ -68,7 +71,8 @@ impl Seal {
         }
     }
 
-    /// What is to be done after reading failed with `error`: to read again, or `Some` number of bytes was read, which is 0 at the end.
+    /// What is to be done after reading failed with `error`: to read again, or `Some` number of
+    /// bytes was read, which is 0 at the end.
     ///
     /// # Errors
     /// When the connection failed; the peer was told so.
@@ -117,8 +121,9 @@ impl Seal {
         }
     }
 
-    /// Says that nothing more is sent: "Each party MUST send a close_notify alert before closing its write side of the connection, unless it
-    /// has already sent some error alert" (RFC 8446 section 6.1).
+    /// Says that nothing more is sent: "Each party MUST send a close_notify alert before closing
+    /// its write side of the connection, unless it has already sent some error alert" (RFC 8446
+    /// section 6.1).
     ///
     /// # Errors
     /// Those of the socket: `WouldBlock` when there is no room yet.

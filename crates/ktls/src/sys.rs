@@ -1,4 +1,5 @@
-//! The three system calls that no safe wrapper has: socket options of TLS, and messages with a record's type beside them.
+//! The three system calls that no safe wrapper has: socket options of TLS, and messages with a
+//! record's type beside them.
 #![allow(unsafe_code)]
 
 use libc::{c_int, c_void, cmsghdr, iovec, msghdr, socklen_t};
@@ -7,8 +8,8 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 /// Sets an option of a socket to these bytes.
 pub fn set_option(socket: BorrowedFd<'_>, level: c_int, name: c_int, value: &[u8]) -> io::Result<()> {
-    // SAFETY: the kernel reads `value.len()` bytes of `value`, which is borrowed for the call, and the descriptor is open as long as it is
-    // borrowed.
+    // SAFETY: the kernel reads `value.len()` bytes of `value`, which is borrowed for the call, and
+    // the descriptor is open as long as it is borrowed.
     let result = unsafe {
         libc::setsockopt(socket.as_raw_fd(), level, name, value.as_ptr().cast(), value.len() as socklen_t)
     };
@@ -20,8 +21,9 @@ pub fn send_record(socket: BorrowedFd<'_>, record_type: u8, bytes: &[u8]) -> io:
     let mut control = Control([0; CONTROL_BYTES]);
     let mut parts = iovec { iov_base: bytes.as_ptr().cast_mut().cast(), iov_len: bytes.len() };
     let message = message(&mut parts, &mut control);
-    // SAFETY: `message` points to `parts` and `control`, which live until the end of this function; `control` is aligned as a header of a control
-    // message and has room for one with a byte of data, so that its first header exists and lies in it.
+    // SAFETY: `message` points to `parts` and `control`, which live until the end of this function;
+    // `control` is aligned as a header of a control message and has room for one with a byte of
+    // data, so that its first header exists and lies in it.
     let sent = unsafe {
         let header = libc::CMSG_FIRSTHDR(&message);
         (*header).cmsg_level = libc::SOL_TLS;
@@ -34,13 +36,15 @@ pub fn send_record(socket: BorrowedFd<'_>, record_type: u8, bytes: &[u8]) -> io:
     if sent >= 0 { Ok(sent as usize) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Receives what is left of the next record, or of those of one type that are there, as far as there is room; and says of what type it is.
+/// Receives what is left of the next record, or of those of one type that are there, as far as
+/// there is room; and says of what type it is.
 pub fn receive_record(socket: BorrowedFd<'_>, room: &mut [u8]) -> io::Result<(Option<u8>, usize)> {
     let mut control = Control([0; CONTROL_BYTES]);
     let mut parts = iovec { iov_base: room.as_mut_ptr().cast(), iov_len: room.len() };
     let mut message = message(&mut parts, &mut control);
-    // SAFETY: as above; the kernel writes no more than `room.len()` bytes to `room`, which is borrowed mutably, and no more than
-    // `CONTROL_BYTES` to `control`. A header that is found lies in `control` with its data, since the kernel has written it there.
+    // SAFETY: as above; the kernel writes no more than `room.len()` bytes to `room`, which is
+    // borrowed mutably, and no more than `CONTROL_BYTES` to `control`. A header that is found lies
+    // in `control` with its data, since the kernel has written it there.
     unsafe {
         let received = libc::recvmsg(socket.as_raw_fd(), &mut message, libc::MSG_DONTWAIT);
         if received < 0 {

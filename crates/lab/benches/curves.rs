@@ -1,4 +1,5 @@
-//! What miss-ratio curves cost: CPU seconds and memory of each way to 20 sizes in one pass, and how far samples are from the whole.
+//! What miss-ratio curves cost: CPU seconds and memory of each way to 20 sizes in one pass, and how
+//! far samples are from the whole.
 //!
 //! `cargo bench -p shoal-lab --bench curves`; see docs/experiments/curves.md.
 

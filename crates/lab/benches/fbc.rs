@@ -1,6 +1,8 @@
-//! Hit ratios of replacement in a memory-mapped file of small objects, over a trace: the table of docs/experiments/fbc.md.
+//! Hit ratios of replacement in a memory-mapped file of small objects, over a trace: the table of
+//! docs/experiments/fbc.md.
 //!
-//! `cargo bench -p shoal-lab --bench fbc -- TRACE`. Objects of at most a page count; the first half warms the cache.
+//! `cargo bench -p shoal-lab --bench fbc -- TRACE`. Objects of at most a page count; the first half
+//! warms the cache.
 
 use shoal_lab::simulator::{Counts, MappedCache, MappedPolicy, Request, foreseen};
 use shoal_policy::SegmentClass;
@@ -37,7 +39,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Requests for objects that never exceed a page, each as large as it ever is, so that all policies see the same objects.
+/// Requests for objects that never exceed a page, each as large as it ever is, so that all policies
+/// see the same objects.
 fn small(trace: &Trace) -> Vec<Request> {
     let mut largest: HashMap<u32, u64> = HashMap::new();
     for request in trace.requests() {

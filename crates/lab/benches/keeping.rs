@@ -1,10 +1,12 @@
-//! What is kept when a finite volume's cursor comes round, and what may enter it: rules beside each other, simulated on a trace.
+//! What is kept when a finite volume's cursor comes round, and what may enter it: rules beside each
+//! other, simulated on a trace.
 //!
-//! `cargo bench -p shoal-lab --bench keeping -- TRACE.csv RAM_MB DISK_MB`, where the trace is one of the yardstick (columns
-//! `time_ms,client,url,size_bytes`). The first half warms up. RAM is an S3-FIFO tier; the disk is written in order, and to keep
-//! an object means to write it again. Orders in which an object's place costs nothing are there for comparison: what they
-//! give up lies anywhere, so that a volume would have to write in small pieces, or to copy what lies between. See
-//! docs/experiments/volume.md.
+//! `cargo bench -p shoal-lab --bench keeping -- TRACE.csv RAM_MB DISK_MB`, where the trace is one
+//! of the yardstick (columns `time_ms,client,url,size_bytes`). The first half warms up. RAM is an
+//! S3-FIFO tier; the disk is written in order, and to keep an object means to write it again.
+//! Orders in which an object's place costs nothing are there for comparison: what they give up lies
+//! anywhere, so that a volume would have to write in small pieces, or to copy what lies between.
+//! See docs/experiments/volume.md.
 
 mod volume;
 
@@ -48,12 +50,14 @@ enum Keeping {
     Nothing,
     /// What was hit since it was written (CLOCK; FIFO with reinsertion).
     Hit,
-    /// FBC: what was asked for C_max times or more; counts are halved when their mean exceeds A_max.
+    /// FBC: what was asked for C_max times or more; counts are halved when their mean exceeds
+    /// A_max.
     Fbc(u32, u32),
     /// As the store does: hits weighed against size.
     Weighed,
-    /// S3-FIFO in two logs: a tenth of the disk for newcomers, of which what was hit more than once moves to the other; there what
-    /// was hit is kept, up to three times. Ghosts enter the other at once.
+    /// S3-FIFO in two logs: a tenth of the disk for newcomers, of which what was hit more than once
+    /// moves to the other; there what was hit is kept, up to three times. Ghosts enter the other at
+    /// once.
     S3Fifo,
     /// Any order, as if places cost nothing.
     Order(&'static str),

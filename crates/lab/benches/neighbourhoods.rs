@@ -1,8 +1,9 @@
-//! What each idea about reading a volume spares, and what no cache could spare, simulated on a trace: no clock, no disk.
+//! What each idea about reading a volume spares, and what no cache could spare, simulated on a
+//! trace: no clock, no disk.
 //!
-//! `cargo bench -p shoal-lab --bench neighbourhoods -- TRACE.csv RAM_MB`, where the trace is one of the yardstick (columns
-//! `time_ms,client,url,size_bytes`). The first half warms up. The disk holds everything, in the order in which it was written;
-//! see docs/experiments/volume.md.
+//! `cargo bench -p shoal-lab --bench neighbourhoods -- TRACE.csv RAM_MB`, where the trace is one of
+//! the yardstick (columns `time_ms,client,url,size_bytes`). The first half warms up. The disk holds
+//! everything, in the order in which it was written; see docs/experiments/volume.md.
 
 mod volume;
 

@@ -1,7 +1,8 @@
 //! The speed of the replacement policies beside libCacheSim's, as a table.
 //!
-//! `cargo bench -p shoal-lab --bench policies`; see docs/experiments/policies.md. With `-- --trace FILE` it writes the
-//! trace instead, 8 bytes a request (the object's number, little-endian), for other simulators.
+//! `cargo bench -p shoal-lab --bench policies`; see docs/experiments/policies.md. With `-- --trace
+//! FILE` it writes the trace instead, 8 bytes a request (the object's number, little-endian), for
+//! other simulators.
 
 use rustix::time::{ClockId, clock_gettime};
 use shoal_lab::simulator::speed::{Setting, measure, table};

@@ -1,9 +1,10 @@
-//! How far a read reaches around an object, and what that spares: rules beside each other, simulated on a trace, with a disk that takes all or
-//! a finite one.
+//! How far a read reaches around an object, and what that spares: rules beside each other,
+//! simulated on a trace, with a disk that takes all or a finite one.
 //!
-//! `cargo bench -p shoal-lab --bench windows -- TRACE.csv RAM_MB DISK_MB`, where the trace is one of the yardstick (columns
-//! `time_ms,client,url,size_bytes`). The first half warms up. RAM is an S3-FIFO tier and a tenth for windows. What the cursor reads is counted
-//! as well. See docs/experiments/volume.md.
+//! `cargo bench -p shoal-lab --bench windows -- TRACE.csv RAM_MB DISK_MB`, where the trace is one
+//! of the yardstick (columns `time_ms,client,url,size_bytes`). The first half warms up. RAM is an
+//! S3-FIFO tier and a tenth for windows. What the cursor reads is counted as well. See
+//! docs/experiments/volume.md.
 
 mod volume;
 

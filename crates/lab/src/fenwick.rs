@@ -1,6 +1,8 @@
-//! Counts over positions that can be summed up to a position, and searched by their sum, in O(log positions).
+//! Counts over positions that can be summed up to a position, and searched by their sum, in O(log
+//! positions).
 //!
-//! Fenwick, *A new data structure for cumulative frequency tables*, Software: Practice and Experience, 1994. 4 bytes a position.
+//! Fenwick, *A new data structure for cumulative frequency tables*, Software: Practice and
+//! Experience, 1994. 4 bytes a position.
 
 /// A count for each position from 1.
 pub(crate) struct Fenwick {
@@ -34,7 +36,8 @@ impl Fenwick {
         sum
     }
 
-    /// The first position at which the sum reaches `wanted`, which is at least 1 and no more than the sum of all.
+    /// The first position at which the sum reaches `wanted`, which is at least 1 and no more than
+    /// the sum of all.
     pub fn position_of(&self, wanted: u32) -> u32 {
         let mut position = 0;
         let mut left = wanted;

@@ -1,7 +1,8 @@
 //! Questions asked of traces: simulators, experiments and their reports.
 //!
-//! The lab runs the very code that production runs and reads no clock: time, seeds and the clocks of benchmarks are
-//! arguments, so that an experiment gives the same numbers wherever it is repeated.
+//! The lab runs the very code that production runs and reads no clock: time, seeds and the clocks
+//! of benchmarks are arguments, so that an experiment gives the same numbers wherever it is
+//! repeated.
 
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,10 @@
-//! The headline finding of each system of Voelker 2000, chapter 2, on web requests and page references.
+//! The headline finding of each system of Voelker 2000, chapter 2, on web requests and page
+//! references.
 //!
-//! Every test runs on made traffic, and on the shared traces too where they are: in the folder that `SHOAL_TRACES` names, or in `shared/traces` beside the checkout. Where a
-//! finding holds under a condition only, the condition is the test's, and docs/experiments/voelker-ch2.md says what happens without it.
+//! Every test runs on made traffic, and on the shared traces too where they are: in the folder that
+//! `SHOAL_TRACES` names, or in `shared/traces` beside the checkout. Where a finding holds under a
+//! condition only, the condition is the test's, and docs/experiments/voelker-ch2.md says what
+//! happens without it.
 
 use shoal_lab::cluster::{
     Access, ClusterSize, Counts, RunPlan, SYSTEMS, SchemeOptions, ServiceTimes, ThroughputResult, named,
@@ -23,7 +26,8 @@ struct Web {
     objects: usize,
 }
 
-/// Those that workstations asked for: a web server's log, whose clients are all the world, is for a front end.
+/// Those that workstations asked for: a web server's log, whose clients are all the world, is for a
+/// front end.
 fn proxied() -> impl Iterator<Item = Web> {
     webs().into_iter().filter(|web| !web.name.contains("nasa"))
 }
@@ -72,7 +76,8 @@ impl Web {
         simulate(system.as_mut(), size, requests, self.requests.len() as u64 / 2)
     }
 
-    /// A front end before so many back-ends, with requests that wait. The trace is taken twice and the first time warms up, so that what the cluster could hold is there.
+    /// A front end before so many back-ends, with requests that wait. The trace is taken twice and
+    /// the first time warms up, so that what the cluster could hold is there.
     fn handed_out(&self, system: &str, nodes: usize, part: usize) -> ThroughputResult {
         let size = ClusterSize {
             nodes: vec![(self.objects / part).max(2); nodes],
@@ -88,9 +93,11 @@ impl Web {
 
 #[test]
 fn dahlin_n_chance_is_fast_direct_cooperation_slow_and_central_coordination_loads_the_server() {
-    // section 2.1.2: "(1) N-chance had the lowest average request latency and server load, (2) direct client cooperation had the highest
-    // average request latency, and (3) centrally coordinated caching had the highest server load". The latency of N-chance is the lowest of these where
-    // memory is scarce; with four times as much, coordinated caching comes out 2% faster on some traces.
+    // section 2.1.2: "(1) N-chance had the lowest average request latency and server load, (2)
+    // direct client cooperation had the highest average request latency, and (3) centrally
+    // coordinated caching had the highest server load". The latency of N-chance is the lowest of
+    // these where memory is scarce; with four times as much, coordinated caching comes out 2%
+    // faster on some traces.
     for web in proxied() {
         let size = web.workstations(64);
         let of = |system: &str| web.shared_by(system, &size);
@@ -108,7 +115,8 @@ fn dahlin_n_chance_is_fast_direct_cooperation_slow_and_central_coordination_load
 
 #[test]
 fn dahlin_hashing_spares_the_server_and_no_time() {
-    // "Hash-distributed caching significantly reduced the server load of centrally coordinated caching, but had no effect on response time"
+    // "Hash-distributed caching significantly reduced the server load of centrally coordinated
+    // caching, but had no effect on response time"
     for web in proxied() {
         let size = web.workstations(64);
         let (central, hashed) = (web.shared_by("central", &size), web.shared_by("hashed", &size));
@@ -119,8 +127,9 @@ fn dahlin_hashing_spares_the_server_and_no_time() {
 
 #[test]
 fn feeley_gms_beats_n_chance_where_idle_memory_is_uneven() {
-    // section 2.1.3: "when idle memory is unevenly distributed across nodes in the cluster, the global coordination of GMS performed significantly
-    // better than the autonomous coordination of N-chance". One of four idle nodes has nearly all idle memory, or each a quarter.
+    // section 2.1.3: "when idle memory is unevenly distributed across nodes in the cluster, the
+    // global coordination of GMS performed significantly better than the autonomous coordination of
+    // N-chance". One of four idle nodes has nearly all idle memory, or each a quarter.
     for web in proxied() {
         let frames = (web.objects / 100).max(4);
         let idle = 16 * frames;
@@ -141,9 +150,11 @@ fn feeley_gms_beats_n_chance_where_idle_memory_is_uneven() {
 
 #[test]
 fn pai_lard_has_the_hits_of_locality_and_the_balance_of_round_robin() {
-    // section 2.2.3: "WRR balanced the load the best, but had the lowest throughput and hit rates because it ignores locality. The LB policies had the best hit
-    // rates, but only moderately better throughput than the WRR policies because they do not balance load. … the LARD policies achieve the highest throughputs
-    // and balance load nearly as well as WRR." For back-ends that together hold what is asked for, and each alone does not.
+    // section 2.2.3: "WRR balanced the load the best, but had the lowest throughput and hit rates
+    // because it ignores locality. The LB policies had the best hit rates, but only moderately
+    // better throughput than the WRR policies because they do not balance load. … the LARD policies
+    // achieve the highest throughputs and balance load nearly as well as WRR." For back-ends that
+    // together hold what is asked for, and each alone does not.
     for web in webs() {
         let of = |system: &str| web.handed_out(system, 16, 8);
         let misses = |found: &ThroughputResult| found.counts.disk as f64 / found.counts.requests as f64;
@@ -168,7 +179,8 @@ fn pai_lard_has_the_hits_of_locality_and_the_balance_of_round_robin() {
 
 #[test]
 fn pai_locality_gains_by_every_back_end_and_round_robin_by_none() {
-    // Pai et al. 1998, section 4.1: the miss ratio of WRR stays what it is with one node; those of LB and LARD fall as nodes are added, for their caches add up
+    // Pai et al. 1998, section 4.1: the miss ratio of WRR stays what it is with one node; those of
+    // LB and LARD fall as nodes are added, for their caches add up
     for web in webs() {
         let misses = |system: &str, nodes: usize| {
             let counts = web.handed_out(system, nodes, 32).counts;
@@ -179,8 +191,8 @@ fn pai_locality_gains_by_every_back_end_and_round_robin_by_none() {
             let (one, eight) = (misses(system, 1), misses(system, 8));
             assert!(eight < 0.8 * one, "{}: {system}: {one}, {eight}", web.name);
         }
-        // Bunt et al. 1999: "static hashed assignment of the URL space is found to yield very similar cache performance to load distribution based on
-        // current cache contents"
+        // Bunt et al. 1999: "static hashed assignment of the URL space is found to yield very
+        // similar cache performance to load distribution based on current cache contents"
         assert!((misses("lb", 8) / misses("lb_gc", 8) - 1.0).abs() < 0.05, "{}", web.name);
     }
 }
@@ -192,7 +204,8 @@ struct Program {
     pages: usize,
 }
 
-/// Made programs, and the shared page references; only some of those tell loads from stores, and of the others every third reference changes its page.
+/// Made programs, and the shared page references; only some of those tell loads from stores, and of
+/// the others every third reference changes its page.
 fn programs() -> Vec<Program> {
     let third = |at: usize| at.is_multiple_of(3);
     let mut programs: Vec<Program> = Application::made(60_000, 1)
@@ -238,7 +251,8 @@ impl Program {
 
 const PAGERS: [&str; 4] = ["pager", "pager_mirroring", "pager_parity", "pager_parity_logging"];
 
-/// A program with an eighth of its pages in local memory, and five servers that together hold so many quarters of its pages beside a fifth for parity.
+/// A program with an eighth of its pages in local memory, and five servers that together hold so
+/// many quarters of its pages beside a fifth for parity.
 fn with_servers(program: &Program, quarters: usize) -> ClusterSize {
     let server = (program.pages * quarters / 4 / 4).max(8);
     ClusterSize {
@@ -250,8 +264,10 @@ fn with_servers(program: &Program, quarters: usize) -> ClusterSize {
 
 #[test]
 fn markatos_parity_logging_is_the_best_protection_and_mirroring_the_worst() {
-    // section 2.1.4: "parity logging performed the best and mirroring the worst. The space overhead of mirroring induced too many extra faults, but parity
-    // logging required fewer network transfers than plain parity even with the additional scratch space overhead. However, the cleaner was never used".
+    // section 2.1.4: "parity logging performed the best and mirroring the worst. The space overhead
+    // of mirroring induced too many extra faults, but parity logging required fewer network
+    // transfers than plain parity even with the additional scratch space overhead. However, the
+    // cleaner was never used".
     let ms = |counts: &Counts| counts.mean_ms_with_pageouts();
     for program in programs() {
         let run = |quarters: usize| {
@@ -259,11 +275,13 @@ fn markatos_parity_logging_is_the_best_protection_and_mirroring_the_worst() {
             PAGERS.map(|system| program.run(system, &size, 1, RunPlan::default()))
         };
         let name = &program.name;
-        // room for a quarter more than all pages: not for each twice, so that mirroring has more faults
+        // room for a quarter more than all pages: not for each twice, so that mirroring has more
+        // faults
         let [none, mirroring, parity, logging] = run(5);
         assert!(mirroring.disk > none.disk && logging.disk == none.disk, "{name}");
         assert!(ms(&mirroring) > ms(&parity).max(ms(&logging)), "{name}");
-        // our cleaner runs here; where any page may be written next it sends more than parity logging spares, by a tenth at most
+        // our cleaner runs here; where any page may be written next it sends more than parity
+        // logging spares, by a tenth at most
         assert!(logging.forwarded as f64 <= 1.1 * parity.forwarded as f64, "{name}");
         // room for twice as much, so that the cleaner has little to do
         let [none, mirroring, parity, logging] = run(8);
@@ -293,8 +311,10 @@ fn markatos_one_lost_server_costs_no_protected_page() {
 
 #[test]
 fn koussih_idle_memory_gains_between_local_and_aggregate_memory_and_little_elsewhere() {
-    // the abstract of Koussih, Acharya, Setia 1999: "Significant speedups (between 2 and 3) were obtained for applications whose working sets are larger than the local memory on a
-    // workstation but smaller than aggregate memory available on the cluster". Programs read only; four idle nodes, or none.
+    // the abstract of Koussih, Acharya, Setia 1999: "Significant speedups (between 2 and 3) were
+    // obtained for applications whose working sets are larger than the local memory on a
+    // workstation but smaller than aggregate memory available on the cluster". Programs read only;
+    // four idle nodes, or none.
     let read_only = |mut program: Program| {
         program.references.iter_mut().for_each(|reference| reference.1 = false);
         program
@@ -315,7 +335,8 @@ fn koussih_idle_memory_gains_between_local_and_aggregate_memory_and_little_elsew
             run(vec![local]) / run(vec![local, idle, idle, idle, idle])
         };
         let pages = program.pages;
-        // "highly dependent on its I/O access pattern": what goes round its pages gains most, what has its hot pages in local memory little
+        // "highly dependent on its I/O access pattern": what goes round its pages gains most, what
+        // has its hot pages in local memory little
         let between = speedup(pages / 4, pages / 4 + 4);
         assert!(between >= 0.99 && (between > 2.0 || !is_loop(&program)), "{}: {between}", program.name);
         let enough = speedup(2 * pages, pages / 4 + 4);
@@ -327,7 +348,8 @@ fn koussih_idle_memory_gains_between_local_and_aggregate_memory_and_little_elsew
 
 #[test]
 fn koussih_first_in_is_for_what_goes_round_and_a_region_needs_one_node_for_the_whole_of_it() {
-    // a file of 96 pages read again and again, with room for half of it: LRU gives up each region before it is wanted again
+    // a file of 96 pages read again and again, with room for half of it: LRU gives up each region
+    // before it is wanted again
     let references: Vec<(u32, bool)> = (0..9600u32).map(|at| (at % 96, false)).collect();
     let round = Program { name: "round".into(), references, pages: 96 };
     let size = |idle: usize| ClusterSize { nodes: vec![48, idle, idle, idle], server: 0, objects: 96 };
@@ -335,7 +357,8 @@ fn koussih_first_in_is_for_what_goes_round_and_a_region_needs_one_node_for_the_w
         ["dodo", "dodo_first_in"].map(|system| round.run(system, &size(32), 8, RunPlan::default()));
     assert!(first_in.microseconds < lru.microseconds);
     assert!(first_in.remote < lru.remote * 5, "what is not kept comes page by page");
-    // section 2.1.5: "even if there is enough idle memory in the cluster to store a memory region, an application cannot allocate it unless all of that memory is on one node"
+    // section 2.1.5: "even if there is enough idle memory in the cluster to store a memory region,
+    // an application cannot allocate it unless all of that memory is on one node"
     let (whole, split) = (
         round.run("dodo", &size(32), 32, RunPlan::default()),
         round.run("dodo", &size(31), 32, RunPlan::default()),

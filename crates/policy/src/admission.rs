@@ -1,14 +1,17 @@
 //! Which objects are worth writing to disk: those that somebody has asked for before.
 //!
-//! Most objects that come to a cache are never asked for again (one-hit wonders), and each costs a write and the space of
-//! one that would be. So a newcomer is on probation: it is written when it is asked for a second time, as long as
-//! its key is remembered in a list of ghosts, like the small queue of S3-FIFO (Yang et al., SOSP 2023), with RAM as
-//! that queue. A store that has room for everything asks nobody: see [`Admission::Always`].
+//! Most objects that come to a cache are never asked for again (one-hit wonders), and each costs a
+//! write and the space of one that would be. So a newcomer is on probation: it is written when it
+//! is asked for a second time, as long as its key is remembered in a list of ghosts, like the small
+//! queue of S3-FIFO (Yang et al., SOSP 2023), with RAM as that queue. A store that has room for
+//! everything asks nobody: see [`Admission::Always`].
 //!
-//! A store of ten million objects remembers as many keys beside them, so a key is kept in two bytes: thirteen bits of its hash and
-//! in which of eight stretches of time it came, a stretch being a quarter of the keys to be remembered. Buckets are cache lines
-//! of 32 places. Two ways to be wrong, both harmless: of 300 newcomers one is taken for another; and a key is remembered while
-//! between three and four quarters of the limit came after it. What is older is cleared where its bucket is touched.
+//! A store of ten million objects remembers as many keys beside them, so a key is kept in two
+//! bytes: thirteen bits of its hash and in which of eight stretches of time it came, a stretch
+//! being a quarter of the keys to be remembered. Buckets are cache lines of 32 places. Two ways to
+//! be wrong, both harmless: of 300 newcomers one is taken for another; and a key is remembered
+//! while between three and four quarters of the limit came after it. What is older is cleared where
+//! its bucket is touched.
 //!
 //! Cost: one cache line a question, and 3 to 6 bytes a key remembered.
 
@@ -19,7 +22,8 @@ use shoal_core::Key;
 pub enum Admission {
     /// When it first comes.
     Always,
-    /// While the store has unused space, when it first comes; from then on, when it is asked for again.
+    /// While the store has unused space, when it first comes; from then on, when it is asked for
+    /// again.
     #[default]
     Probation,
 }
@@ -34,14 +38,15 @@ pub struct Probation {
     count: usize,
 }
 
-/// One cache line: fingerprints, with the stretch in which each was remembered in their low bits. 0 marks an empty place.
+/// One cache line: fingerprints, with the stretch in which each was remembered in their low bits. 0
+/// marks an empty place.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 struct Bucket([u16; PLACES]);
 
 impl Probation {
-    /// Whether the key was among about the last `limit` asked about that have not been admitted; it then is admitted, and
-    /// otherwise remembered.
+    /// Whether the key was among about the last `limit` asked about that have not been admitted; it
+    /// then is admitted, and otherwise remembered.
     pub fn admits(&mut self, key: Key, limit: usize) -> bool {
         if self.buckets.len() * PLACES < limit + limit / SPARE_SHARE {
             self.grow(limit);
@@ -64,9 +69,10 @@ impl Probation {
         self.buckets.capacity() * size_of::<Bucket>()
     }
 
-    /// Makes room, and some more so that this is seldom done. What is remembered is kept: the first bits of a hash choose the
-    /// bucket, so that each bucket's keys go to the same few, of which the right one is not known; they are put into all of
-    /// them, and those that are not looked for there leave with time.
+    /// Makes room, and some more so that this is seldom done. What is remembered is kept: the first
+    /// bits of a hash choose the bucket, so that each bucket's keys go to the same few, of which
+    /// the right one is not known; they are put into all of them, and those that are not looked for
+    /// there leave with time.
     fn grow(&mut self, limit: usize) {
         let places = limit + limit / SPARE_SHARE;
         let wanted = (places + places / SPARE_SHARE).div_ceil(PLACES).max(1);
@@ -122,10 +128,12 @@ fn fingerprint_of(key: Key) -> u16 {
 }
 
 const PLACES: usize = 32;
-/// Of eight stretches that can be told apart so many are remembered: a bucket is touched long before the others come round.
+/// Of eight stretches that can be told apart so many are remembered: a bucket is touched long
+/// before the others come round.
 const STRETCHES_KEPT: usize = 4;
 const STRETCH_MASK: u16 = 7;
-/// A quarter more places than keys: fewer than one bucket in a hundred overflows and forgets its oldest.
+/// A quarter more places than keys: fewer than one bucket in a hundred overflows and forgets its
+/// oldest.
 const SPARE_SHARE: usize = 4;
 
 #[cfg(test)]

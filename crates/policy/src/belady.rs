@@ -1,14 +1,15 @@
-//! Belady's MIN: gives up what is asked for again last. A bound for other policies, not a policy to run.
+//! Belady's MIN: gives up what is asked for again last. A bound for other policies, not a policy to
+//! run.
 //!
-//! Belady: "A study of replacement algorithms for a virtual-storage computer", IBM Systems Journal, 1966; proved best by
-//! Mattson, Gecsei, Slutz, Traiger (1970). It knows the trace ([`NextUses`]). Exact for objects of one size, where each
-//! newcomer must be taken in; no policy misses less. With sizes it is only a heuristic; see
-//! [`BeladySize`](crate::BeladySize) for one that looks at them.
+//! Belady: "A study of replacement algorithms for a virtual-storage computer", IBM Systems Journal,
+//! 1966; proved best by Mattson, Gecsei, Slutz, Traiger (1970). It knows the trace ([`NextUses`]).
+//! Exact for objects of one size, where each newcomer must be taken in; no policy misses less. With
+//! sizes it is only a heuristic; see [`BeladySize`](crate::BeladySize) for one that looks at them.
 //!
-//! Fits the lab, as the distance that remains. Every request of the trace must be told in order, by `insert`, `hit` or
-//! `declined`, as that is how it knows the time. O(log n) each: every request puts an entry on a heap of next uses.
-//! Entries of earlier requests lie below all valid ones, since their time is past; they are swept out when they are more
-//! than half.
+//! Fits the lab, as the distance that remains. Every request of the trace must be told in order, by
+//! `insert`, `hit` or `declined`, as that is how it knows the time. O(log n) each: every request
+//! puts an entry on a heap of next uses. Entries of earlier requests lie below all valid ones,
+//! since their time is past; they are swept out when they are more than half.
 
 use crate::next_uses::{NEVER, NextUses};
 use crate::queue::{Nodes, Queue};

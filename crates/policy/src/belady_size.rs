@@ -1,15 +1,19 @@
-//! Belady by size: gives up what takes the most room for the longest time before it is asked for again.
+//! Belady by size: gives up what takes the most room for the longest time before it is asked for
+//! again.
 //!
-//! With objects of different sizes the best offline schedule is NP-hard to find (Chrobak, Woeginger, Makino, Xu: "Caching
-//! is hard, even in the fault model", ESA 2010). This is the heuristic that Berger, Beckmann, Harchol-Balter call
-//! Belady-Size ("Practical bounds on optimal caching with variable object sizes", POMACS 2018): the victim is the object
-//! of the greatest size × (time of its next use − now); what never comes again goes before all else, the largest first. They
-//! and libCacheSim look for it in a random sample; here it is found exactly. It saves requests, not bytes; and it is
-//! no bound: a policy may do better. For equal sizes it is Belady's MIN, which none beats.
+//! With objects of different sizes the best offline schedule is NP-hard to find (Chrobak,
+//! Woeginger, Makino, Xu: "Caching is hard, even in the fault model", ESA 2010). This is the
+//! heuristic that Berger, Beckmann, Harchol-Balter call Belady-Size ("Practical bounds on optimal
+//! caching with variable object sizes", POMACS 2018): the victim is the object of the greatest size
+//! × (time of its next use − now); what never comes again goes before all else, the largest first.
+//! They and libCacheSim look for it in a random sample; here it is found exactly. It saves
+//! requests, not bytes; and it is no bound: a policy may do better. For equal sizes it is Belady's
+//! MIN, which none beats.
 //!
-//! Fits the lab. Every request of the trace must be told in order, as with [`Belady`](crate::Belady). Since all values
-//! fall as time goes on, large objects' faster, no order lasts; a [`Tournament`] knows until when each of its results holds
-//! and plays again what has become doubtful. O(log n) a request, and O(log² n) amortised for the games played again.
+//! Fits the lab. Every request of the trace must be told in order, as with
+//! [`Belady`](crate::Belady). Since all values fall as time goes on, large objects' faster, no
+//! order lasts; a [`Tournament`] knows until when each of its results holds and plays again what
+//! has become doubtful. O(log n) a request, and O(log² n) amortised for the games played again.
 
 use crate::next_uses::{NEVER, NextUses};
 use crate::queue::{Nodes, Queue};
@@ -101,9 +105,11 @@ impl<K: Fingerprint> Replacement<K> for BeladySize<K> {
     }
 }
 
-/// Who has the greatest value now, by games in pairs: a binary tree in an array, the root at 1, whose leaves are the players.
+/// Who has the greatest value now, by games in pairs: a binary tree in an array, the root at 1,
+/// whose leaves are the players.
 ///
-/// A kinetic tournament (Basch, Guibas, Hershberger: "Data structures for mobile data", Journal of Algorithms, 1999).
+/// A kinetic tournament (Basch, Guibas, Hershberger: "Data structures for mobile data", Journal of
+/// Algorithms, 1999).
 #[derive(Debug, Default)]
 struct Tournament {
     players: Vec<Player>,
@@ -134,7 +140,8 @@ impl Player {
         i128::from(self.size) * (i128::from(self.next_use) - i128::from(now))
     }
 
-    /// Which of two is given up first. Those that never come again before the others, and absent ones last.
+    /// Which of two is given up first. Those that never come again before the others, and absent
+    /// ones last.
     fn compare(&self, other: &Self, now: u32) -> Ordering {
         let is_done = |player: &Self| player.size > 0 && player.next_use == NEVER;
         is_done(self).cmp(&is_done(other)).then_with(|| self.value(now).cmp(&other.value(now)))
@@ -153,7 +160,8 @@ impl Player {
 }
 
 impl Tournament {
-    /// Player `at` is now this one; the games on the way to the root are doubtful until somebody asks.
+    /// Player `at` is now this one; the games on the way to the root are doubtful until somebody
+    /// asks.
     fn set(&mut self, at: usize, player: Player) {
         if at >= self.players.len() {
             self.players.resize((at + 1).next_power_of_two(), Player::ABSENT);
@@ -262,7 +270,8 @@ mod tests {
         let future = || NextUses::of(requests.iter().map(|(key, _)| *key));
         // X comes back before a and b, so MIN gives up these for c and d, and misses both later.
         assert_eq!(misses_by_weight(Belady::new(future()), &requests, 10), 7);
-        // 8 × 4 is more than 1 × 5 and 1 × 6: X leaves for c and d, and takes their place when they are done.
+        // 8 × 4 is more than 1 × 5 and 1 × 6: X leaves for c and d, and takes their place when they
+        // are done.
         assert_eq!(misses_by_weight(BeladySize::new(future()), &requests, 10), 6);
     }
 }

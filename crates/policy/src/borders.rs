@@ -1,8 +1,9 @@
 //! Where groups of records begin on a disk that is written stripe by stripe.
 //!
-//! What lies together because it belongs together, the objects of a site or the pieces of a body, is a group. Of each page it is
-//! known whether a group begins in it, so that a window around an object can end where the group does: of what lies
-//! around an object on the disk its own group is asked for soon in four cases of ten, and what lies beyond in one of a hundred
+//! What lies together because it belongs together, the objects of a site or the pieces of a body,
+//! is a group. Of each page it is known whether a group begins in it, so that a window around an
+//! object can end where the group does: of what lies around an object on the disk its own group is
+//! asked for soon in four cases of ten, and what lies beyond in one of a hundred
 //! (docs/experiments/volume.md).
 //!
 //! ```text
@@ -10,10 +11,12 @@
 //! begins:         1            0           1            0           1
 //! ```
 //!
-//! Positions are offsets from the stripe's beginning. What begins in the page of an object that takes no more than that page may begin
-//! before it or after: either way its group is taken to be this page.
+//! Positions are offsets from the stripe's beginning. What begins in the page of an object that
+//! takes no more than that page may begin before it or after: either way its group is taken to be
+//! this page.
 //!
-//! Cost: a bit a page, 32 bytes for each stripe of 1 MiB; finding a group looks at each of its pages, at most at those that lie near enough to be read.
+//! Cost: a bit a page, 32 bytes for each stripe of 1 MiB; finding a group looks at each of its
+//! pages, at most at those that lie near enough to be read.
 
 use crate::neighbourhood::GROUP_MAX;
 use std::ops::Range;
@@ -47,7 +50,8 @@ impl GroupBorders {
         Self { stripe_pages, words, begins, knowledge: vec![Knowledge::None; stripes as usize] }
     }
 
-    /// The stripe is written anew from its beginning: whatever begins there is going to be [marked](Self::mark).
+    /// The stripe is written anew from its beginning: whatever begins there is going to be
+    /// [marked](Self::mark).
     pub fn clear(&mut self, stripe: u32) {
         let at = stripe as usize * self.words;
         self.begins[at..at + self.words].fill(0);
@@ -62,7 +66,8 @@ impl GroupBorders {
         }
     }
 
-    /// All groups of the stripe begin at these offsets, which are none when that has not been written down.
+    /// All groups of the stripe begin at these offsets, which are none when that has not been
+    /// written down.
     pub fn learn(&mut self, stripe: u32, offsets: &[u64]) {
         self.mark(stripe, offsets.iter().copied());
         let is_told = !offsets.is_empty();
@@ -74,8 +79,8 @@ impl GroupBorders {
         self.knowledge[stripe as usize] == Knowledge::None
     }
 
-    /// The whole pages in which the group of these bytes lies, as far as it is not too long to be read at once. `None` when groups are
-    /// not known.
+    /// The whole pages in which the group of these bytes lies, as far as it is not too long to be
+    /// read at once. `None` when groups are not known.
     pub fn group_of(&self, stripe: u32, wanted: &Range<u64>) -> Option<Range<u64>> {
         if self.knowledge[stripe as usize] != Knowledge::Groups {
             return None;

@@ -1,13 +1,15 @@
 //! CLOCK with a small counter: first in, first out, and another round for each hit, up to three.
 //!
-//! Corbató: "A paging experiment with the Multics system", 1969, with the counter of Smith's generalised CLOCK
-//! ("Sequentiality and prefetching in database systems", ACM TODS 1978). Yang, Qiu, Zhang, Yue, Rashmi ("FIFO can
-//! be better than LRU", HotOS 2023) find its hit ratio at or above LRU's on most web traces.
+//! Corbató: "A paging experiment with the Multics system", 1969, with the counter of Smith's
+//! generalised CLOCK ("Sequentiality and prefetching in database systems", ACM TODS 1978). Yang,
+//! Qiu, Zhang, Yue, Rashmi ("FIFO can be better than LRU", HotOS 2023) find its hit ratio at or
+//! above LRU's on most web traces.
 //!
-//! Fits an index on disk: no links to keep whole over a crash, hits on what is popular write nothing, and the hand
-//! walks the index in order, page by page. Does not fit where the very next victim must be the least recently
-//! used one, or where one scan of cold objects must not push out warm ones (see `s3_fifo`). A hit is O(1); finding
-//! a victim passes over at most four rounds of objects, a few entries on average.
+//! Fits an index on disk: no links to keep whole over a crash, hits on what is popular write
+//! nothing, and the hand walks the index in order, page by page. Does not fit where the very next
+//! victim must be the least recently used one, or where one scan of cold objects must not push out
+//! warm ones (see `s3_fifo`). A hit is O(1); finding a victim passes over at most four rounds of
+//! objects, a few entries on average.
 
 use crate::{CyclicPolicy, HandDecision};
 

@@ -1,11 +1,11 @@
 //! First in, first out: gives up what has been in the longest, whatever happened since.
 //!
-//! Belady: "A study of replacement algorithms for a virtual-storage computer", IBM Systems Journal, 1966, where it
-//! is one of three yardsticks. A queue that hits do not touch.
+//! Belady: "A study of replacement algorithms for a virtual-storage computer", IBM Systems Journal,
+//! 1966, where it is one of three yardsticks. A queue that hits do not touch.
 //!
-//! Fits where a hit must write nothing, and as the floor below every other policy; its order is that of a log on
-//! disk. Does not fit where some objects stay popular: they leave with the rest and are fetched again. Every
-//! operation is O(1).
+//! Fits where a hit must write nothing, and as the floor below every other policy; its order is
+//! that of a log on disk. Does not fit where some objects stay popular: they leave with the rest
+//! and are fetched again. Every operation is O(1).
 
 use crate::queue::{Nodes, Queue};
 use crate::replacement::{Fingerprint, Handle, Replacement, Victim};
@@ -107,8 +107,9 @@ mod tests {
         agrees_with_model(Fifo::new, SlowFifo::default);
     }
 
-    /// The reference strings of the textbooks: Silberschatz, Galvin, Gagne, "Operating System Concepts", section on
-    /// page replacement; and the anomaly of Belady, Nelson, Shedler (CACM 1969), by which more room misses more.
+    /// The reference strings of the textbooks: Silberschatz, Galvin, Gagne, "Operating System
+    /// Concepts", section on page replacement; and the anomaly of Belady, Nelson, Shedler (CACM
+    /// 1969), by which more room misses more.
     #[test]
     fn misses_what_is_worked_out_by_hand() {
         assert_eq!(misses(Fifo::new(), "70120304230321201701", 3), 15);

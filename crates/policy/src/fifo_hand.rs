@@ -1,11 +1,12 @@
 //! First in, first out by a hand: whoever it comes to goes, asked for or not.
 //!
-//! The yardstick of Belady ("A study of replacement algorithms for a virtual-storage computer", IBM Systems Journal, 1966)
-//! without a queue: where numbers are given out counting up, the order of the array is the order of arrival. Where holes
-//! are filled out of turn it only resembles it.
+//! The yardstick of Belady ("A study of replacement algorithms for a virtual-storage computer", IBM
+//! Systems Journal, 1966) without a queue: where numbers are given out counting up, the order of
+//! the array is the order of arrival. Where holes are filled out of turn it only resembles it.
 //!
-//! Fits where a hit must write nothing at all, and where objects should go in the order in which they lie on disk. Does not
-//! fit where some stay popular. A hit is nothing, a victim the next entry.
+//! Fits where a hit must write nothing at all, and where objects should go in the order in which
+//! they lie on disk. Does not fit where some stay popular. A hit is nothing, a victim the next
+//! entry.
 
 use crate::{CyclicPolicy, HandDecision};
 

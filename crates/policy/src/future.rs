@@ -1,24 +1,29 @@
 //! Future-looking replacement: where each object lies and when, worked out from the whole trace.
 //!
-//! Carlos Maltzahn, Kathy J. Richardson, Dirk Grunwald: "Reducing the Disk I/O of Web Proxy Server Caches", USENIX 1999,
-//! section 3.4. A near-optimal yardstick for memory-mapped stores of small objects, for the lab. Three steps:
+//! Carlos Maltzahn, Kathy J. Richardson, Dirk Grunwald: "Reducing the Disk I/O of Web Proxy Server
+//! Caches", USENIX 1999, section 3.4. A near-optimal yardstick for memory-mapped stores of small
+//! objects, for the lab. Three steps:
 //!
 //! 1. objects that are referenced once are discarded;
-//! 2. the others are packed (see [`Packer`]) in descending order of their popularity, while they fit into the file;
-//! 3. each that did not fit takes the place of the most popular object of its segment class such that its time, from its first to
-//!    its last reference, does not overlap with that object's. What finds no such place is not cached.
+//! 2. the others are packed (see [`Packer`]) in descending order of their popularity, while they
+//!    fit into the file;
+//! 3. each that did not fit takes the place of the most popular object of its segment class such
+//!    that its time, from its first to its last reference, does not overlap with that object's.
+//!    What finds no such place is not cached.
 //!
 //! So popular objects share pages, which stay in memory, and no replacement costs a hit.
 //!
-//! **Readings of what the text leaves open.** Popularity is the number of references in the trace; of equals the one referenced first comes first.
-//! An object is as large as its largest reference, so that its segment holds all of them; above a page it is not for this file.
-//! In step 2 an object that does not fit does not end the packing: a smaller one may still fit the rest of a page. In step 3 several
-//! objects may share a place one after the other, and a new one must overlap with none of them, or it would cost
-//! the misses that the step is to avoid; the place is as popular as the object that step 2 put there. A new object may come before the one
-//! whose place it takes; then that one replaces it.
+//! **Readings of what the text leaves open.** Popularity is the number of references in the trace;
+//! of equals the one referenced first comes first. An object is as large as its largest reference,
+//! so that its segment holds all of them; above a page it is not for this file. In step 2 an object
+//! that does not fit does not end the packing: a smaller one may still fit the rest of a page. In
+//! step 3 several objects may share a place one after the other, and a new one must overlap with
+//! none of them, or it would cost the misses that the step is to avoid; the place is as popular as
+//! the object that step 2 put there. A new object may come before the one whose place it takes;
+//! then that one replaces it.
 //!
-//! **Costs.** O(n log n) for n requests and objects, and for each object of step 3 a search among the free times of all places
-//! ([`gaps`]), about O(√places) and mostly O(log places).
+//! **Costs.** O(n log n) for n requests and objects, and for each object of step 3 a search among
+//! the free times of all places ([`gaps`]), about O(√places) and mostly O(log places).
 
 mod gaps;
 #[cfg(test)]
@@ -61,10 +66,11 @@ pub enum FutureOutcome {
 }
 
 impl PlacementTable {
-    /// The table for these requests, each the number of an object and bytes, and a file of so many bytes.
+    /// The table for these requests, each the number of an object and bytes, and a file of so many
+    /// bytes.
     ///
-    /// Objects should be numbered from 0 without many gaps: memory is in proportion to the largest number. Requests after the
-    /// first 2^32 − 2 are left out.
+    /// Objects should be numbered from 0 without many gaps: memory is in proportion to the largest
+    /// number. Requests after the first 2^32 − 2 are left out.
     pub fn of(requests: impl IntoIterator<Item = (u32, u64)>, file_bytes: u64) -> Self {
         let uses = Uses::of(requests);
         let mut table = Self { places: vec![None; uses.objects.len()] };
@@ -125,7 +131,8 @@ impl Shared {
         self.divide(whole, object, place.first, place.last);
     }
 
-    /// The most popular place that is free from the first to the last reference, and what was free around them.
+    /// The most popular place that is free from the first to the last reference, and what was free
+    /// around them.
     fn take(&mut self, object: u32, first: u32, last: u32) -> Option<(u64, Gap)> {
         let gap = self.gaps.least_around(first, last)?;
         self.gaps.remove(gap);

@@ -1,13 +1,14 @@
 //! GreedyDual-Size with frequency: gives up what earns least for the room it takes.
 //!
-//! Cherkasova: "Improving WWW proxies performance with Greedy-Dual-Size-Frequency caching policy", HPL-98-69R1, 1998;
-//! after Cao and Irani ("Cost-aware WWW proxy caching algorithms", USITS 1997). The priority of an object is
-//! Clock + F · C / S: the priority of the object given up last, and how often it was asked for since it came in, at a cost of
-//! one for each miss, over its size. On a hit F grows by one and Clock is taken anew. Among equals the least recently used goes.
+//! Cherkasova: "Improving WWW proxies performance with Greedy-Dual-Size-Frequency caching policy",
+//! HPL-98-69R1, 1998; after Cao and Irani ("Cost-aware WWW proxy caching algorithms", USITS 1997).
+//! The priority of an object is Clock + F · C / S: the priority of the object given up last, and
+//! how often it was asked for since it came in, at a cost of one for each miss, over its size. On a
+//! hit F grows by one and Clock is taken anew. Among equals the least recently used goes.
 //!
-//! Fits where requests are to be saved and sizes differ, as in the RAM tier of a proxy: ten small objects for one large.
-//! Does not fit where bytes are to be saved; for equal sizes it is LFU-DA. A hit is O(1), insert and evict O(log n):
-//! see [`Ranks`].
+//! Fits where requests are to be saved and sizes differ, as in the RAM tier of a proxy: ten small
+//! objects for one large. Does not fit where bytes are to be saved; for equal sizes it is LFU-DA. A
+//! hit is O(1), insert and evict O(log n): see [`Ranks`].
 
 use crate::ranks::Ranks;
 use crate::replacement::{Fingerprint, Handle, Replacement, Victim};
@@ -136,13 +137,15 @@ mod tests {
         }
     }
 
-    /// Room for ten bytes: a large object leaves for a small one though it was asked for later and as often.
+    /// Room for ten bytes: a large object leaves for a small one though it was asked for later and
+    /// as often.
     #[test]
     fn large_objects_leave_first() {
         let sized = |string: &str| -> Vec<(Key, u64)> {
             string.chars().map(|object| (name(object), if object.is_uppercase() { 8 } else { 1 })).collect()
         };
-        // a, b, A; c: A leaves (1/8); a b c hit; A again: A needs eight of ten, so two of three leave, a and b.
+        // a, b, A; c: A leaves (1/8); a b c hit; A again: A needs eight of ten, so two of three
+        // leave, a and b.
         assert_eq!(misses_by_weight(Gdsf::new(), &sized("abAcabc"), 10), 4);
         assert_eq!(misses_by_weight(Gdsf::new(), &sized("abAcabcAc"), 10), 5);
         assert_eq!(misses_by_weight(Gdsf::new(), &sized("abAcabcAab"), 10), 7);

@@ -1,14 +1,15 @@
 //! The memory of keys whose objects were evicted: the last so many, in 8 bytes each.
 //!
-//! As the authors of S3-FIFO lay it out (SOSP 2023, section 4.2): a table of buckets that are one cache line each, of
-//! 4-byte fingerprints with the 4-byte turn in which they were remembered. A key is remembered while fewer than `limit`
-//! came after it, which a subtraction tells; what is older leaves when a newcomer takes its place. Remember and
-//! forget touch one cache line each.
+//! As the authors of S3-FIFO lay it out (SOSP 2023, section 4.2): a table of buckets that are one
+//! cache line each, of 4-byte fingerprints with the 4-byte turn in which they were remembered. A
+//! key is remembered while fewer than `limit` came after it, which a subtraction tells; what is
+//! older leaves when a newcomer takes its place. Remember and forget touch one cache line each.
 //!
-//! Two ways to be wrong, both rare and both harmless, as a ghost is a hint. Of so many keys one in 2^32 / `limit` is
-//! taken for another (1 in 43,000 with 100,000 ghosts). And a bucket that overflows forgets its oldest before its time:
-//! by the Poisson distribution of keys over buckets, 3% of the keys with two thirds of the places taken, where the table
-//! grows, and 1.5% with four sevenths, to which it grows.
+//! Two ways to be wrong, both rare and both harmless, as a ghost is a hint. Of so many keys one in
+//! 2^32 / `limit` is taken for another (1 in 43,000 with 100,000 ghosts). And a bucket that
+//! overflows forgets its oldest before its time: by the Poisson distribution of keys over buckets,
+//! 3% of the keys with two thirds of the places taken, where the table grows, and 1.5% with four
+//! sevenths, to which it grows.
 
 /// Keys remembered. See the file's head.
 #[derive(Debug)]
@@ -123,7 +124,8 @@ mod tests {
         let (mut remembered, mut too_early) = (0, 0);
         for seed in 0..20 {
             let (mut ghost, mut random) = (Ghost::new(), Random(seed));
-            // Keys in the order in which they were remembered; those forgotten or remembered again leave a gap.
+            // Keys in the order in which they were remembered; those forgotten or remembered again
+            // leave a gap.
             let mut history: Vec<Option<u64>> = Vec::new();
             for step in 0..3000 {
                 // The limit wanders, and grows past what the first table holds.

@@ -1,18 +1,22 @@
-//! LFU with dynamic ageing: gives up what was asked for least, where a newcomer starts at the level of what left last.
+//! LFU with dynamic ageing: gives up what was asked for least, where a newcomer starts at the level
+//! of what left last.
 //!
-//! Arlitt, Cherkasova, Dilley, Friedrich, Jin: "Evaluating content management techniques for web proxy caches", ACM
-//! Performance Evaluation Review, 2000 (HPL-98-173), which is also where Squid's heap policies come from. The key of
-//! an object is K = F + L: how often it was asked for since it came in, and the cache's age, which is the key of the
-//! object given up last. On a hit F grows by one and L is taken anew. Among equal keys the least recently used goes.
+//! Arlitt, Cherkasova, Dilley, Friedrich, Jin: "Evaluating content management techniques for web
+//! proxy caches", ACM Performance Evaluation Review, 2000 (HPL-98-173), which is also where Squid's
+//! heap policies come from. The key of an object is K = F + L: how often it was asked for since it
+//! came in, and the cache's age, which is the key of the object given up last. On a hit F grows by
+//! one and L is taken anew. Among equal keys the least recently used goes.
 //!
-//! Fits where bytes are to be saved, since it looks at frequency and not at size, and where popularity is stable. Does
-//! not fit popularity that moves faster than the age rises.
+//! Fits where bytes are to be saved, since it looks at frequency and not at size, and where
+//! popularity is stable. Does not fit popularity that moves faster than the age rises.
 //!
-//! As no key is ever below L, a radix heap holds them (Ahuja, Mehlhorn, Orlin, Tarjan: "Faster algorithms for the shortest
-//! path problem", Journal of the ACM, 1990): queue 0 has the objects whose key is L, and queue b those whose key first
-//! differs from L in bit b − 1. When queue 0 is empty, L becomes the least key of the lowest queue that is not, and
-//! this queue's objects go to lower ones, oldest first; so equal keys stay in the order of their last use. Insert and hit are
-//! O(1). Evict is O(log F) amortised, as an object goes down at most that often between two of its hits.
+//! As no key is ever below L, a radix heap holds them (Ahuja, Mehlhorn, Orlin, Tarjan: "Faster
+//! algorithms for the shortest path problem", Journal of the ACM, 1990): queue 0 has the objects
+//! whose key is L, and queue b those whose key first differs from L in bit b − 1. When queue 0 is
+//! empty, L becomes the least key of the lowest queue that is not, and this queue's objects go to
+//! lower ones, oldest first; so equal keys stay in the order of their last use. Insert and hit are
+//! O(1). Evict is O(log F) amortised, as an object goes down at most that often between two of its
+//! hits.
 
 use crate::queue::{Nodes, Queue};
 use crate::replacement::{Fingerprint, Handle, Replacement, Victim};
@@ -31,7 +35,8 @@ pub struct LfuDa<K = Key> {
     len: usize,
 }
 
-/// What an object is ranked by, in twelve bytes: the key, which needs more than 32 bits after years only, stands in two halves.
+/// What an object is ranked by, in twelve bytes: the key, which needs more than 32 bits after years
+/// only, stands in two halves.
 #[derive(Clone, Copy, Debug)]
 struct Rank {
     key_low: u32,
@@ -235,8 +240,9 @@ mod tests {
         assert_eq!(order.collect::<Vec<_>>(), ['b', 'c', 'a'].map(crate::testing::name));
     }
 
-    /// Room for two. a has K = 3 after three requests. b leaves with 1, c comes with 2 and leaves with 2 when d comes with
-    /// 3; then a, asked for less recently than d, leaves when e comes. Without ageing a would have stayed.
+    /// Room for two. a has K = 3 after three requests. b leaves with 1, c comes with 2 and leaves
+    /// with 2 when d comes with 3; then a, asked for less recently than d, leaves when e comes.
+    /// Without ageing a would have stayed.
     #[test]
     fn misses_what_is_worked_out_by_hand() {
         assert_eq!(misses(LfuDa::new(), "aaabcdea", 2), 6);

@@ -1,14 +1,17 @@
 //! Decisions about keeping: replacement and admission, without I/O.
 //!
-//! Two families. A [`Replacement`] knows every object by a handle and names victims; [`POLICIES`] lists them by name, and
-//! [`Belady`] and [`BeladySize`], who know the future, are for the lab. A [`CyclicPolicy`] policy is what a hand asks while it
-//! passes over an array whose entries hold the policy's state themselves, so that it survives a restart: [`Clock`];
-//! a [`Ring`] makes a `Replacement` of it.
+//! Two families. A [`Replacement`] knows every object by a handle and names victims; [`POLICIES`]
+//! lists them by name, and [`Belady`] and [`BeladySize`], who know the future, are for the lab. A
+//! [`CyclicPolicy`] policy is what a hand asks while it passes over an array whose entries hold the
+//! policy's state themselves, so that it survives a restart: [`Clock`]; a [`Ring`] makes a
+//! `Replacement` of it.
 //!
-//! Beside them, what memory-mapped stores of small objects ask: a [`SegmentLayout`] says where a segment goes, and [`Fbc`] which
-//! slot is given up when the file is full; [`PlacementTable`] knows the future. And what a store asks that writes a log:
-//! [`Probation`] says which objects are worth writing, [`reinsertion`] which are written again when the log comes round to them,
-//! and [`NeighbourhoodSizer`] how much to read around one, with [`GroupBorders`] to say what belongs together.
+//! Beside them, what memory-mapped stores of small objects ask: a [`SegmentLayout`] says where a
+//! segment goes, and [`Fbc`] which slot is given up when the file is full; [`PlacementTable`] knows
+//! the future. And what a store asks that writes a log: [`Probation`] says which objects are worth
+//! writing, [`reinsertion`] which are written again when the log comes round to them, and
+//! [`NeighbourhoodSizer`] how much to read around one, with [`GroupBorders`] to say what belongs
+//! together.
 
 #![forbid(unsafe_code)]
 

@@ -1,11 +1,12 @@
 //! Least recently used: gives up what has not been asked for the longest.
 //!
-//! The classic (Mattson, Gecsei, Slutz, Traiger: "Evaluation techniques for storage hierarchies", IBM Systems
-//! Journal, 1970), and what Squid replaces by. A list in order of last use.
+//! The classic (Mattson, Gecsei, Slutz, Traiger: "Evaluation techniques for storage hierarchies",
+//! IBM Systems Journal, 1970), and what Squid replaces by. A list in order of last use.
 //!
-//! Fits where recency predicts reuse and as the yardstick for every other policy. Does not fit where many
-//! objects are asked for once (each must sink through the whole list before it leaves), or where sizes differ
-//! much and requests, not bytes, are to be saved. Every operation is O(1); a hit moves the object, so it writes.
+//! Fits where recency predicts reuse and as the yardstick for every other policy. Does not fit
+//! where many objects are asked for once (each must sink through the whole list before it leaves),
+//! or where sizes differ much and requests, not bytes, are to be saved. Every operation is O(1); a
+//! hit moves the object, so it writes.
 
 use crate::queue::{Nodes, Queue};
 use crate::replacement::{Fingerprint, Handle, Replacement, Victim};
@@ -35,8 +36,9 @@ impl<K: Fingerprint> Lru<K> {
         })
     }
 
-    /// `lru_resident`: of the `window` least recently used objects that `may_go`, the least recently used whose page is resident,
-    /// or else the least recently used. It stays in the order until it is removed. See [`resident_first`].
+    /// `lru_resident`: of the `window` least recently used objects that `may_go`, the least
+    /// recently used whose page is resident, or else the least recently used. It stays in the order
+    /// until it is removed. See [`resident_first`].
     ///
     /// At most `4 · window` objects are looked at; `None` when none of them may go.
     pub fn victim_resident(
@@ -151,7 +153,8 @@ mod tests {
         assert_eq!(misses(Lru::new(), "123412512345", 4), 8);
     }
 
-    /// Mattson's theorem: a request hits exactly when fewer other objects than there is room for came since the last.
+    /// Mattson's theorem: a request hits exactly when fewer other objects than there is room for
+    /// came since the last.
     #[test]
     fn misses_what_reuse_distances_say() {
         for seed in 0..20 {

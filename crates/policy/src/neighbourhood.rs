@@ -1,13 +1,15 @@
 //! How much to read around an object: as much as has been paying there.
 //!
-//! Objects of one page view are missed together and so lie together in a store that writes in order of first miss
-//! (Maltzahn 1999, 2.4.3: locality of reference). A read may bring its neighbourhood into RAM: a window around
-//! the object. That pays where neighbours are asked for before RAM gives the window up, and elsewhere costs
-//! transfer and RAM. So each region of the disk keeps count of the windows read and of the reads that they spared, and
-//! its window grows or shrinks by the ratio. Counts are halved when they have said enough, so that old ones fade.
+//! Objects of one page view are missed together and so lie together in a store that writes in order
+//! of first miss (Maltzahn 1999, 2.4.3: locality of reference). A read may bring its neighbourhood
+//! into RAM: a window around the object. That pays where neighbours are asked for before RAM gives
+//! the window up, and elsewhere costs transfer and RAM. So each region of the disk keeps count of
+//! the windows read and of the reads that they spared, and its window grows or shrinks by the
+//! ratio. Counts are halved when they have said enough, so that old ones fade.
 //!
-//! Where it is known which records belong together ([`GroupBorders`](crate::GroupBorders)), a window ends where its group does, and a group that is not too
-//! large is read whole. Of a body in pieces what follows the wanted one is read with it.
+//! Where it is known which records belong together ([`GroupBorders`](crate::GroupBorders)), a
+//! window ends where its group does, and a group that is not too large is read whole. Of a body in
+//! pieces what follows the wanted one is read with it.
 //!
 //! Cost: an array access for each read and each hit in a window; 6 bytes a region.
 
@@ -33,7 +35,8 @@ struct Region {
 }
 
 impl NeighbourhoodSizer {
-    /// For so many regions, with windows of at most `bytes_max` bytes; 0 means that objects are read alone.
+    /// For so many regions, with windows of at most `bytes_max` bytes; 0 means that objects are
+    /// read alone.
     pub fn new(regions: usize, bytes_max: u64) -> Self {
         let level_max = WINDOWS.iter().filter(|window| **window <= bytes_max).count() as u8;
         // What does not pay is found out soon, what would have paid is not.
@@ -41,8 +44,8 @@ impl NeighbourhoodSizer {
         Self { regions: vec![region; regions.max(1)], level_max, group_max: bytes_max.min(GROUP_MAX) }
     }
 
-    /// What to read for an object in this region, in whole pages: of its stripe, from whose beginning all offsets count, or of its
-    /// group where that is known.
+    /// What to read for an object in this region, in whole pages: of its stripe, from whose
+    /// beginning all offsets count, or of its group where that is known.
     pub fn around(
         &self,
         region: usize,
@@ -60,7 +63,8 @@ impl NeighbourhoodSizer {
         cover(&within, &placed(WINDOWS[0], wanted, stripe_bytes))
     }
 
-    /// What to read for a piece of a body, in whole pages: what follows of the same body as well, if it is known how far that goes.
+    /// What to read for a piece of a body, in whole pages: what follows of the same body as well,
+    /// if it is known how far that goes.
     pub fn onward(&self, stripe_bytes: u64, wanted: &Range<u64>, group: Option<Range<u64>>) -> Range<u64> {
         let alone = pages(wanted, stripe_bytes);
         let follows = alone.start..alone.start + self.group_max;
@@ -110,8 +114,9 @@ impl Region {
     }
 }
 
-/// A window of so many bytes, in whole pages; longer if the wanted does not fit. Mostly what follows: objects of a page are asked for in about
-/// the order in which they were missed. It does not begin where multiples of its size are: objects across those would need two.
+/// A window of so many bytes, in whole pages; longer if the wanted does not fit. Mostly what
+/// follows: objects of a page are asked for in about the order in which they were missed. It does
+/// not begin where multiples of its size are: objects across those would need two.
 fn placed(bytes: u64, wanted: &Range<u64>, stripe_bytes: u64) -> Range<u64> {
     let from = wanted.start.saturating_sub(bytes / BEFORE_SHARE) / PAGE * PAGE;
     pages(&(from..wanted.end.max(from + bytes)), stripe_bytes)
@@ -132,9 +137,11 @@ fn cover(one: &Range<u64>, other: &Range<u64>) -> Range<u64> {
     one.start.min(other.start)..one.end.max(other.end)
 }
 
-/// The longest that is read at once: a group, as far as it is worth its transfer on a web trace; see docs/experiments/volume.md.
+/// The longest that is read at once: a group, as far as it is worth its transfer on a web trace;
+/// see docs/experiments/volume.md.
 pub const GROUP_MAX: u64 = 224 << 10;
-/// Windows, from the smallest, in bytes. Larger ones are not worth their transfer where groups are not known, or larger than that.
+/// Windows, from the smallest, in bytes. Larger ones are not worth their transfer where groups are
+/// not known, or larger than that.
 const WINDOWS: [u64; 3] = [16 << 10, 32 << 10, 56 << 10];
 /// A window begins so large a part of itself before the object.
 const BEFORE_SHARE: u64 = 4;
@@ -145,7 +152,8 @@ const DECIDE_AFTER: u16 = 64;
 const DOUBLE_FROM: u32 = 30;
 /// ...and one that spares fewer is not worth its RAM.
 const HALVE_BELOW: u32 = 10;
-/// Decisions after which a region without windows tries one: one read in a thousand is an experiment.
+/// Decisions after which a region without windows tries one: one read in a thousand is an
+/// experiment.
 const TRY_AGAIN_AFTER: u8 = 16;
 
 #[cfg(test)]
@@ -154,7 +162,8 @@ mod tests {
 
     const STRIPE: u64 = 1 << 20;
 
-    /// Reads in a region where each window spares so many reads of a hundred. What is read in the end.
+    /// Reads in a region where each window spares so many reads of a hundred. What is read in the
+    /// end.
     fn settle(windows: &mut NeighbourhoodSizer, percent: u32) -> u64 {
         for turn in 0..100 * u32::from(DECIDE_AFTER) {
             windows.read(0);

@@ -1,12 +1,13 @@
 //! The future of a trace: for each request, when its object is asked for next.
 //!
-//! What offline policies know and others do not. Worked out backwards in O(n) with a hash table of all objects; four
-//! bytes a request.
+//! What offline policies know and others do not. Worked out backwards in O(n) with a hash table of
+//! all objects; four bytes a request.
 
 use crate::replacement::Fingerprint;
 use std::collections::HashMap;
 
-/// For each request of a trace, in order, the number of the next one for the same object. See the file's head.
+/// For each request of a trace, in order, the number of the next one for the same object. See the
+/// file's head.
 #[derive(Clone, Debug, Default)]
 pub struct NextUses {
     next: Vec<u32>,

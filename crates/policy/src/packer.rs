@@ -1,9 +1,11 @@
-//! Where small objects go in a memory-mapped file: segments of five sizes, one after the other or packed into pages.
+//! Where small objects go in a memory-mapped file: segments of five sizes, one after the other or
+//! packed into pages.
 //!
-//! Carlos Maltzahn, Kathy J. Richardson, Dirk Grunwald: "Reducing the Disk I/O of Web Proxy Server Caches", USENIX 1999,
-//! sections 2.4.2 to 2.4.4. Objects are padded to the smallest of five segment sizes and laid down in the order in which they
-//! are first missed, so that what is asked for together lies together. The [`Appender`] lays one after the other, across
-//! pages. The [`Packer`] is the paper's packing algorithm (its Figure 3), by which no segment crosses a page:
+//! Carlos Maltzahn, Kathy J. Richardson, Dirk Grunwald: "Reducing the Disk I/O of Web Proxy Server
+//! Caches", USENIX 1999, sections 2.4.2 to 2.4.4. Objects are padded to the smallest of five
+//! segment sizes and laid down in the order in which they are first missed, so that what is asked
+//! for together lies together. The [`Appender`] lays one after the other, across pages. The
+//! [`Packer`] is the paper's packing algorithm (its Figure 3), by which no segment crosses a page:
 //!
 //! ```text
 //!   place 2K:  │2K│ 2K │   4K    │   a new page leaves a rest of each size from the segment's own up
@@ -11,12 +13,13 @@
 //!   place 4K:  │2K│ 2K │▓▓▓▓4K▓▓▓│   then the smallest rest that holds a segment is used up first
 //! ```
 //!
-//! There is at most one free rest of each size, since a page is begun, or a rest split, only where none of the sizes that
-//! it leaves was free. So less than a page is free at any time, and a segment goes into a new page or into one of at most four
-//! earlier ones that still have a rest: the order of first misses is almost kept (the tests measure how nearly).
+//! There is at most one free rest of each size, since a page is begun, or a rest split, only where
+//! none of the sizes that it leaves was free. So less than a page is free at any time, and a
+//! segment goes into a new page or into one of at most four earlier ones that still have a rest:
+//! the order of first misses is almost kept (the tests measure how nearly).
 //!
-//! Placing is O(1), at most five comparisons; the state is five offsets. Fits stores whose segments never move. Does not
-//! fit objects larger than a page, which live elsewhere.
+//! Placing is O(1), at most five comparisons; the state is five offsets. Fits stores whose segments
+//! never move. Does not fit objects larger than a page, which live elsewhere.
 
 /// One of the five sizes of a segment: 512, 1024, 2048, 4096 or 8192 bytes (2.4.2).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -54,32 +57,37 @@ impl SegmentClass {
     }
 }
 
-/// The page of the paper's machine, in bytes, which is the largest segment. Pages of the machine at hand are smaller by a
-/// power of two or as large, so that what crosses none of these crosses as few of those as its length allows.
+/// The page of the paper's machine, in bytes, which is the largest segment. Pages of the machine at
+/// hand are smaller by a power of two or as large, so that what crosses none of these crosses as
+/// few of those as its length allows.
 pub const PAGE_BYTES: u64 = 8192;
 
 /// Lays segments down in a file that grows.
 ///
-/// Segments never overlap, and an offset is a multiple of 512. What is laid down stays: a place that becomes free
-/// is given to another object of its class by a policy, not by this.
+/// Segments never overlap, and an offset is a multiple of 512. What is laid down stays: a place
+/// that becomes free is given to another object of its class by a policy, not by this.
 pub trait SegmentLayout: Send {
     /// The offset of the next segment, in bytes.
     fn place(&mut self, class: SegmentClass) -> u64;
 
-    /// The same within a file of so many bytes; `None`, and nothing changed, when it does not fit. Another class may still fit.
+    /// The same within a file of so many bytes; `None`, and nothing changed, when it does not fit.
+    /// Another class may still fit.
     fn place_within(&mut self, class: SegmentClass, file_bytes: u64) -> Option<u64>;
 
-    /// The first byte behind all that was laid down, in bytes: whole pages where pages are begun as a whole.
+    /// The first byte behind all that was laid down, in bytes: whole pages where pages are begun as
+    /// a whole.
     fn end(&self) -> u64;
 
-    /// Five offsets that hold everything, for a store to keep: the first free byte comes last, and before it the free rests
-    /// by class, 0 for none.
+    /// Five offsets that hold everything, for a store to keep: the first free byte comes last, and
+    /// before it the free rests by class, 0 for none.
     fn state(&self) -> [u64; 5];
 
-    /// Takes on what [`SegmentLayout::state`] gave once. False, and nothing changed, for offsets that it cannot have given.
+    /// Takes on what [`SegmentLayout::state`] gave once. False, and nothing changed, for offsets
+    /// that it cannot have given.
     fn restore(&mut self, state: [u64; 5]) -> bool;
 
-    /// Goes on behind `end`, the end of the last segment that is known of, when the state is lost: rests are given up.
+    /// Goes on behind `end`, the end of the last segment that is known of, when the state is lost:
+    /// rests are given up.
     fn resume(&mut self, end: u64);
 }
 
@@ -123,10 +131,12 @@ impl SegmentLayout for Appender {
     }
 }
 
-/// The packing algorithm of the paper's Figure 3, by which no segment crosses a page: `squidmla` (2.4.4).
+/// The packing algorithm of the paper's Figure 3, by which no segment crosses a page: `squidmla`
+/// (2.4.4).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Packer {
-    /// Offsets of free rests of pages, by class; 0 for none, which no rest can have, since a page begins with a segment.
+    /// Offsets of free rests of pages, by class; 0 for none, which no rest can have, since a page
+    /// begins with a segment.
     rests: [u64; 4],
     /// Where the next page begins.
     end: u64,
@@ -184,7 +194,8 @@ impl SegmentLayout for Packer {
 }
 
 impl Packer {
-    /// Whether whole pages end here and the rests lie in them, each in its own place, behind some segment.
+    /// Whether whole pages end here and the rests lie in them, each in its own place, behind some
+    /// segment.
     fn is_possible(&self) -> bool {
         let rests = || (0..).zip(self.rests).filter(|(_, rest)| *rest > 0);
         let length = |index: usize| SegmentClass::ALL[index].bytes();

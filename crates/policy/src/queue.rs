@@ -1,7 +1,9 @@
-//! Queues that share one array of nodes, linked by position: no allocation per object and no pointers.
+//! Queues that share one array of nodes, linked by position: no allocation per object and no
+//! pointers.
 //!
-//! A node is 24 bytes with a 64-bit key and 32 with a 128-bit one. Nodes given back are linked through `next` and
-//! handed out again last in, first out, so that the memory just read for a victim serves the newcomer.
+//! A node is 24 bytes with a 64-bit key and 32 with a 128-bit one. Nodes given back are linked
+//! through `next` and handed out again last in, first out, so that the memory just read for a
+//! victim serves the newcomer.
 
 use crate::replacement::{Fingerprint, Handle, Victim, WEIGHT_MAX};
 use shoal_core::Key;

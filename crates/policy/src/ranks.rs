@@ -1,13 +1,16 @@
-//! Objects in order of a rank that only rises while they are in: a heap that takes no notice of hits.
+//! Objects in order of a rank that only rises while they are in: a heap that takes no notice of
+//! hits.
 //!
-//! What GDSF stands on. A hit writes the object's new rank beside the object and leaves the heap alone; its place
-//! there is too low, which does no harm until it comes to the top. There the heap looks up the true rank, and
-//! either gives the object up or puts it where it belongs. The object given up is the very one that an eager heap would
-//! have given up, as no object stands higher than its true rank. Likewise a removed object is only marked.
+//! What GDSF stands on. A hit writes the object's new rank beside the object and leaves the heap
+//! alone; its place there is too low, which does no harm until it comes to the top. There the heap
+//! looks up the true rank, and either gives the object up or puts it where it belongs. The object
+//! given up is the very one that an eager heap would have given up, as no object stands higher than
+//! its true rank. Likewise a removed object is only marked.
 //!
-//! Insert is O(log n) at worst and O(1) in the usual case that newcomers rank high; a hit and a removal are O(1); taking
-//! the lowest is O(log n) for it and for each object met on the way whose rank had risen. Four children a node: a
-//! step down reads two cache lines at most. 48 bytes an object with a 64-bit key.
+//! Insert is O(log n) at worst and O(1) in the usual case that newcomers rank high; a hit and a
+//! removal are O(1); taking the lowest is O(log n) for it and for each object met on the way whose
+//! rank had risen. Four children a node: a step down reads two cache lines at most. 48 bytes an
+//! object with a 64-bit key.
 
 use crate::replacement::{Fingerprint, Handle, Victim, WEIGHT_MAX};
 
@@ -30,7 +33,8 @@ struct Slot<K> {
     key: K,
     priority: f64,
     turn: u32,
-    /// 0 once the object is gone; the slot is then linked to the next free one through `turn`, or waits.
+    /// 0 once the object is gone; the slot is then linked to the next free one through `turn`, or
+    /// waits.
     requests: u32,
     weight: u64,
 }
@@ -84,7 +88,8 @@ impl<K: Fingerprint> Ranks<K> {
         Handle(position)
     }
 
-    /// Counts a request; the new priority is a function of how many there were and of the weight. It must not fall.
+    /// Counts a request; the new priority is a function of how many there were and of the weight.
+    /// It must not fall.
     pub(crate) fn hit(&mut self, handle: Handle, priority: impl Fn(u32, u64) -> f64) {
         let turn = self.turn.wrapping_add(1);
         let Some(slot) = self.slots.get_mut(handle.0 as usize).filter(|slot| slot.requests > 0) else {
@@ -219,7 +224,8 @@ impl<K: Fingerprint> Ranks<K> {
     }
 }
 
-/// Makes room for one more, an eighth at a time: memory in proportion to the objects, and O(1) amortised.
+/// Makes room for one more, an eighth at a time: memory in proportion to the objects, and O(1)
+/// amortised.
 fn reserve_an_eighth<T>(items: &mut Vec<T>) {
     if items.len() == items.capacity() {
         items.reserve_exact(items.len() / 8 + 64);

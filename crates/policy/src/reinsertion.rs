@@ -1,13 +1,15 @@
-//! What a cyclic cursor carries over: objects that have proven popular since they were last written.
+//! What a cyclic cursor carries over: objects that have proven popular since they were last
+//! written.
 //!
-//! The frequency-based cyclic replacement of Maltzahn 1999, 3.6, moves a target pointer over the objects and skips those
-//! whose reference count says that they are worth more than others; counts are bounded (C_max) and age. Over a log that
-//! is written in large buffers, skipping an object means to write it again with the next buffer. That costs bytes where
-//! skipping costs none, so a count has to weigh more the larger the object is: a second miss costs one request whatever
-//! the size.
+//! The frequency-based cyclic replacement of Maltzahn 1999, 3.6, moves a target pointer over the
+//! objects and skips those whose reference count says that they are worth more than others; counts
+//! are bounded (C_max) and age. Over a log that is written in large buffers, skipping an object
+//! means to write it again with the next buffer. That costs bytes where skipping costs none, so a
+//! count has to weigh more the larger the object is: a second miss costs one request whatever the
+//! size.
 //!
-//! Counts are of hits served from the disk only. What RAM serves needs no disk: by trace, counting those hits too
-//! carries 60% more bytes for 0.2 points of hit ratio.
+//! Counts are of hits served from the disk only. What RAM serves needs no disk: by trace, counting
+//! those hits too carries 60% more bytes for 0.2 points of hit ratio.
 
 /// The highest count: two bits of an index entry.
 pub const HITS_MAX: u8 = 3;
@@ -21,7 +23,8 @@ pub enum ReinsertionDecision {
     Reinsert(u8),
 }
 
-/// Judges an object of so many bytes that has been hit so many times, counted up to [`HITS_MAX`], since it was written.
+/// Judges an object of so many bytes that has been hit so many times, counted up to [`HITS_MAX`],
+/// since it was written.
 pub fn decide(hits: u8, bytes: u64) -> ReinsertionDecision {
     let wanted = match bytes {
         0..CARRIED_FOR_ONE => 1,

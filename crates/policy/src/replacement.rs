@@ -1,28 +1,29 @@
 //! What a replacement policy promises: to name what should be given up next.
 //!
-//! The caller keeps the objects and finds them by key; the policy keeps their order. They meet in the
-//! [`Handle`], so that a hit costs the caller one hash lookup and the policy none. A handle is a small number, so
-//! that a caller may keep what it knows of an object in an array beside the policy's own.
+//! The caller keeps the objects and finds them by key; the policy keeps their order. They meet in
+//! the [`Handle`], so that a hit costs the caller one hash lookup and the policy none. A handle is
+//! a small number, so that a caller may keep what it knows of an object in an array beside the
+//! policy's own.
 //!
-//! Policies are generic in what names an object ([`Fingerprint`]): the cache's [`Key`], or the plain numbers of a
-//! simulated trace. They never look at more of it than a fingerprint, and that only for what has to outlive the
-//! object: ghosts and sketches.
+//! Policies are generic in what names an object ([`Fingerprint`]): the cache's [`Key`], or the
+//! plain numbers of a simulated trace. They never look at more of it than a fingerprint, and that
+//! only for what has to outlive the object: ghosts and sketches.
 
 use shoal_core::Key;
 
 /// An order among objects that may be given up.
 ///
-/// A handle is valid from the `insert` that returned it until `remove` or the `evict` that named it; afterwards
-/// it may be handed out again. Calls with other handles are ignored.
+/// A handle is valid from the `insert` that returned it until `remove` or the `evict` that named
+/// it; afterwards it may be handed out again. Calls with other handles are ignored.
 ///
-/// The caller makes room before it fills it: `evict` until the newcomer fits, then `insert`. No capacity is told;
-/// a policy that divides the room by shares divides the weight that is in.
+/// The caller makes room before it fills it: `evict` until the newcomer fits, then `insert`. No
+/// capacity is told; a policy that divides the room by shares divides the weight that is in.
 pub trait Replacement<K = Key>: Send {
     /// The policy's name, as published.
     fn name(&self) -> &'static str;
 
-    /// Takes in an object of so much weight (bytes, or 1 to count objects; more than [`WEIGHT_MAX`] counts as that).
-    /// Each key is in at most once.
+    /// Takes in an object of so much weight (bytes, or 1 to count objects; more than [`WEIGHT_MAX`]
+    /// counts as that). Each key is in at most once.
     fn insert(&mut self, key: K, weight: u64) -> Handle;
 
     /// The object was asked for.
@@ -51,8 +52,8 @@ pub trait Replacement<K = Key>: Send {
         self.len() == 0
     }
 
-    /// Bytes of memory that the policy has taken from the allocator: keys, links, ghosts and sketches, with the
-    /// slack of what has just grown.
+    /// Bytes of memory that the policy has taken from the allocator: keys, links, ghosts and
+    /// sketches, with the slack of what has just grown.
     fn memory_bytes(&self) -> usize;
 }
 
@@ -68,7 +69,8 @@ impl Fingerprint for Key {
     }
 }
 
-/// A number in a trace. The fingerprint is a bijection (the finalizer of splitmix64), so no two numbers share one.
+/// A number in a trace. The fingerprint is a bijection (the finalizer of splitmix64), so no two
+/// numbers share one.
 impl Fingerprint for u64 {
     fn fingerprint(self) -> u64 {
         let z = (self ^ (self >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,9 +1,10 @@
 //! S3-FIFO: three first-in-first-out queues that sort out one-hit wonders early.
 //!
-//! Yang, Zhang, Qiu, Yue, Rashmi: "FIFO queues are all you need for cache eviction", SOSP 2023. New objects
-//! enter a small queue (a tenth of the weight). What is asked for again while there goes on to the main queue;
-//! the rest leaves quickly, and only its key is remembered, in a ghost queue. An object that comes back while
-//! its key is remembered goes straight to the main queue, which gives asked-for objects another round.
+//! Yang, Zhang, Qiu, Yue, Rashmi: "FIFO queues are all you need for cache eviction", SOSP 2023. New
+//! objects enter a small queue (a tenth of the weight). What is asked for again while there goes on
+//! to the main queue; the rest leaves quickly, and only its key is remembered, in a ghost queue. An
+//! object that comes back while its key is remembered goes straight to the main queue, which gives
+//! asked-for objects another round.
 //!
 //! ```text
 //!   insert ─▶ small ──asked twice──▶ main ─┐ asked since: another round
@@ -11,15 +12,16 @@
 //!      └──key in ghost ───────────────┘──▶ out
 //! ```
 //!
-//! Fits the RAM tier of a web cache: most objects are asked for once, and a hit writes one byte and moves
-//! nothing. Does not fit loops somewhat longer than the cache, nor where bursts of two requests are typical of
-//! objects that are then forgotten. Insert and hit are O(1); evict is O(1) amortised, since each step back
-//! into the main queue spends a frequency that a hit has paid for.
+//! Fits the RAM tier of a web cache: most objects are asked for once, and a hit writes one byte and
+//! moves nothing. Does not fit loops somewhat longer than the cache, nor where bursts of two
+//! requests are typical of objects that are then forgotten. Insert and hit are O(1); evict is O(1)
+//! amortised, since each step back into the main queue spends a frequency that a hit has paid for.
 //!
-//! Weights: queues are bounded by weight where the paper counts objects, and by shares of the weight that is in where it
-//! takes shares of a capacity; the ghost remembers as many keys as the main queue holds objects (the paper's size),
-//! and at least [`GHOST_MIN`]. While room has never run short, what comes when the small queue has its share goes to the
-//! main one, as the authors have it in libCacheSim since December 2024; so both have their shares at the first eviction,
+//! Weights: queues are bounded by weight where the paper counts objects, and by shares of the
+//! weight that is in where it takes shares of a capacity; the ghost remembers as many keys as the
+//! main queue holds objects (the paper's size), and at least [`GHOST_MIN`]. While room has never
+//! run short, what comes when the small queue has its share goes to the main one, as the authors
+//! have it in libCacheSim since December 2024; so both have their shares at the first eviction,
 //! where by the paper all would stand in the small queue.
 
 use crate::ghost::Ghost;

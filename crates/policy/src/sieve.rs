@@ -1,18 +1,21 @@
-//! SIEVE: a queue that nothing moves in, and a hand that takes out what was not asked for since it came by.
+//! SIEVE: a queue that nothing moves in, and a hand that takes out what was not asked for since it
+//! came by.
 //!
-//! Zhang, Yang, Yue, Vigfusson, Rashmi: "SIEVE is simpler than LRU: an efficient turn-key eviction algorithm for web
-//! caches", NSDI 2024. The hand goes from the oldest towards the newest, spares what was asked for, and stays where it
-//! took its victim. Newcomers enter at the front, ahead of the hand, so that they are looked at soon: most leave before
-//! those that the hand has spared already (quick demotion, lazy promotion).
+//! Zhang, Yang, Yue, Vigfusson, Rashmi: "SIEVE is simpler than LRU: an efficient turn-key eviction
+//! algorithm for web caches", NSDI 2024. The hand goes from the oldest towards the newest, spares
+//! what was asked for, and stays where it took its victim. Newcomers enter at the front, ahead of
+//! the hand, so that they are looked at soon: most leave before those that the hand has spared
+//! already (quick demotion, lazy promotion).
 //!
 //! ```text
 //!   newest ─ ○ ─ ○ ─ ● ─ ○ ─ ● ─ ● ─ oldest      ● asked for since the hand was here
 //!                        ▲ hand, moving left       ○ victim when the hand meets it
 //! ```
 //!
-//! Fits web caches with a skewed popularity; a hit writes one byte. Does not fit block workloads with scans and loops: it
-//! does not resist them, and an object that was spared stays a whole round. Insert and hit are O(1); evict is O(1)
-//! amortised, since each object spared was paid for by a hit.
+//! Fits web caches with a skewed popularity; a hit writes one byte. Does not fit block workloads
+//! with scans and loops: it does not resist them, and an object that was spared stays a whole
+//! round. Insert and hit are O(1); evict is O(1) amortised, since each object spared was paid for
+//! by a hit.
 
 use crate::queue::{Nodes, Queue};
 use crate::replacement::{Fingerprint, Handle, Replacement, Victim};
@@ -155,11 +158,13 @@ mod tests {
         agrees_with_model(Sieve::new, SlowSieve::default);
     }
 
-    /// The example of the paper's Figure 1: seven objects A to G, of which A, B and G were asked for; then H, A, D, I, B, J.
+    /// The example of the paper's Figure 1: seven objects A to G, of which A, B and G were asked
+    /// for; then H, A, D, I, B, J.
     #[test]
     fn misses_what_is_worked_out_by_hand() {
-        // Oldest first A B C D E F G; A B G hit. H: A and B are spared, C leaves. A hits. D hits. I: the hand is at D, which
-        // is spared, and E leaves. B hits. J: F leaves. The last seven: A B D G H I J are all in.
+        // Oldest first A B C D E F G; A B G hit. H: A and B are spared, C leaves. A hits. D hits.
+        // I: the hand is at D, which is spared, and E leaves. B hits. J: F leaves. The last seven:
+        // A B D G H I J are all in.
         assert_eq!(misses(Sieve::new(), "abcdefgabghadibj", 7), 10);
         assert_eq!(misses(Sieve::new(), "abcdefgabghadibjabdghij", 7), 10);
         assert_eq!(misses(Sieve::new(), "abcdefgabghadibjcef", 7), 13);

@@ -1,14 +1,16 @@
 //! How often what was asked for lately: a count-min sketch of 4-bit counters that ages.
 //!
-//! Cormode, Muthukrishnan: "An improved data stream summary: the count-min sketch", Journal of Algorithms, 2005, with
-//! what Einziger, Friedman, Manes add (TinyLFU, 2017): *minimal increment*, by which only the least of a key's counters
-//! grow, and ageing, by which every counter is halved after a sample of requests, so that old fame fades. Counters stop
-//! at 15 and a request that finds them full does not count towards the sample.
+//! Cormode, Muthukrishnan: "An improved data stream summary: the count-min sketch", Journal of
+//! Algorithms, 2005, with what Einziger, Friedman, Manes add (TinyLFU, 2017): *minimal increment*,
+//! by which only the least of a key's counters grow, and ageing, by which every counter is halved
+//! after a sample of requests, so that old fame fades. Counters stop at 15 and a request that finds
+//! them full does not count towards the sample.
 //!
-//! The sample is 32 requests for each object that is in, as in libCacheSim; the authors' Caffeine takes ten, which follows
-//! a moving popularity faster and misses more when it stands still. A key's four counters stand in one cache line, eight
-//! words of sixteen counters, of which each key uses one counter in each of four pairs of words (Caffeine's layout); count
-//! and estimate touch that line and no other. 8 to 16 bytes for each object that is in; it does not shrink with them.
+//! The sample is 32 requests for each object that is in, as in libCacheSim; the authors' Caffeine
+//! takes ten, which follows a moving popularity faster and misses more when it stands still. A
+//! key's four counters stand in one cache line, eight words of sixteen counters, of which each key
+//! uses one counter in each of four pairs of words (Caffeine's layout); count and estimate touch
+//! that line and no other. 8 to 16 bytes for each object that is in; it does not shrink with them.
 
 /// Frequencies of fingerprints. See the file's head.
 #[derive(Debug)]
@@ -49,7 +51,8 @@ impl Sketch {
         }
     }
 
-    /// About how many requests were counted for the fingerprint, 15 at most, halvings taken off. Never too few.
+    /// About how many requests were counted for the fingerprint, 15 at most, halvings taken off.
+    /// Never too few.
     pub(crate) fn estimate(&self, fingerprint: u64) -> u8 {
         self.lines[self.line(fingerprint)].least(fingerprint) as u8
     }
@@ -59,7 +62,8 @@ impl Sketch {
     }
 
     fn line(&self, fingerprint: u64) -> usize {
-        // The highest bits choose, so that a line's keys go to two neighbours when their number doubles.
+        // The highest bits choose, so that a line's keys go to two neighbours when their number
+        // doubles.
         ((u128::from(fingerprint) * self.lines.len() as u128) >> 64) as usize
     }
 

@@ -1,17 +1,18 @@
 //! Segmented LRU: several LRU lists, of which each hit moves an object one up.
 //!
-//! Karedla, Love, Wherry: "Caching strategies to improve disk system performance", IEEE Computer, 1994, with two
-//! segments; Huang, Birman, van Renesse, Lloyd, Kumar, Li: "An analysis of Facebook photo caching", SOSP 2013, with four
-//! equal ones (S4LRU), which is what stands here unless told otherwise. A newcomer enters the lowest segment; what is
-//! hit goes to the head of the next one; a segment above its share hands its tail to the head of the one below; the
-//! victim is the tail of the lowest that holds anything.
+//! Karedla, Love, Wherry: "Caching strategies to improve disk system performance", IEEE Computer,
+//! 1994, with two segments; Huang, Birman, van Renesse, Lloyd, Kumar, Li: "An analysis of Facebook
+//! photo caching", SOSP 2013, with four equal ones (S4LRU), which is what stands here unless told
+//! otherwise. A newcomer enters the lowest segment; what is hit goes to the head of the next one; a
+//! segment above its share hands its tail to the head of the one below; the victim is the tail of
+//! the lowest that holds anything.
 //!
-//! Fits where many objects are asked for once, since these never leave the lowest segment. Does not fit where popularity
-//! moves fast: what has climbed must sink through every segment. Every operation is O(1), with at most one move for each
-//! segment when objects weigh the same.
+//! Fits where many objects are asked for once, since these never leave the lowest segment. Does not
+//! fit where popularity moves fast: what has climbed must sink through every segment. Every
+//! operation is O(1), with at most one move for each segment when objects weigh the same.
 //!
-//! Each segment's share is of the weight that is in, not of a capacity, so that it needs no knowing; once the cache is
-//! full both are the same.
+//! Each segment's share is of the weight that is in, not of a capacity, so that it needs no
+//! knowing; once the cache is full both are the same.
 
 use crate::queue::{Nodes, Queue};
 use crate::replacement::{Fingerprint, Handle, Replacement, Victim};
@@ -167,7 +168,8 @@ mod tests {
     /// Room for four in two segments, `lower|upper`, newest first.
     #[test]
     fn misses_what_is_worked_out_by_hand() {
-        // `ba|`, a hits: `b|a`; c d: `dcb|a`; then e f g h push out b c d e, and a is still in. LRU gives it up for f.
+        // `ba|`, a hits: `b|a`; c d: `dcb|a`; then e f g h push out b c d e, and a is still in. LRU
+        // gives it up for f.
         assert_eq!(misses(Slru::<Key, 2>::new(), "abacdefgha", 4), 8);
         assert_eq!(misses(crate::Lru::new(), "abacdefgha", 4), 9);
         // `dcb|a`, b hits: `dc|ba`, c hits: `ad|cb`, d hits: `ba|dc`; e pushes out a.

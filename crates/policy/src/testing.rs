@@ -1,5 +1,5 @@
-//! Random operations against a slow, obvious version of the same policy, and misses of written-out strings. The seed
-//! replays a failure.
+//! Random operations against a slow, obvious version of the same policy, and misses of written-out
+//! strings. The seed replays a failure.
 
 use crate::replacement::{Handle, Replacement};
 use shoal_core::Key;
@@ -43,10 +43,12 @@ impl Random {
     }
 }
 
-/// Drives both from 50 seeds, each through 2000 operations on at most 60 keys, and compares every victim and weight.
+/// Drives both from 50 seeds, each through 2000 operations on at most 60 keys, and compares every
+/// victim and weight.
 pub(crate) fn agrees_with_model<P: Replacement, M: Model>(policy: impl Fn() -> P, model: impl Fn() -> M) {
     for seed in 0..50 {
-        // Even seeds take room in turn, as a cache does that is full; odd ones grow and shrink at random.
+        // Even seeds take room in turn, as a cache does that is full; odd ones grow and shrink at
+        // random.
         Comparison { policy: policy(), model: model(), present: Vec::new(), random: Random(seed) }.run(seed);
     }
 }

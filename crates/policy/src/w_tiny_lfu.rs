@@ -1,9 +1,10 @@
-//! W-TinyLFU: a small window of newcomers, and a main cache that a newcomer enters only if it is asked for more
-//! often than whom it would replace.
+//! W-TinyLFU: a small window of newcomers, and a main cache that a newcomer enters only if it is
+//! asked for more often than whom it would replace.
 //!
-//! Einziger, Friedman, Manes: "TinyLFU: a highly efficient cache admission policy", ACM Transactions on Storage,
-//! 2017: a window of 1% replaced by LRU; the main part a segmented LRU, four fifths of it protected; frequencies of all
-//! requests in a sketch of small counters that are halved as it ages ([`Sketch`]).
+//! Einziger, Friedman, Manes: "TinyLFU: a highly efficient cache admission policy", ACM
+//! Transactions on Storage, 2017: a window of 1% replaced by LRU; the main part a segmented LRU,
+//! four fifths of it protected; frequencies of all requests in a sketch of small counters that are
+//! halved as it ages ([`Sketch`]).
 //!
 //! ```text
 //!   insert ─▶ window 1% ──the oldest──▶ contest ──wins──▶ probation ──hit──▶ protected 80%
@@ -11,13 +12,14 @@
 //!                                          └─loses─▶ out ◀────│──┘◀── oldest ───┘
 //! ```
 //!
-//! Fits a popularity that is skewed and moves slowly, and small caches most. Does not fit bursts of new objects longer
-//! than the window, nor sizes that differ much: the contest is by requests alone. Hit and insert are O(1) and
-//! touch one line of the sketch; evict is O(1) amortised, as each object leaves the window once. The sketch's ageing
-//! visits all counters once in 32 requests an object: O(1) amortised, but not at each instant.
+//! Fits a popularity that is skewed and moves slowly, and small caches most. Does not fit bursts of
+//! new objects longer than the window, nor sizes that differ much: the contest is by requests
+//! alone. Hit and insert are O(1) and touch one line of the sketch; evict is O(1) amortised, as
+//! each object leaves the window once. The sketch's ageing visits all counters once in 32 requests
+//! an object: O(1) amortised, but not at each instant.
 //!
-//! Window and segments are shares of the weight that is in. The room that a single victim leaves may be too small for
-//! what comes; then the next one is found in the same way, by another contest.
+//! Window and segments are shares of the weight that is in. The room that a single victim leaves
+//! may be too small for what comes; then the next one is found in the same way, by another contest.
 
 use crate::queue::{Nodes, Queue};
 use crate::replacement::{Fingerprint, Handle, Replacement, Victim};
@@ -50,8 +52,8 @@ impl<K: Fingerprint> WTinyLfu<K> {
         self.probation.weight() + self.protected.weight()
     }
 
-    /// The window's oldest, taken out, when the window has its share or more. What it has beyond goes on to probation:
-    /// there was room for it.
+    /// The window's oldest, taken out, when the window has its share or more. What it has beyond
+    /// goes on to probation: there was room for it.
     fn candidate(&mut self) -> Option<Handle> {
         let total = self.weight();
         let is_full = |window: &Queue| window.weight() * WINDOW_PARTS >= total;

@@ -1,12 +1,15 @@
 //! The cache's clock, by which ages are counted, out of the monotonic clock and the time of day.
 //!
-//! The cache's clock never goes back, and never goes slower than the monotonic one: when the time of day is set back it goes on from
-//! where it was, ahead of it by as much. Else what is stored would stay fresh for longer, by the time that the clock was set back. When the
-//! time of day is set forward, or the machine has slept, it follows: then what is stored may be older than was counted.
-//! Where it was is kept over restarts: see [`reading`] and [`go_on_from`]. Dates on the wire are compared with the time of day, [`date_at`].
+//! The cache's clock never goes back, and never goes slower than the monotonic one: when the time
+//! of day is set back it goes on from where it was, ahead of it by as much. Else what is stored
+//! would stay fresh for longer, by the time that the clock was set back. When the time of day is
+//! set forward, or the machine has slept, it follows: then what is stored may be older than was
+//! counted. Where it was is kept over restarts: see [`reading`] and [`go_on_from`]. Dates on the
+//! wire are compared with the time of day, [`date_at`].
 //!
-//! A request needs both clocks: the monotonic one for deadlines and durations, the cache's for ages. Each
-//! thread reads the latter once a second and counts on from there, so that a hit reads one clock once.
+//! A request needs both clocks: the monotonic one for deadlines and durations, the cache's for
+//! ages. Each thread reads the latter once a second and counts on from there, so that a hit reads
+//! one clock once.
 
 use parking_lot::Mutex;
 use shoal_core::{Key, Timestamp};
@@ -39,7 +42,8 @@ pub struct Reading {
 
 /// The cache's time at `now`, an instant that was read a moment ago.
 pub fn time_at(now: Instant) -> Timestamp {
-    // Later than the last reading, but not by more than what a clock that was set meanwhile may be wrong for.
+    // Later than the last reading, but not by more than what a clock that was set meanwhile may be
+    // wrong for.
     if let Some((at, time)) = READ.get()
         && let Some(since) = now.checked_duration_since(at)
         && since < REREAD
@@ -59,8 +63,9 @@ pub fn reading() -> Reading {
     Reading { time_ms: time_at(Instant::now()).millis(), boot: *BOOT, up_ms: up_ms() }
 }
 
-/// Goes on from an earlier process's reading, if the clock would show less. In another run of the machine nobody knows how long
-/// that was ago: if the time of day is before the reading, everything stored counts as very old.
+/// Goes on from an earlier process's reading, if the clock would show less. In another run of the
+/// machine nobody knows how long that was ago: if the time of day is before the reading, everything
+/// stored counts as very old.
 pub fn go_on_from(earlier: Reading) {
     let least = least_after(earlier, reading(), Timestamp::from_system(SystemTime::now()));
     let mut course = COURSE.lock();
@@ -133,7 +138,8 @@ fn up_ms() -> u64 {
     up.tv_sec as u64 * 1000 + up.tv_nsec as u64 / 1_000_000
 }
 
-/// Which run of the machine this is. Where the kernel does not say, every process is in another one.
+/// Which run of the machine this is. Where the kernel does not say, every process is in another
+/// one.
 static BOOT: LazyLock<u64> = LazyLock::new(|| {
     let id = std::fs::read("/proc/sys/kernel/random/boot_id");
     let id = id.unwrap_or_else(|_| format!("{:?}{}", SystemTime::now(), std::process::id()).into_bytes());
@@ -146,7 +152,8 @@ static AHEAD_MS: AtomicU64 = AtomicU64::new(0);
 /// How long a clock that was set may go unnoticed.
 const REREAD: Duration = Duration::from_secs(1);
 
-/// By so much two clocks may differ that are read one after the other, by a thread that was not let run in between.
+/// By so much two clocks may differ that are read one after the other, by a thread that was not let
+/// run in between.
 const NOISE: Duration = Duration::from_millis(20);
 
 /// Longer than any lifetime.

@@ -1,4 +1,5 @@
-//! What a reply makes of a stored response; and a hit in RAM on its short way, for as long as its request is still where it was read.
+//! What a reply makes of a stored response; and a hit in RAM on its short way, for as long as its
+//! request is still where it was read.
 
 use crate::holds::Hold;
 use crate::message::{AccessRecord, ReplyBody};
@@ -30,11 +31,12 @@ pub struct RamHit<'a> {
 
 /// Keeps the body of a hit for a reply that is not sent at once.
 pub trait Keeper {
-    /// So much of the body for as long as it takes to send it: in memory where replies may hold it there, else piece by piece, without the
-    /// first `sent` bytes.
+    /// So much of the body for as long as it takes to send it: in memory where replies may hold it
+    /// there, else piece by piece, without the first `sent` bytes.
     fn keep(&self, place: Range<usize>, sent: usize) -> ReplyBody;
 
-    /// Charges replies with so many bytes of the body, which somebody else is going to hold. `None` where they may hold no more.
+    /// Charges replies with so many bytes of the body, which somebody else is going to hold. `None`
+    /// where they may hold no more.
     fn hold(&self, bytes: usize) -> Option<Hold>;
 }
 
@@ -73,7 +75,8 @@ impl<'a> RamHit<'a> {
         }
     }
 
-    /// The content for who sends it later, of which `sent` bytes are sent: all of it where it is in memory, else what follows them.
+    /// The content for who sends it later, of which `sent` bytes are sent: all of it where it is in
+    /// memory, else what follows them.
     pub fn keep(&self, sent: usize) -> ReplyBody {
         match self.content_place() {
             place if place.is_empty() => ReplyBody::Empty,
@@ -172,7 +175,8 @@ impl ReplyForm {
 
 /// What a node adds to the head of each hit, kept ready to send.
 pub struct HitFields {
-    /// What stands between the digits of Age and those that end Cache-Status: `CRLF cache-status: …;ttl=`.
+    /// What stands between the digits of Age and those that end Cache-Status: `CRLF cache-status:
+    /// …;ttl=`.
     pub cache_status: Box<[u8]>,
     /// What follows those: `CRLF proxy-status: … CRLF`.
     pub proxy_status: Box<[u8]>,
@@ -216,7 +220,7 @@ pub enum FastPathOutcome {
     NotTaken,
     /// A hit whose reply was sent whole, counted and logged.
     Sent,
-    /// A hit whose reply is still being sent. The record, when somebody wants one, is given back through
-    /// [`Handler::sent`](crate::message::Handler::record_sent).
+    /// A hit whose reply is still being sent. The record, when somebody wants one, is given back
+    /// through [`Handler::sent`](crate::message::Handler::record_sent).
     Sending(Option<Box<AccessRecord>>),
 }

@@ -1,7 +1,9 @@
-//! Bodies in RAM that replies hold, and keep in memory for as long as their clients take to read them.
+//! Bodies in RAM that replies hold, and keep in memory for as long as their clients take to read
+//! them.
 //!
-//! What is held cannot be given up, so it has a share of the RAM tier. A reply that finds the share used up reads its body piece by piece,
-//! wherever it is by then. Bodies that are gathered while they arrive have a share likewise.
+//! What is held cannot be given up, so it has a share of the RAM tier. A reply that finds the share
+//! used up reads its body piece by piece, wherever it is by then. Bodies that are gathered while
+//! they arrive have a share likewise.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -58,7 +60,8 @@ impl Holds {
 }
 
 impl Hold {
-    /// Holds so many bytes in all, if that is more; false, and unchanged, where the share has no room for them.
+    /// Holds so many bytes in all, if that is more; false, and unchanged, where the share has no
+    /// room for them.
     pub fn grow_to(&mut self, bytes: u64) -> bool {
         let more = bytes.saturating_sub(self.bytes);
         let taken = self.holds.take(more);

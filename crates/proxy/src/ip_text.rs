@@ -1,4 +1,5 @@
-//! IP addresses as text, for what is written of every request: the formatter's padding costs more than the digits do.
+//! IP addresses as text, for what is written of every request: the formatter's padding costs more
+//! than the digits do.
 
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr};

@@ -1,8 +1,8 @@
 //! What passes between the transport and the exchange: a request in, a reply out.
 //!
-//! The transport (HTTP/1, HTTP/2, plain or TLS) has framed and checked what it hands over; the exchange
-//! never sees a chunk or a frame. A reply says where its body is, so that the transport can send it in the
-//! cheapest way it has.
+//! The transport (HTTP/1, HTTP/2, plain or TLS) has framed and checked what it hands over; the
+//! exchange never sees a chunk or a frame. A reply says where its body is, so that the transport
+//! can send it in the cheapest way it has.
 
 pub use crate::hit::{FastPathOutcome, HitFields, Keeper, RamHit, ReplyForm, SendProgress};
 pub use crate::holds::Hold;
@@ -58,7 +58,8 @@ pub struct Client {
     pub listener: usize,
     /// Whether the connection is TLS.
     pub tls: bool,
-    /// The server name that the client asked for (SNI). `None` where a trusted proxy stands between: what it may ask for is its matter.
+    /// The server name that the client asked for (SNI). `None` where a trusted proxy stands
+    /// between: what it may ask for is its matter.
     pub server_name: Option<ServerName>,
 }
 
@@ -68,7 +69,8 @@ pub struct Reply {
     pub head: ReplyHead,
     /// Where the body is.
     pub body: ReplyBody,
-    /// What the access log will say; the transport completes it and gives it back through [`Handler::record_sent`].
+    /// What the access log will say; the transport completes it and gives it back through
+    /// [`Handler::record_sent`].
     pub record: Box<AccessRecord>,
 }
 
@@ -130,15 +132,16 @@ pub enum ReplyBody {
     Empty,
     /// In memory, complete.
     Memory(Bytes),
-    /// Arriving; `length` when it is known beforehand. Fewer bytes than that, or an error, must reach the
-    /// client as a cut response: a closed connection, or RST_STREAM.
+    /// Arriving; `length` when it is known beforehand. Fewer bytes than that, or an error, must
+    /// reach the client as a cut response: a closed connection, or RST_STREAM.
     Stream {
         /// The frames.
         frames: StreamBody,
         /// Length in bytes, when known.
         length: Option<u64>,
     },
-    /// The connection (HTTP/1 after 101 or a 2xx to CONNECT) or stream (HTTP/2 CONNECT) becomes a tunnel to this.
+    /// The connection (HTTP/1 after 101 or a 2xx to CONNECT) or stream (HTTP/2 CONNECT) becomes a
+    /// tunnel to this.
     Tunnel(Box<dyn TunnelIo>),
 }
 
@@ -163,11 +166,13 @@ pub struct AccessRecord {
     pub url: Arc<str>,
     /// 1.0, 1.1 or 2.
     pub version: &'static str,
-    /// Final status; 499, which is never sent, for a request that was given up before it was answered.
+    /// Final status; 499, which is never sent, for a request that was given up before it was
+    /// answered.
     pub status: u16,
     /// Bytes of body sent. Set by the transport.
     pub body_bytes: u64,
-    /// Bytes of head sent; with HTTP/2 those of its names and values, before compression. Set by the transport.
+    /// Bytes of head sent; with HTTP/2 those of its names and values, before compression. Set by
+    /// the transport.
     pub head_bytes: u64,
     /// Whether the reply was cut: the client left, or the body failed. Set by the transport.
     pub aborted: bool,
@@ -190,7 +195,8 @@ pub struct AccessRecord {
 pub enum NextHop {
     /// Who answered, at this address.
     Address(SocketAddr),
-    /// Who did not answer, or is known by name only: a host with its port, or a code of Squid's hierarchy with a host.
+    /// Who did not answer, or is known by name only: a host with its port, or a code of Squid's
+    /// hierarchy with a host.
     Name(String),
 }
 
@@ -241,9 +247,10 @@ pub trait Handler: Send + Sync + 'static {
     /// Answers one request. Dropping the future means that the client has gone.
     fn handle(&self, request: Request) -> impl Future<Output = Reply> + Send;
 
-    /// Answers a plain request, whose first byte was there at `received`, at once if its response is fresh in RAM, by
-    /// calling `reply`, which sends what the connection takes. The answer is the one that [`Self::handle`] would give.
-    /// No lock is held while `reply` runs, and nothing is allocated unless some of it is sent later.
+    /// Answers a plain request, whose first byte was there at `received`, at once if its response
+    /// is fresh in RAM, by calling `reply`, which sends what the connection takes. The answer is
+    /// the one that [`Self::handle`] would give. No lock is held while `reply` runs, and nothing is
+    /// allocated unless some of it is sent later.
     fn try_fast_path(
         &self,
         plain: &FastPathRequest<'_>,
@@ -255,7 +262,8 @@ pub trait Handler: Send + Sync + 'static {
     /// Takes note of a reply that was sent or cut, its record now complete.
     fn record_sent(&self, record: Box<AccessRecord>);
 
-    /// An answer of the server's own, before any request could be made out: 400, 408, 413, 414, 431, 505.
+    /// An answer of the server's own, before any request could be made out: 400, 408, 413, 414,
+    /// 431, 505.
     fn error_reply(&self, status: StatusCode, reason: &'static str, client: &Client) -> Reply;
 }
 
@@ -265,7 +273,8 @@ pub trait Handler: Send + Sync + 'static {
 pub enum BodyError {
     /// The sender closed or reset the connection.
     Cut(String),
-    /// The sender has reset its HTTP/2 stream, for a reason that has this code (RFC 9113, section 7).
+    /// The sender has reset its HTTP/2 stream, for a reason that has this code (RFC 9113, section
+    /// 7).
     Reset(u32),
     /// The sender's framing made no sense.
     Malformed(&'static str),

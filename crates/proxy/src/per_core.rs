@@ -1,16 +1,18 @@
 //! Places for threads that count and log without meeting each other.
 //!
-//! A number that every core adds to would travel between their caches with each request. What is written on the
-//! way of a hit is therefore kept several times, once for each place, and whoever reads adds the places up.
+//! A number that every core adds to would travel between their caches with each request. What is
+//! written on the way of a hit is therefore kept several times, once for each place, and whoever
+//! reads adds the places up.
 //!
 //! ```text
 //!   0 … OWNED-1        each owned by one worker, from own_place() until its thread ends
 //!   OWNED … PLACES-1   shared, in turn, by all other threads
 //! ```
 //!
-//! Nobody else writes where a thread owns the place; so it adds by a load and a store, which spares it a locked
-//! instruction (6 ns where that was measured, several times a hit). Threads that share a place need one. A place that was
-//! given back is taken with all that its former owner wrote there: no count is lost, whoever comes and goes.
+//! Nobody else writes where a thread owns the place; so it adds by a load and a store, which spares
+//! it a locked instruction (6 ns where that was measured, several times a hit). Threads that share
+//! a place need one. A place that was given back is taken with all that its former owner wrote
+//! there: no count is lost, whoever comes and goes.
 
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
@@ -33,7 +35,8 @@ pub fn place() -> usize {
     if place < PLACES { place } else { share() }
 }
 
-/// Gives this thread a place of its own until it ends, if one is left: for workers, which count most.
+/// Gives this thread a place of its own until it ends, if one is left: for workers, which count
+/// most.
 pub fn own_place() {
     // A thread that is ending takes none.
     let _ = OWNER.try_with(|owner| {

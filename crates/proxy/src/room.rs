@@ -11,7 +11,8 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Disks that are opened beside each other, each on a thread of its own. None asks for another's place: it may not answer.
+/// Disks that are opened beside each other, each on a thread of its own. None asks for another's
+/// place: it may not answer.
 pub(crate) struct Neighbours {
     disks: Vec<Disk>,
     /// Of each that has answered.
@@ -19,7 +20,8 @@ pub(crate) struct Neighbours {
     changed: Condvar,
 }
 
-/// What a disk takes of a file system beyond what it holds. Nobody shares a block device, which has no number.
+/// What a disk takes of a file system beyond what it holds. Nobody shares a block device, which has
+/// no number.
 #[derive(Clone, Copy)]
 struct Claim {
     file_system: Option<u64>,
@@ -32,8 +34,9 @@ impl Neighbours {
         Self { disks, claims, changed: Condvar::new() }
     }
 
-    /// Refuses a disk that has less room than the settings give it, by its place in the list. What those before it have not taken
-    /// yet of the same file system is not free. One of them that has not answered in time is not counted.
+    /// Refuses a disk that has less room than the settings give it, by its place in the list. What
+    /// those before it have not taken yet of the same file system is not free. One of them that has
+    /// not answered in time is not counted.
     pub fn check(&self, at: usize) -> Result<(), String> {
         let disk = &self.disks[at];
         let mine = file_system(&disk.path);
@@ -63,7 +66,8 @@ fn capacity(disk: &Disk) -> Result<Capacity, String> {
         .map_err(|error| format!("could not ask for the space at {}: {error}", disk.path.display()))
 }
 
-/// What of the settings' disks does not fit, or does not say so in time, each with its place in the list. Only what an operator has named is judged.
+/// What of the settings' disks does not fit, or does not say so in time, each with its place in the
+/// list. Only what an operator has named is judged.
 pub(crate) fn misfits(settings: &Settings) -> Vec<(usize, String)> {
     if !settings.store.names_a_disk() {
         return Vec::new();
@@ -103,7 +107,8 @@ fn rounded(bytes: u64) -> ByteCount {
     if bytes < MEGABYTE { ByteCount(bytes) } else { ByteCount(bytes / MEGABYTE * MEGABYTE) }
 }
 
-/// The file system that the path is on or would be on. `None` for a block device, which nobody shares.
+/// The file system that the path is on or would be on. `None` for a block device, which nobody
+/// shares.
 fn file_system(path: &Path) -> Option<u64> {
     let path = std::path::absolute(path).ok()?;
     let found = path.ancestors().find_map(|ancestor| fs::metadata(ancestor).ok())?;

@@ -1,4 +1,5 @@
-//! Everything that keeps responses, made from the settings: RAM tier, disks, pools for their jobs, the table of purges.
+//! Everything that keeps responses, made from the settings: RAM tier, disks, pools for their jobs,
+//! the table of purges.
 
 use crate::exchange::PurgeTable;
 use crate::exchange::hybrid_cache::{HybridCache, ObjectSizeLimits};
@@ -39,8 +40,8 @@ pub(crate) enum StorageError {
 }
 
 impl StorageStack {
-    /// Makes or opens everything. Disks that cannot be used are said in the log; without any, RAM serves alone until one comes, unless a
-    /// disk is required.
+    /// Makes or opens everything. Disks that cannot be used are said in the log; without any, RAM
+    /// serves alone until one comes, unless a disk is required.
     pub(crate) fn open(settings: &Settings, metrics: &Arc<Metrics>) -> Result<Self, StorageError> {
         memory::return_freed_bytes();
         install_secret(&settings.store).map_err(StorageError::Threads)?;
@@ -77,7 +78,8 @@ impl StorageStack {
         let pools = (0..store.disks.len().max(1)).map(pool).collect::<std::io::Result<_>>()?;
         let epochs = match &disks {
             Some(disks) if disks.is_in_service() || !store.disks.is_empty() => purges(&store.directory),
-            // The one disk has them, which may be another process's: it is brought into service with them.
+            // The one disk has them, which may be another process's: it is brought into service
+            // with them.
             Some(disks) => lost_purges(disks),
             None => Arc::new(PurgeTable::in_memory(now())),
         };
@@ -92,8 +94,9 @@ impl StorageStack {
     }
 }
 
-/// Hashes keys under the secret of the first disk that has one, so that what is stored is found again;
-/// else under a new one, which new disks take over. A disk with another one is found by that, for a hash more.
+/// Hashes keys under the secret of the first disk that has one, so that what is stored is found
+/// again; else under a new one, which new disks take over. A disk with another one is found by
+/// that, for a hash more.
 fn install_secret(store: &shoal_settings::Store) -> std::io::Result<()> {
     let read = |disk: Disk| move || secret_of(&disk.path);
     let stored = all_within(SECRET_PATIENCE, "shoal-open", store.all_disks().into_iter().map(read).collect());
@@ -111,7 +114,8 @@ fn install_secret(store: &shoal_settings::Store) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Starts a thread that gives back what the allocator has free, and strikes off the books what nobody holds any more, for as long as anything is kept.
+/// Starts a thread that gives back what the allocator has free, and strikes off the books what
+/// nobody holds any more, for as long as anything is kept.
 fn start_memory_trimmer<V: TierValue>(memory: &Arc<MemoryTier<V>>) -> std::io::Result<()> {
     let memory = Arc::downgrade(memory);
     let work = move || {
@@ -125,8 +129,8 @@ fn start_memory_trimmer<V: TierValue>(memory: &Arc<MemoryTier<V>>) -> std::io::R
     std::thread::Builder::new().name("shoal-memory".into()).spawn(work).map(drop)
 }
 
-/// The table of purges that outlives the process, where that can be. While it cannot be read nothing that was stored before is served: it may
-/// say of anything that it was purged.
+/// The table of purges that outlives the process, where that can be. While it cannot be read
+/// nothing that was stored before is served: it may say of anything that it was purged.
 fn purges(directory: &Path) -> Arc<PurgeTable> {
     let epochs = Arc::new(PurgeTable::in_memory(now()));
     let (taken_up, folder) = (Arc::clone(&epochs), directory.to_owned());
@@ -197,7 +201,8 @@ fn open_disks(settings: &Settings, window_bytes: u64) -> Option<Arc<Disks>> {
     Some(Arc::new(Disks::open_within(OPEN_PATIENCE, disks.into_iter().enumerate().map(with_opener))))
 }
 
-/// Says when a store is about to be made: whoever expected one there has not mounted its disk, or has named another folder.
+/// Says when a store is about to be made: whoever expected one there has not mounted its disk, or
+/// has named another folder.
 fn log_new_store(folder: &Path) {
     let is_other = std::fs::metadata(folder).is_ok_and(|found| !found.is_dir());
     let has_store = ["architecture", "index"].iter().any(|name| folder.join(name).exists());
@@ -230,8 +235,8 @@ fn options(store: &shoal_settings::Store, disk: &Disk, window_bytes: u64) -> Ope
     }
 }
 
-/// Shards of the RAM tier, a power of two. Each replaces for itself, so one must hold enough objects to tell good ones from others:
-/// with 64 KiB a shard S3-FIFO hits up to ten points less.
+/// Shards of the RAM tier, a power of two. Each replaces for itself, so one must hold enough
+/// objects to tell good ones from others: with 64 KiB a shard S3-FIFO hits up to ten points less.
 fn memory_shards(ram_bytes: u64) -> usize {
     let shards = (ram_bytes / MEMORY_SHARD_BYTES).clamp(1, MEMORY_SHARDS_MAX);
     1 << shards.ilog2()
@@ -256,7 +261,8 @@ const MEMORY_SHARD_BYTES: u64 = 4 << 20;
 /// How long free pages stay with the allocator, and on the books what nobody holds any more.
 const TIDY_EVERY: Duration = Duration::from_secs(1);
 
-/// How long the start waits for its disks in all: for their secrets, until their stores are open, and for what was purged.
+/// How long the start waits for its disks in all: for their secrets, until their stores are open,
+/// and for what was purged.
 const SECRET_PATIENCE: Duration = Duration::from_millis(500);
 const OPEN_PATIENCE: Duration = Duration::from_millis(1500);
 const PURGES_PATIENCE: Duration = Duration::from_millis(500);

@@ -1,10 +1,12 @@
 //! A stored response's status and fields, as small as they get while they can be sent as they are.
 //!
-//! Kept are HTTP/1 lines in one piece, which most hits copy and nothing else of; a field map of them would take several
-//! times the room, and is made for what needs one: validations, several ranges, HTTP/2 beside its short way.
+//! Kept are HTTP/1 lines in one piece, which most hits copy and nothing else of; a field map of
+//! them would take several times the room, and is made for what needs one: validations, several
+//! ranges, HTTP/2 beside its short way.
 //!
-//! What a 304 says of the response stands first, so that it is one copy too. RFC 9110, section 5.3: "it is good practice to send header fields
-//! that contain additional control data first, such as Host on requests and Date on responses".
+//! What a 304 says of the response stands first, so that it is one copy too. RFC 9110, section 5.3:
+//! "it is good practice to send header fields that contain additional control data first, such as
+//! Host on requests and Date on responses".
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
@@ -12,8 +14,8 @@ use shoal_core::Fields;
 use shoal_semantics::validation::is_sent_with_304;
 use std::ops::Range;
 
-/// The head of a stored response. Its fields are without Age, Cache-Status, Proxy-Status, Content-Length, and without
-/// hop-by-hop fields.
+/// The head of a stored response. Its fields are without Age, Cache-Status, Proxy-Status,
+/// Content-Length, and without hop-by-hop fields.
 pub struct StoredHead {
     status: StatusCode,
     lines: Bytes,
@@ -33,7 +35,8 @@ impl StoredHead {
         head.finish(status)
     }
 
-    /// Of names and values as [`field_lines`](Self::field_lines) gives them. `None` when one of them cannot be sent as such.
+    /// Of names and values as [`field_lines`](Self::field_lines) gives them. `None` when one of
+    /// them cannot be sent as such.
     pub fn read<'a>(
         status: StatusCode,
         fields: impl Iterator<Item = Option<(&'a [u8], &'a [u8])>>,
@@ -54,7 +57,8 @@ impl StoredHead {
         self.status
     }
 
-    /// The fields as HTTP/1 lines (`name: value CRLF`…), without the status line and the empty line.
+    /// The fields as HTTP/1 lines (`name: value CRLF`…), without the status line and the empty
+    /// line.
     pub fn as_bytes(&self) -> &[u8] {
         &self.lines
     }

@@ -1,4 +1,5 @@
-//! What a stored object is, for whoever looks at a store from outside: read from its key and metadata.
+//! What a stored object is, for whoever looks at a store from outside: read from its key and
+//! metadata.
 
 use crate::exchange::metadata::ObjectMetadata;
 use crate::exchange::target::{FORWARD, Target};
@@ -61,7 +62,8 @@ impl StoredObject {
         Some(Self { url, kind })
     }
 
-    /// The keys under which the responses for a URL stand in the two modes, or notes of where they are. `None` when it is no URL of http or https.
+    /// The keys under which the responses for a URL stand in the two modes, or notes of where they
+    /// are. `None` when it is no URL of http or https.
     pub fn keys_of(url: &str) -> Option<[ObjectKey; 2]> {
         Target::parse(url).ok().map(|target| target.keys())
     }

@@ -17,7 +17,8 @@ pub struct Tunnel {
     pub peer: SocketAddr,
 }
 
-/// Opens a tunnel for `caller`'s CONNECT, when the rules allow the address. Port and name were judged before ([`ForwardRules::tunnel`]).
+/// Opens a tunnel for `caller`'s CONNECT, when the rules allow the address. Port and name were
+/// judged before ([`ForwardRules::tunnel`]).
 ///
 /// # Errors
 /// When they do not, or the destination cannot be connected to.
@@ -36,13 +37,13 @@ pub async fn connect(
 /// The protocols that a request offers to switch to: what goes into
 /// [`crate::upstream::UpstreamRequest::upgrade`]. `None` when it offers none.
 pub fn upgrade_offer(version: Version, fields: &impl Fields) -> Option<HeaderValue> {
-    // RFC 9110, 7.8: "A server that receives an Upgrade header field in an HTTP/1.0 request MUST ignore that
-    // Upgrade field." HTTP/2 has none (RFC 9113, 8.6).
+    // RFC 9110, 7.8: "A server that receives an Upgrade header field in an HTTP/1.0 request MUST
+    // ignore that Upgrade field." HTTP/2 has none (RFC 9113, 8.6).
     if version != Version::HTTP_11 {
         return None;
     }
-    // "A sender of Upgrade MUST also send an "Upgrade" connection option in the Connection header field": without
-    // it the field came through an intermediary that does not know it.
+    // "A sender of Upgrade MUST also send an "Upgrade" connection option in the Connection header
+    // field": without it the field came through an intermediary that does not know it.
     let mut options = fields.values(&CONNECTION).filter_map(value_text);
     if !options.any(|options| options.split(',').any(|option| option.trim().eq_ignore_ascii_case("upgrade")))
     {
@@ -50,7 +51,8 @@ pub fn upgrade_offer(version: Version, fields: &impl Fields) -> Option<HeaderVal
     }
     let mut protocols = Vec::new();
     for value in fields.values(&UPGRADE).filter_map(value_text) {
-        // HTTP/2 over TCP is negotiated hop by hop; a tunnel of it would pass requests by the cache unseen.
+        // HTTP/2 over TCP is negotiated hop by hop; a tunnel of it would pass requests by the cache
+        // unseen.
         let passed = |protocol: &&str| {
             !protocol.is_empty() && !protocol.eq_ignore_ascii_case("h2c") && !is_http(protocol)
         };

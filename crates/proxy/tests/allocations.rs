@@ -1,8 +1,9 @@
-//! A hit in RAM allocates nothing, however it is asked for and logged; what does allocate does so a known number of times: a hit that
-//! is not sent at once, one that goes the ordinary way, a miss.
+//! A hit in RAM allocates nothing, however it is asked for and logged; what does allocate does so a
+//! known number of times: a hit that is not sent at once, one that goes the ordinary way, a miss.
 //!
-//! The connection loop is driven over a stream in memory or over loopback ([`rig`]), so that every allocation counted is the loop's,
-//! the exchange's or the log's. A connection allocates when it begins; what a request more costs is the difference.
+//! The connection loop is driven over a stream in memory or over loopback ([`rig`]), so that every
+//! allocation counted is the loop's, the exchange's or the log's. A connection allocates when it
+//! begins; what a request more costs is the difference.
 
 #[path = "hits/rig.rs"]
 mod rig;
@@ -58,12 +59,14 @@ fn a_hit_over_http2_allocates_nothing() {
     check_free(SMALL, Rig::ask_http2);
 }
 
-/// Nor a large one that the kernel takes whole, which is as good as always on a connection that is used to them; but for what moves it into
-/// large pages. Over HTTP/2 it may still be being sent when the request's bytes are gone.
+/// Nor a large one that the kernel takes whole, which is as good as always on a connection that is
+/// used to them; but for what moves it into large pages. Over HTTP/2 it may still be being sent
+/// when the request's bytes are gone.
 #[test]
 fn a_large_hit_allocates_a_known_number_of_times() {
     for log in logs(tempfile::tempdir().expect("a folder").path()) {
-        // What holds the body, and a stream. For the log: the record, its URL and Cache-Status; its Referer and its User-Agent.
+        // What holds the body, and a stream. For the log: the record, its URL and Cache-Status; its
+        // Referer and its User-Agent.
         let known = if log.access == "none" { [7.0, 7.0] } else { [10.0, 12.0] };
         for body_bytes in [LENT_MIN, 100_000, 1 << 20] {
             let rig = Rig::start(log.clone(), (body_bytes, FRESH));
@@ -101,7 +104,8 @@ fn an_ordinary_hit_allocates_a_known_number_of_times() {
     });
 }
 
-/// A miss of what may not be stored allocates as little as it is known to: whoever adds to it should know.
+/// A miss of what may not be stored allocates as little as it is known to: whoever adds to it
+/// should know.
 #[test]
 fn a_miss_allocates_a_known_number_of_times() {
     let rig = Rig::start(unlogged(), (8192, "no-store"));
@@ -111,13 +115,15 @@ fn a_miss_allocates_a_known_number_of_times() {
     assert_eq!(rig.metrics.misses.value(), 2 * ASKED);
 }
 
-/// The URL, the request on its way, its fields' places, the boxes that it and its fetch wait in, the lines for the origin and the
-/// text that is sent, the account of its body, the response's fields' places, the response as it is judged and its body, its
-/// lines for the client, the record and what Cache-Status says in it; two for the client's share of the origin's connections,
-/// one for the body that may have to give its connection up.
+/// The URL, the request on its way, its fields' places, the boxes that it and its fetch wait in,
+/// the lines for the origin and the text that is sent, the account of its body, the response's
+/// fields' places, the response as it is judged and its body, its lines for the client, the record
+/// and what Cache-Status says in it; two for the client's share of the origin's connections, one
+/// for the body that may have to give its connection up.
 const MISS_ALLOCATIONS: f64 = 17.0;
 
-/// Among them the URL, the request on its way and its fields' places, the record and what Cache-Status says in it.
+/// Among them the URL, the request on its way and its fields' places, the record and what
+/// Cache-Status says in it.
 const ORDINARY_ALLOCATIONS: f64 = 11.0;
 
 /// The same request with one field more.
@@ -162,7 +168,8 @@ fn check_ordinary(known: f64, asking: impl Fn(&str) -> String) {
 fn check_known(known: f64, request: &str, ask: impl Fn(u64) -> u64) {
     let (few, many) = counted(ask);
     let each = (many.count_total as f64 - few.count_total as f64) / (MANY - FEW) as f64;
-    // Read buffers are made anew every now and then, when their pieces are still held; and what the kernel takes at first may differ.
+    // Read buffers are made anew every now and then, when their pieces are still held; and what the
+    // kernel takes at first may differ.
     assert!((known - 0.5..known + 0.5).contains(&each), "{each} and not {known}: {request}");
 }
 

@@ -1,9 +1,11 @@
-//! While a hit in RAM is written to its client, other threads do as they like: they are served the very same object, and
-//! store another in its place, and the access log's writer takes the lines of those before. So no lock that any of them needs is held:
-//! not the RAM tier's or the ledger's, nor that of a place of the log.
+//! While a hit in RAM is written to its client, other threads do as they like: they are served the
+//! very same object, and store another in its place, and the access log's writer takes the lines of
+//! those before. So no lock that any of them needs is held: not the RAM tier's or the ledger's, nor
+//! that of a place of the log.
 //!
-//! A client in memory has them do it while the connection loop writes to it; on a socket that blocks a thread is kept within the
-//! system call that sends: of hits that are copied and of such whose bodies are lent.
+//! A client in memory has them do it while the connection loop writes to it; on a socket that
+//! blocks a thread is kept within the system call that sends: of hits that are copied and of such
+//! whose bodies are lent.
 
 #[path = "hits/rig.rs"]
 mod rig;
@@ -44,8 +46,9 @@ fn no_lock_is_held_while_a_hit_is_written() {
     assert_eq!(metrics.hits_memory.value(), 6);
 }
 
-/// Of a small hit, which waits for others' to be sent, of the longest that is copied, of the shortest that is lent, and of one that a task lends. Of
-/// the latter two it is the head that waits for room, behind whose back the body is in the pipe already.
+/// Of a small hit, which waits for others' to be sent, of the longest that is copied, of the
+/// shortest that is lent, and of one that a task lends. Of the latter two it is the head that waits
+/// for room, behind whose back the body is in the pipe already.
 #[test]
 fn no_lock_is_held_in_send() {
     for body_bytes in [8192, LENT_MIN - 1, LENT_MIN, 100_000] {
@@ -76,7 +79,8 @@ fn no_lock_is_held_in_send() {
     }
 }
 
-/// A proxy with a log whose answers have such bodies, and others whom it has answered once: it is in RAM.
+/// A proxy with a log whose answers have such bodies, and others whom it has answered once: it is
+/// in RAM.
 fn start(body_bytes: usize) -> (Rig, Others) {
     let folder = tempfile::tempdir().expect("a folder");
     let log = folder.path().join("access.log");
@@ -113,7 +117,8 @@ fn read_reply(far: &mut TcpStream, body_bytes: usize) {
     assert!(reply.starts_with(b"HTTP/1.1 200 OK"));
 }
 
-/// Whether a thread has done nothing else from before `doing` until after it. False as long as it has not begun.
+/// Whether a thread has done nothing else from before `doing` until after it. False as long as it
+/// has not begun.
 fn is_stuck_while(thread: &Handle, doing: impl FnOnce()) -> bool {
     let other = thread.spawn(async {});
     std::thread::sleep(Duration::from_millis(100));
@@ -134,7 +139,8 @@ struct Others {
 }
 
 impl Others {
-    /// Does what needs the locks, when so many lines should be in the log, or will be: asks for it, has it stored anew, and reads the log.
+    /// Does what needs the locks, when so many lines should be in the log, or will be: asks for it,
+    /// has it stored anew, and reads the log.
     fn meddle(&self, lines: usize) {
         for request in [PLAIN, ANEW] {
             self.ask(request);
@@ -178,7 +184,8 @@ fn running() -> Handle {
     handle
 }
 
-/// A client that asks for several things at once and, while the second reply is written to it, has others served.
+/// A client that asks for several things at once and, while the second reply is written to it, has
+/// others served.
 struct Meddler {
     others: Others,
     asks: Option<String>,

@@ -1,18 +1,18 @@
 //! HTTP dates (RFC 9110, section 5.6.7): read in the three forms, written in the one.
 //!
-//! Reading is strict about the shape and lenient about the letters. RFC 9111, section 4.2: "Although all date
-//! formats are specified to be case-sensitive, a cache recipient SHOULD match the field value
-//! case-insensitively. […] A cache recipient SHOULD consider a date with a zone abbreviation other than "GMT"
-//! to be invalid for calculating expiration." A day of the week that does not fit the date is ignored. What
-//! has another shape (a year of two digits among spaces, an hour of one digit) is no date, and a response
-//! with such an Expires is stale.
+//! Reading is strict about the shape and lenient about the letters. RFC 9111, section 4.2:
+//! "Although all date formats are specified to be case-sensitive, a cache recipient SHOULD match
+//! the field value case-insensitively. […] A cache recipient SHOULD consider a date with a zone
+//! abbreviation other than "GMT" to be invalid for calculating expiration." A day of the week that
+//! does not fit the date is ignored. What has another shape (a year of two digits among spaces, an
+//! hour of one digit) is no date, and a response with such an Expires is stale.
 
 use http::HeaderValue;
 use shoal_core::Timestamp;
 use std::time::{Duration, UNIX_EPOCH};
 
-/// Seconds since the epoch of an HTTP date; dates before the epoch become 0. `now` places years of two
-/// digits.
+/// Seconds since the epoch of an HTTP date; dates before the epoch become 0. `now` places years of
+/// two digits.
 pub fn parse(value: &[u8], now: Timestamp) -> Option<u64> {
     let value = crate::lists::trim(value);
     imf_fixdate(value).or_else(|| rfc850(value, now)).or_else(|| asctime(value))
@@ -36,9 +36,9 @@ fn imf_fixdate(value: &[u8]) -> Option<u64> {
 
 /// `Sunday, 06-Nov-94 08:49:37 GMT`
 ///
-/// "Recipients of a timestamp value in rfc850-date format, which uses a two-digit year, MUST interpret a
-/// timestamp that appears to be more than 50 years in the future as representing the most recent year in the
-/// past that had the same last two digits."
+/// "Recipients of a timestamp value in rfc850-date format, which uses a two-digit year, MUST
+/// interpret a timestamp that appears to be more than 50 years in the future as representing the
+/// most recent year in the past that had the same last two digits."
 fn rfc850(value: &[u8], now: Timestamp) -> Option<u64> {
     let rest = after_day_name(value, &LONG_DAYS, b", ")?;
     let (day, rest) = (digits(rest.get(..2)?)?, separator(rest.get(2..)?, b"-")?);

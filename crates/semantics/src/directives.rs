@@ -1,9 +1,11 @@
-//! Cache-Control, of requests and of responses (RFC 9111, section 5.2), read as caches have learnt to.
+//! Cache-Control, of requests and of responses (RFC 9111, section 5.2), read as caches have learnt
+//! to.
 //!
-//! Names are compared without case, values may be tokens or quoted strings, unknown directives are skipped.
-//! What cannot be read errs to the side of not reusing: a broken number of seconds is 0, a broken list of
-//! field names stands for the whole response. Of several values the first counts (section 4.2.1: "either the
-//! first occurrence should be used or the response should be considered stale").
+//! Names are compared without case, values may be tokens or quoted strings, unknown directives are
+//! skipped. What cannot be read errs to the side of not reusing: a broken number of seconds is 0, a
+//! broken list of field names stands for the whole response. Of several values the first counts
+//! (section 4.2.1: "either the first occurrence should be used or the response should be considered
+//! stale").
 
 use crate::lists;
 use http::header::{CACHE_CONTROL, HeaderName, PRAGMA};
@@ -75,9 +77,9 @@ impl CacheControl {
 
     /// Whether it must not be served stale, not even when the origin fails.
     ///
-    /// RFC 9111, section 4.2.4: "A cache MUST NOT generate a stale response if it is prohibited by an
-    /// explicit in-protocol directive (e.g., by a no-cache response directive, a must-revalidate response
-    /// directive, or an applicable s-maxage or proxy-revalidate response directive".
+    /// RFC 9111, section 4.2.4: "A cache MUST NOT generate a stale response if it is prohibited by
+    /// an explicit in-protocol directive (e.g., by a no-cache response directive, a must-revalidate
+    /// response directive, or an applicable s-maxage or proxy-revalidate response directive".
     pub fn forbids_stale(&self) -> bool {
         self.must_revalidate || self.proxy_revalidate || self.s_maxage.is_some() || self.always_validate()
     }
@@ -147,8 +149,9 @@ pub struct RequestDirectives {
 impl RequestDirectives {
     /// The directives of this request.
     ///
-    /// RFC 9111 deprecates Pragma; RFC 7234, section 5.4, said what it means to those who still send it:
-    /// "When the Cache-Control header field is also present and understood in a request, Pragma is ignored."
+    /// RFC 9111 deprecates Pragma; RFC 7234, section 5.4, said what it means to those who still
+    /// send it: "When the Cache-Control header field is also present and understood in a request,
+    /// Pragma is ignored."
     pub fn of(request: &impl Fields) -> Self {
         let mut read = Self::default();
         let mut present = false;
@@ -163,8 +166,8 @@ impl RequestDirectives {
         read
     }
 
-    /// Whether a response that is fresh may not do: the request wants a validation, or an age or a freshness of its own (`no-cache`, `max-age`,
-    /// `min-fresh`).
+    /// Whether a response that is fresh may not do: the request wants a validation, or an age or a
+    /// freshness of its own (`no-cache`, `max-age`, `min-fresh`).
     pub fn is_reload(&self) -> bool {
         self.no_cache || self.max_age.is_some() || self.min_fresh.is_some()
     }
@@ -229,18 +232,18 @@ impl<'a> Argument<'a> {
 
     /// Sets `held` unless an earlier directive did.
     ///
-    /// RFC 9111, section 4.2.1: "Caches are encouraged to consider responses that have invalid freshness
-    /// information (e.g., a max-age directive with non-integer content) to be stale."
+    /// RFC 9111, section 4.2.1: "Caches are encouraged to consider responses that have invalid
+    /// freshness information (e.g., a max-age directive with non-integer content) to be stale."
     fn seconds_into(self, held: &mut Option<u32>) {
         held.get_or_insert(self.seconds().unwrap_or(0));
     }
 
-    /// The field names of `no-cache="…"` or `private="…"`. `None` when there are none, or one is no field
-    /// name.
+    /// The field names of `no-cache="…"` or `private="…"`. `None` when there are none, or one is no
+    /// field name.
     ///
-    /// RFC 9111, section 5.2.2.4: "This directive uses the quoted-string form of the argument syntax. A
-    /// sender SHOULD NOT generate the token form (even if quoting appears not to be needed for single-entry
-    /// lists)."
+    /// RFC 9111, section 5.2.2.4: "This directive uses the quoted-string form of the argument
+    /// syntax. A sender SHOULD NOT generate the token form (even if quoting appears not to be
+    /// needed for single-entry lists)."
     fn field_names(self) -> Option<Vec<HeaderName>> {
         let Self::Text(text) = self else { return None };
         let text = lists::unquote(text)?;

@@ -6,8 +6,8 @@ use shoal_core::Fields;
 
 /// An entity tag as it stands in a field.
 ///
-/// Origins and clients send tags without quotes, or with other spellings of the weakness prefix. Such a tag
-/// is taken as opaque bytes: it equals itself, and its quoted form when it has none.
+/// Origins and clients send tags without quotes, or with other spellings of the weakness prefix.
+/// Such a tag is taken as opaque bytes: it equals itself, and its quoted form when it has none.
 #[derive(Clone, Copy, Debug)]
 pub struct EntityTag<'a> {
     opaque: &'a [u8],
@@ -36,7 +36,8 @@ impl<'a> EntityTag<'a> {
         Self::parse(response.value(&ETAG)?)
     }
 
-    /// Whether the tag promises equality of every byte. A tag that breaks the grammar promises nothing.
+    /// Whether the tag promises equality of every byte. A tag that breaks the grammar promises
+    /// nothing.
     pub fn is_strong(self) -> bool {
         self.well_formed && !self.weak
     }
@@ -52,8 +53,8 @@ impl<'a> EntityTag<'a> {
         self.is_strong() && other.is_strong() && self.opaque == other.opaque
     }
 
-    /// "Two entity tags are equivalent if their opaque-tags match character-by-character, regardless of
-    /// either or both being tagged as weak."
+    /// "Two entity tags are equivalent if their opaque-tags match character-by-character,
+    /// regardless of either or both being tagged as weak."
     pub fn matches_weakly(self, other: Self) -> bool {
         self.opaque == other.opaque
     }

@@ -1,5 +1,5 @@
-//! Fields that concern one hop, and the fields in which each hop leaves its name (RFC 9110, section 7.6; RFC
-//! 8586).
+//! Fields that concern one hop, and the fields in which each hop leaves its name (RFC 9110, section
+//! 7.6; RFC 8586).
 
 use crate::lists;
 use bytes::Bytes;
@@ -13,14 +13,14 @@ use shoal_core::{FieldLines, Fields};
 /// CDN-Loop (RFC 8586).
 pub const CDN_LOOP: HeaderName = HeaderName::from_static("cdn-loop");
 
-/// Takes out what is meant for this hop or this proxy: Connection and the fields that it names, framing,
-/// upgrades, and the proxy's own authentication.
+/// Takes out what is meant for this hop or this proxy: Connection and the fields that it names,
+/// framing, upgrades, and the proxy's own authentication.
 ///
-/// RFC 9110, section 7.6.1: "Intermediaries MUST parse a received Connection header field before a message is
-/// forwarded and, for each connection-option in this field, remove any header or trailer field(s) from the
-/// message with the same name as the connection-option […] Furthermore, intermediaries SHOULD remove or
-/// replace fields that are known to require removal before forwarding, whether or not they appear as a
-/// connection-option".
+/// RFC 9110, section 7.6.1: "Intermediaries MUST parse a received Connection header field before a
+/// message is forwarded and, for each connection-option in this field, remove any header or trailer
+/// field(s) from the message with the same name as the connection-option […] Furthermore,
+/// intermediaries SHOULD remove or replace fields that are known to require removal before
+/// forwarding, whether or not they appear as a connection-option".
 ///
 /// RFC 9111, section 3.1, excepts the same fields from storage, and the proxy fields with them.
 pub fn remove_hop_by_hop(fields: &mut HeaderMap) {
@@ -31,8 +31,9 @@ pub fn remove_hop_by_hop(fields: &mut HeaderMap) {
     }
 }
 
-/// The fields without those that Connection names and that would go on otherwise. What the next hop will not see must not select a
-/// response here: one chosen without the field would be stored as the variant of its value.
+/// The fields without those that Connection names and that would go on otherwise. What the next hop
+/// will not see must not select a response here: one chosen without the field would be stored as
+/// the variant of its value.
 pub fn without_nominated(fields: FieldLines) -> FieldLines {
     let mut taken = nominated(&fields);
     taken.retain(|name| !is_hop_by_hop(name.as_str().as_bytes()));
@@ -78,10 +79,11 @@ pub fn is_hop_by_hop(name: &[u8]) -> bool {
 
 /// Whether Connection cannot take the field out.
 ///
-/// RFC 9110, section 7.6.1: "A sender MUST NOT send a connection option corresponding to a field that is
-/// intended for all recipients of the content. For example, Cache-Control is never appropriate as a
-/// connection option". A peer that does so anyway would make the next hop see another message than the sender
-/// meant: without credentials, without cache rules, or with its loop marks gone.
+/// RFC 9110, section 7.6.1: "A sender MUST NOT send a connection option corresponding to a field
+/// that is intended for all recipients of the content. For example, Cache-Control is never
+/// appropriate as a connection option". A peer that does so anyway would make the next hop see
+/// another message than the sender meant: without credentials, without cache rules, or with its
+/// loop marks gone.
 fn is_end_to_end(name: &HeaderName) -> bool {
     END_TO_END.contains(name)
         || *name == CDN_LOOP
@@ -91,7 +93,8 @@ fn is_end_to_end(name: &HeaderName) -> bool {
 
 /// Adds this hop to Via (RFC 9110, section 7.6.3): `1.1 shoal`.
 ///
-/// A pseudonym that is no token, or a Via that would not fit a field, leaves the fields as they are.
+/// A pseudonym that is no token, or a Via that would not fit a field, leaves the fields as they
+/// are.
 pub fn append_via(fields: &mut HeaderMap, version: Version, pseudonym: &str) {
     let mut member = Vec::with_capacity(pseudonym.len() + 4);
     write_via(version, pseudonym, &mut member);
@@ -128,8 +131,8 @@ pub fn cdn_loop_contains(fields: &impl Fields, id: &str) -> bool {
     })
 }
 
-/// Adds a member at the end of a list field, as one line with those before it. One that is no field value leaves the fields
-/// as they are.
+/// Adds a member at the end of a list field, as one line with those before it. One that is no field
+/// value leaves the fields as they are.
 pub fn append_shared_member(fields: &mut HeaderMap, name: &HeaderName, member: Bytes) {
     match fields.entry(name) {
         Entry::Vacant(entry) => {

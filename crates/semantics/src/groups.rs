@@ -1,5 +1,5 @@
-//! Names under which stored responses are invalidated together: cache groups (RFC 9875), and the tags of
-//! CDNs.
+//! Names under which stored responses are invalidated together: cache groups (RFC 9875), and the
+//! tags of CDNs.
 
 use crate::invalidation;
 use http::{HeaderMap, HeaderName, Method};
@@ -12,17 +12,18 @@ pub const CACHE_GROUP_INVALIDATION: HeaderName = HeaderName::from_static("cache-
 
 /// The groups that a response belongs to, within its origin.
 ///
-/// RFC 9875, section 2: "The Cache-Groups HTTP response header field is a List of Strings […]. Each member of
-/// the List is a value that identifies a group that the response belongs to. […] Implementations MUST support
-/// at least 32 groups in a field value, with up to at least 32 characters in each member."
+/// RFC 9875, section 2: "The Cache-Groups HTTP response header field is a List of Strings […]. Each
+/// member of the List is a value that identifies a group that the response belongs to. […]
+/// Implementations MUST support at least 32 groups in a field value, with up to at least 32
+/// characters in each member."
 pub fn cache_groups(response: &HeaderMap) -> Vec<String> {
     strings(response, &CACHE_GROUPS)
 }
 
 /// The groups, within the origin of the target, that a response invalidates.
 ///
-/// RFC 9875, section 3: "The Cache-Group-Invalidation header field MUST be ignored on responses to requests
-/// that have a safe method".
+/// RFC 9875, section 3: "The Cache-Group-Invalidation header field MUST be ignored on responses to
+/// requests that have a safe method".
 pub fn invalidated_groups(method: &Method, response: &HeaderMap) -> Vec<String> {
     match invalidation::is_safe(method) {
         true => Vec::new(),
@@ -31,8 +32,8 @@ pub fn invalidated_groups(method: &Method, response: &HeaderMap) -> Vec<String> 
 }
 
 /// The tags in these fields of a response, each once, in their order. Tags are separated by commas
-/// (Cache-Tag) or by blanks (Surrogate-Key); both separate here. Beyond 1024 tags, and tags longer than 1024
-/// bytes, are left out.
+/// (Cache-Tag) or by blanks (Surrogate-Key); both separate here. Beyond 1024 tags, and tags longer
+/// than 1024 bytes, are left out.
 pub fn tags(response: &HeaderMap, names: &[HeaderName]) -> Vec<String> {
     let mut tags = Vec::new();
     let lines = names.iter().flat_map(|name| response.get_all(name));
@@ -53,14 +54,15 @@ pub fn is_tag(text: &str) -> bool {
         && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b',')
 }
 
-/// Whether a response may belong to this group: a structured string (RFC 9651, section 3.3.3) that [`cache_groups`] takes.
+/// Whether a response may belong to this group: a structured string (RFC 9651, section 3.3.3) that
+/// [`cache_groups`] takes.
 pub fn is_group(name: &str) -> bool {
     (1..=NAME_BYTES_MAX).contains(&name.len())
         && name.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic())
 }
 
-/// The strings of a structured list. None when it is not one; what exceeds the limits of [`tags`] is left
-/// out.
+/// The strings of a structured list. None when it is not one; what exceeds the limits of [`tags`]
+/// is left out.
 fn strings(response: &HeaderMap, name: &HeaderName) -> Vec<String> {
     let lines: Vec<&[u8]> = response.get_all(name).iter().map(|line| line.as_bytes()).collect();
     let Ok(members) = Parser::new(&lines.join(&b", "[..])).parse::<List>() else { return Vec::new() };
@@ -71,7 +73,8 @@ fn strings(response: &HeaderMap, name: &HeaderName) -> Vec<String> {
         },
         ListEntry::InnerList(_) => None,
     };
-    // RFC 9651, section 1.2: a field with a member of another type than defined is ignored as a whole.
+    // RFC 9651, section 1.2: a field with a member of another type than defined is ignored as a
+    // whole.
     let names: Option<Vec<String>> = members.iter().map(text).collect();
     let fitting = names.unwrap_or_default().into_iter().filter(|name| name.len() <= NAME_BYTES_MAX);
     each_once(fitting.take(NAMES_MAX).collect())

@@ -1,18 +1,19 @@
 //! What an unsafe request makes invalid (RFC 9111, section 4.4).
 //!
-//! "Because unsafe request methods […] such as PUT, POST, or DELETE have the potential for changing state on
-//! the origin server, intervening caches are required to invalidate stored responses to keep their contents
-//! up to date."
+//! "Because unsafe request methods […] such as PUT, POST, or DELETE have the potential for changing
+//! state on the origin server, intervening caches are required to invalidate stored responses to
+//! keep their contents up to date."
 
 use http::header::{CONTENT_LOCATION, LOCATION};
 use http::uri::{Authority, Scheme};
 use http::{HeaderMap, HeaderName, Method, StatusCode, Uri};
 
-/// Whether a method is safe. RFC 9111, section 4.4: caches "MUST invalidate the target URI when [they
-/// receive] a non-error status code in response to an unsafe request method (including methods whose safety
-/// is unknown)."
+/// Whether a method is safe. RFC 9111, section 4.4: caches "MUST invalidate the target URI when
+/// [they receive] a non-error status code in response to an unsafe request method (including
+/// methods whose safety is unknown)."
 ///
-/// Known to be safe are GET, HEAD, OPTIONS, TRACE (RFC 9110), PROPFIND, REPORT, SEARCH (WebDAV) and QUERY.
+/// Known to be safe are GET, HEAD, OPTIONS, TRACE (RFC 9110), PROPFIND, REPORT, SEARCH (WebDAV) and
+/// QUERY.
 pub fn is_safe(method: &Method) -> bool {
     [Method::GET, Method::HEAD, Method::OPTIONS, Method::TRACE].contains(method)
         || matches!(method.as_str(), "PROPFIND" | "REPORT" | "SEARCH" | "QUERY")
@@ -24,13 +25,14 @@ pub fn applies(method: &Method, status: StatusCode) -> bool {
     !is_safe(method) && *method != Method::CONNECT && (status.is_success() || status.is_redirection())
 }
 
-/// The absolute URIs whose stored responses a response to `method` on `target` invalidates: the target first,
-/// then those in Location and Content-Location. Empty when it invalidates nothing.
+/// The absolute URIs whose stored responses a response to `method` on `target` invalidates: the
+/// target first, then those in Location and Content-Location. Empty when it invalidates nothing.
 ///
-/// "A cache MAY invalidate other URIs when it receives a non-error status code in response to an unsafe
-/// request method […]. In particular, the URI(s) in the Location and Content-Location response header fields
-/// (if present) are candidates for invalidation […]. However, a cache MUST NOT trigger an invalidation under
-/// these conditions if the origin […] of the URI to be invalidated differs from that of the target URI".
+/// "A cache MAY invalidate other URIs when it receives a non-error status code in response to an
+/// unsafe request method […]. In particular, the URI(s) in the Location and Content-Location
+/// response header fields (if present) are candidates for invalidation […]. However, a cache MUST
+/// NOT trigger an invalidation under these conditions if the origin […] of the URI to be
+/// invalidated differs from that of the target URI".
 pub fn targets(method: &Method, target: &Uri, status: StatusCode, response: &HeaderMap) -> Vec<Uri> {
     if !applies(method, status) {
         return Vec::new();
@@ -68,8 +70,8 @@ fn default_port(uri: &Uri) -> Option<u16> {
     }
 }
 
-/// A reference resolved against an absolute http or https URI (RFC 3986, section 5.2.2), without its
-/// fragment. `None` when the result is no such URI.
+/// A reference resolved against an absolute http or https URI (RFC 3986, section 5.2.2), without
+/// its fragment. `None` when the result is no such URI.
 pub fn resolve(base: &Uri, reference: &str) -> Option<Uri> {
     let reference = reference.split('#').next().unwrap_or_default();
     let (scheme, authority) = (base.scheme()?, base.authority()?);

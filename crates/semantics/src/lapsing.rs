@@ -1,12 +1,16 @@
-//! URLs that carry a leave of their own, which lapses: a signature, a token, a time at which they expire.
+//! URLs that carry a leave of their own, which lapses: a signature, a token, a time at which they
+//! expire.
 //!
-//! The origin answers such a URL today and refuses it tomorrow, and seldom says so in the response: that of a presigned URL of S3 has a
-//! Last-Modified and nothing else. Freshness that is guessed from it would outlive the leave. The names are those of S3, Google Cloud
-//! Storage, Azure, CloudFront, Akamai, Cloudflare, Alibaba, and nginx' `secure_link`, and what applications call theirs.
+//! The origin answers such a URL today and refuses it tomorrow, and seldom says so in the response:
+//! that of a presigned URL of S3 has a Last-Modified and nothing else. Freshness that is guessed
+//! from it would outlive the leave. The names are those of S3, Google Cloud Storage, Azure,
+//! CloudFront, Akamai, Cloudflare, Alibaba, and nginx' `secure_link`, and what applications call
+//! theirs.
 
 use std::borrow::Cow;
 
-/// Whether a parameter of the query is a leave, by its name. The case of letters and what stands between words do not matter.
+/// Whether a parameter of the query is a leave, by its name. The case of letters and what stands
+/// between words do not matter.
 pub(crate) fn has_leave(query: &str) -> bool {
     query.split(['&', ';']).any(|parameter| {
         let end = parameter.find('=').unwrap_or(parameter.len());

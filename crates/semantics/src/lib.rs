@@ -1,8 +1,9 @@
 //! RFC 9111 for a shared cache, as values: may it be stored, may it be reused, what must be asked.
 //!
-//! Nothing here does I/O or reads a clock; the time is an argument. A response is judged once, when it is
-//! stored ([`storage::may_store`]), and the judgement is a small fixed-size [`storage::CachePolicy`] that is kept
-//! beside it, so that a hit compares integers ([`reuse::decide`]).
+//! Nothing here does I/O or reads a clock; the time is an argument. A response is judged once, when
+//! it is stored ([`storage::may_store`]), and the judgement is a small fixed-size
+//! [`storage::CachePolicy`] that is kept beside it, so that a hit compares integers
+//! ([`reuse::decide`]).
 //!
 //! ```text
 //! response ── storage::assess ──► Policy, kept with the object

@@ -1,6 +1,8 @@
-//! Pieces of field values that several fields share: list members, quoted strings, numbers of seconds.
+//! Pieces of field values that several fields share: list members, quoted strings, numbers of
+//! seconds.
 //!
-//! RFC 9110, section 5.6.1: "A recipient MUST parse and ignore a reasonable number of empty list elements".
+//! RFC 9110, section 5.6.1: "A recipient MUST parse and ignore a reasonable number of empty list
+//! elements".
 
 use http::HeaderName;
 use shoal_core::Fields;
@@ -8,14 +10,14 @@ use std::borrow::Cow;
 
 /// The largest number of seconds that this cache tells apart.
 ///
-/// RFC 9111, section 1.2.2: "If a cache receives a delta-seconds value greater than the greatest integer it
-/// can represent […] the cache MUST consider the value to be 2147483648 (2^31) or the greatest positive
-/// integer it can conveniently represent."
+/// RFC 9111, section 1.2.2: "If a cache receives a delta-seconds value greater than the greatest
+/// integer it can represent […] the cache MUST consider the value to be 2147483648 (2^31) or the
+/// greatest positive integer it can conveniently represent."
 pub const SECONDS_MAX: u32 = 1 << 31;
 
-/// The members of a comma-separated list, without the whitespace around them and without empty ones. Commas
-/// within quoted strings do not separate; when a quote is never closed, quotes mean nothing and every comma
-/// separates.
+/// The members of a comma-separated list, without the whitespace around them and without empty
+/// ones. Commas within quoted strings do not separate; when a quote is never closed, quotes mean
+/// nothing and every comma separates.
 pub fn members(value: &[u8]) -> Members<'_> {
     // Most values have no quotes: then every comma separates, and looking for it is simpler.
     Members { rest: value, quotes: value.contains(&b'"') && quotes_are_closed(value) }
@@ -59,7 +61,8 @@ pub fn trim(mut value: &[u8]) -> &[u8] {
     value
 }
 
-/// The text of a quoted string, or the value itself when it is not quoted. `None` when the quoting is broken.
+/// The text of a quoted string, or the value itself when it is not quoted. `None` when the quoting
+/// is broken.
 pub fn unquote(value: &[u8]) -> Option<Cow<'_, [u8]>> {
     let Some(inner) = value.strip_prefix(b"\"") else {
         return (!value.contains(&b'"')).then_some(Cow::Borrowed(value));

@@ -1,8 +1,10 @@
-//! Fields on their way to the next hop: copied from the message that brought them straight into lines as HTTP/1 writes them.
+//! Fields on their way to the next hop: copied from the message that brought them straight into
+//! lines as HTTP/1 writes them.
 //!
-//! Most of what a proxy forwards it forwards as it came. So the lines of the next message are written while those of the
-//! last are read, without a field map in between: what is for this hop alone stays out ([`fields::is_hop_by_hop`], and what
-//! Connection names), and what each hop adds to is joined into one line behind the others.
+//! Most of what a proxy forwards it forwards as it came. So the lines of the next message are
+//! written while those of the last are read, without a field map in between: what is for this hop
+//! alone stays out ([`fields::is_hop_by_hop`], and what Connection names), and what each hop adds
+//! to is joined into one line behind the others.
 //!
 //! Cost: one pass over the fields, and one for each list that this node adds to.
 
@@ -20,7 +22,8 @@ pub struct NextHopFieldsBuilder<'f> {
 }
 
 impl<'f> NextHopFieldsBuilder<'f> {
-    /// Begins with the fields of `source` that go on from this hop, but for those that `is_left_out` names.
+    /// Begins with the fields of `source` that go on from this hop, but for those that
+    /// `is_left_out` names.
     pub fn of(source: &'f FieldLines, is_left_out: impl Fn(&[u8]) -> bool) -> Self {
         let nominated = fields::nominated(source);
         let mut lines = NextHopFields { text: Vec::with_capacity(LINES_BYTES), ..NextHopFields::default() };
@@ -47,8 +50,8 @@ impl<'f> NextHopFieldsBuilder<'f> {
         self.lines.push(name.as_str().as_bytes(), value);
     }
 
-    /// Adds a list field that was left out: as one line, the members that came, and behind them the one that `write` appends.
-    /// Gives that member.
+    /// Adds a list field that was left out: as one line, the members that came, and behind them the
+    /// one that `write` appends. Gives that member.
     pub fn member(&mut self, name: &HeaderName, write: impl FnOnce(&mut Vec<u8>)) -> &[u8] {
         let text = &mut self.lines.text;
         text.extend_from_slice(name.as_str().as_bytes());
@@ -104,7 +107,8 @@ impl NextHopFields {
         self.note(name, start);
     }
 
-    /// Takes note of the line that begins at `start` and is the last, if it says something of the body.
+    /// Takes note of the line that begins at `start` and is the last, if it says something of the
+    /// body.
     fn note(&mut self, name: &[u8], start: usize) {
         let end = self.text.len();
         match name.len() {

@@ -3,24 +3,27 @@
 use http::HeaderName;
 use std::time::Duration;
 
-/// The settings that freshness and reuse depend on; they mirror the `[cache]` section of the configuration.
+/// The settings that freshness and reuse depend on; they mirror the `[cache]` section of the
+/// configuration.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CacheRules {
-    /// Share of the time since Last-Modified that a response without explicit freshness stays fresh.
+    /// Share of the time since Last-Modified that a response without explicit freshness stays
+    /// fresh.
     pub heuristic_fraction: f64,
     /// Longest heuristic freshness lifetime.
     pub heuristic_max: Duration,
     /// Which URLs with a query get heuristic freshness.
     pub heuristic_query: HeuristicQuery,
-    /// How long after it became stale a response may be served when the origin fails and neither side said
-    /// anything about it.
+    /// How long after it became stale a response may be served when the origin fails and neither
+    /// side said anything about it.
     pub stale_if_error: Duration,
-    /// Freshness lifetime of an error that says nothing of its freshness, for those who bring no credentials.
+    /// Freshness lifetime of an error that says nothing of its freshness, for those who bring no
+    /// credentials.
     pub negative_ttl: Duration,
     /// Longest time for which an origin's Retry-After is heeded where a stale response stands in.
     pub retry_after_max: Duration,
-    /// Fields that take the place of Cache-Control and Expires when present, the most specific first (RFC
-    /// 9213).
+    /// Fields that take the place of Cache-Control and Expires when present, the most specific
+    /// first (RFC 9213).
     pub targeted: Vec<HeaderName>,
     /// What becomes of responses that set a cookie.
     pub set_cookie: SetCookie,
@@ -28,7 +31,8 @@ pub struct CacheRules {
     pub surrogate: Option<String>,
 }
 
-/// What becomes of a response that sets a cookie. The cookie itself is never stored: it is for the client who asked.
+/// What becomes of a response that sets a cookie. The cookie itself is never stored: it is for the
+/// client who asked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SetCookie {
     /// The response goes to the client who asked, and is not stored.
@@ -42,7 +46,8 @@ pub enum SetCookie {
 pub enum HeuristicQuery {
     /// None.
     Never,
-    /// Those without a parameter that is a leave, such as a signature or a time at which it expires.
+    /// Those without a parameter that is a leave, such as a signature or a time at which it
+    /// expires.
     Unsigned,
     /// All.
     Always,

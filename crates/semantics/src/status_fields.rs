@@ -1,7 +1,8 @@
-//! Cache-Status (RFC 9211) and Proxy-Status (RFC 9209): what this node tells about how it handled a request.
+//! Cache-Status (RFC 9211) and Proxy-Status (RFC 9209): what this node tells about how it handled a
+//! request.
 //!
-//! Both are structured lists to which each node on the way adds a member of its own at the end. A member is
-//! written where it is wanted, since every answer carries one.
+//! Both are structured lists to which each node on the way adds a member of its own at the end. A
+//! member is written where it is wanted, since every answer carries one.
 
 mod cache_status;
 mod proxy_status;

@@ -1,14 +1,14 @@
 //! Whether a response may be stored, and what of it (RFC 9111, section 3).
 //!
-//! [`may_store`] judges a response once and gives the [`CachePolicy`] that is kept beside it. It is also what
-//! freshens a policy: after a 304 or a HEAD has changed the stored fields, assess them again with the times
-//! of that exchange.
+//! [`may_store`] judges a response once and gives the [`CachePolicy`] that is kept beside it. It is
+//! also what freshens a policy: after a 304 or a HEAD has changed the stored fields, assess them
+//! again with the times of that exchange.
 //!
-//! Stored are responses to GET. A response to HEAD freshens a stored one ([`crate::validation::head_update`])
-//! and is not stored by itself. A response to POST could be stored when it has explicit freshness and a
-//! Content-Location equal to its target (RFC 9110, section 9.3.3); this cache declines, as nearly all do:
-//! such responses are rare, and storing them would make the answer to a GET depend on what some client
-//! posted.
+//! Stored are responses to GET. A response to HEAD freshens a stored one
+//! ([`crate::validation::head_update`]) and is not stored by itself. A response to POST could be
+//! stored when it has explicit freshness and a Content-Location equal to its target (RFC 9110,
+//! section 9.3.3); this cache declines, as nearly all do: such responses are rare, and storing them
+//! would make the answer to a GET depend on what some client posted.
 
 mod apart;
 mod freshness;
@@ -27,7 +27,8 @@ use http::{HeaderMap, Method, StatusCode};
 pub use policy::CachePolicy;
 use shoal_core::{Fields, Timestamp};
 
-/// A request that was forwarded and the final response to it, as they were exchanged with the origin.
+/// A request that was forwarded and the final response to it, as they were exchanged with the
+/// origin.
 #[derive(Debug)]
 pub struct ForwardedExchange<'a, Q = HeaderMap, R = HeaderMap> {
     /// Method of the request.
@@ -76,7 +77,8 @@ pub enum StoreRefusal {
     VaryAny,
     /// A 206 whose Content-Range cannot be read.
     ContentRange,
-    /// Nothing permits it: neither directives nor Expires nor a status that may be cached by default.
+    /// Nothing permits it: neither directives nor Expires nor a status that may be cached by
+    /// default.
     NotPermitted,
     /// It would never be fresh and has nothing to validate it by.
     NeverReusable,
@@ -137,9 +139,9 @@ fn refusal(
 ) -> Option<StoreRefusal> {
     let directives = &governing.directives;
     let understood = is_understood(exchanged.status);
-    // 5.2.2.3: "When a cache that implements the must-understand directive receives a response that includes
-    // it, the cache SHOULD ignore the no-store directive if it understands and implements the status code's
-    // caching requirements."
+    // 5.2.2.3: "When a cache that implements the must-understand directive receives a response that
+    // includes it, the cache SHOULD ignore the no-store directive if it understands and implements
+    // the status code's caching requirements."
     let no_store = directives.no_store && !directives.must_understand;
     let refused = |is: bool, why: StoreRefusal| is.then_some(why);
     refused(exchanged.method != Method::GET, StoreRefusal::Method)
@@ -160,10 +162,11 @@ fn refusal(
         .or_else(|| refused(RequestDirectives::of(exchanged.request).no_store, StoreRefusal::RequestNoStore))
 }
 
-/// RFC 9111, section 3.5: "A shared cache MUST NOT use a cached response to a request with an Authorization
-/// header field to satisfy any subsequent request unless the response contains a Cache-Control field with a
-/// response directive that allows it to be stored by a shared cache […] In this specification, the following
-/// response directives have such an effect: must-revalidate, public, and s-maxage."
+/// RFC 9111, section 3.5: "A shared cache MUST NOT use a cached response to a request with an
+/// Authorization header field to satisfy any subsequent request unless the response contains a
+/// Cache-Control field with a response directive that allows it to be stored by a shared cache […]
+/// In this specification, the following response directives have such an effect: must-revalidate,
+/// public, and s-maxage."
 fn may_share_authorized(
     exchanged: &ForwardedExchange<'_, impl Fields, impl Fields>,
     governing: &EffectiveDirectives,
@@ -181,8 +184,8 @@ fn is_broken_partial(exchanged: &ForwardedExchange<'_, impl Fields, impl Fields>
         && ContentRange::of(exchanged.response).is_none_or(|range| range.range().is_none())
 }
 
-/// Whether keeping it can ever spare anything: it can be validated, or it is fresh for a while, or may be
-/// served stale.
+/// Whether keeping it can ever spare anything: it can be validated, or it is fresh for a while, or
+/// may be served stale.
 fn is_reusable(policy: &CachePolicy, exchanged: &ForwardedExchange<'_, impl Fields, impl Fields>) -> bool {
     let validator = EntityTag::of(exchanged.response).is_some() || exchanged.response.has(&LAST_MODIFIED);
     let fresh = policy.is_fresh(exchanged.response_time) && !policy.always_validates();
@@ -191,17 +194,17 @@ fn is_reusable(policy: &CachePolicy, exchanged: &ForwardedExchange<'_, impl Fiel
 
 /// Statuses that are never stored, whatever the response says.
 ///
-/// 206 is stored as partial. 304, 412 and 416 answer the conditions or the range of one request and would be
-/// wrong for the next. 407 is about this hop. RFC 6585: "Responses with the 428 [429, 431, 511] status code
-/// MUST NOT be stored by a cache." 226 (RFC 3229) is a delta to something that the next client may not have.
-/// 101 ends HTTP.
+/// 206 is stored as partial. 304, 412 and 416 answer the conditions or the range of one request and
+/// would be wrong for the next. 407 is about this hop. RFC 6585: "Responses with the 428 [429, 431,
+/// 511] status code MUST NOT be stored by a cache." 226 (RFC 3229) is a delta to something that the
+/// next client may not have. 101 ends HTTP.
 fn is_never_stored(status: StatusCode) -> bool {
     status.is_informational()
         || matches!(status.as_u16(), 226 | 304 | 407 | 412 | 416 | 428 | 429 | 431 | 511)
 }
 
-/// Statuses whose requirements on caches this one implements: the registered ones, as none but 206, 304 and
-/// those of [`is_never_stored`] have special ones.
+/// Statuses whose requirements on caches this one implements: the registered ones, as none but 206,
+/// 304 and those of [`is_never_stored`] have special ones.
 fn is_understood(status: StatusCode) -> bool {
     matches!(
         status.as_u16(),
@@ -209,10 +212,10 @@ fn is_understood(status: StatusCode) -> bool {
     )
 }
 
-/// RFC 9110, section 15.1: "Responses with status codes that are defined as heuristically cacheable (e.g.,
-/// 200, 203, 204, 206, 300, 301, 308, 404, 405, 410, 414, and 501 in this specification) can be reused by a
-/// cache with heuristic expiration unless otherwise indicated by the method definition or explicit cache
-/// controls".
+/// RFC 9110, section 15.1: "Responses with status codes that are defined as heuristically cacheable
+/// (e.g., 200, 203, 204, 206, 300, 301, 308, 404, 405, 410, 414, and 501 in this specification) can
+/// be reused by a cache with heuristic expiration unless otherwise indicated by the method
+/// definition or explicit cache controls".
 pub(crate) fn is_heuristically_cacheable(status: StatusCode) -> bool {
     matches!(status.as_u16(), 200 | 203 | 204 | 206 | 300 | 301 | 308 | 404 | 405 | 410 | 414 | 501)
 }

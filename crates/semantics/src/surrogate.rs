@@ -1,8 +1,10 @@
-//! Surrogate-Control (Edge Architecture Specification 1.0, W3C Note 2001), the forerunner of RFC 9213.
+//! Surrogate-Control (Edge Architecture Specification 1.0, W3C Note 2001), the forerunner of RFC
+//! 9213.
 //!
-//! Origins that were written for Akamai, Fastly or Varnish still send it. It governs surrogates, caches that work
-//! for the origin, and stands above Cache-Control and Expires there. Each directive may name the surrogate that it is
-//! for: `max-age=3600;north`. `max-age=600+60` allows a stale response for 60 seconds more.
+//! Origins that were written for Akamai, Fastly or Varnish still send it. It governs surrogates,
+//! caches that work for the origin, and stands above Cache-Control and Expires there. Each
+//! directive may name the surrogate that it is for: `max-age=3600;north`. `max-age=600+60` allows a
+//! stale response for 60 seconds more.
 
 use crate::directives::{Argument, CacheControl};
 use crate::lists;
@@ -15,11 +17,12 @@ pub const SURROGATE_CONTROL: HeaderName = HeaderName::from_static("surrogate-con
 /// The request field by which a surrogate announces itself.
 pub const SURROGATE_CAPABILITY: HeaderName = HeaderName::from_static("surrogate-capability");
 
-/// The directives about caching that concern the surrogate `device`; `None` when there are none: a field that only tells
-/// what to process (`content="ESI/1.0"`) leaves Cache-Control in force, which may say that the response is private.
+/// The directives about caching that concern the surrogate `device`; `None` when there are none: a
+/// field that only tells what to process (`content="ESI/1.0"`) leaves Cache-Control in force, which
+/// may say that the response is private.
 ///
-/// Section 2.2: "If a target is present, the directive only applies to the surrogate whose device token matches". A
-/// directive meant for us stands above one meant for all.
+/// Section 2.2: "If a target is present, the directive only applies to the surrogate whose device
+/// token matches". A directive meant for us stands above one meant for all.
 pub fn directives(response: &impl Fields, device: &str) -> Option<CacheControl> {
     let mut read = None;
     let mut for_all = Vec::new();

@@ -1,8 +1,8 @@
 //! Targeted cache control (RFC 9213): CDN-Cache-Control and its like, for this kind of cache alone.
 //!
-//! A targeted field is a structured dictionary, so it is parsed strictly: one mistake and it counts as
-//! absent. The first of the configured fields with a valid, non-empty value takes the place of Cache-Control
-//! *and* Expires.
+//! A targeted field is a structured dictionary, so it is parsed strictly: one mistake and it counts
+//! as absent. The first of the configured fields with a valid, non-empty value takes the place of
+//! Cache-Control *and* Expires.
 
 use crate::directives::{Argument, CacheControl};
 use crate::{CacheRules, surrogate};
@@ -20,10 +20,10 @@ pub struct EffectiveDirectives {
 
 /// The directives that govern this response here.
 ///
-/// RFC 9213, section 2.2: "the cache MUST select the first (in target-list order) field with a valid,
-/// non-empty value and use its value to determine the caching policy for the response, and it MUST ignore the
-/// Cache-Control and Expires header fields in that response, unless no valid, non-empty value is available
-/// from the listed header fields."
+/// RFC 9213, section 2.2: "the cache MUST select the first (in target-list order) field with a
+/// valid, non-empty value and use its value to determine the caching policy for the response, and
+/// it MUST ignore the Cache-Control and Expires header fields in that response, unless no valid,
+/// non-empty value is available from the listed header fields."
 pub fn effective_directives(response: &impl Fields, rules: &CacheRules) -> EffectiveDirectives {
     for name in &rules.targeted {
         let mut lines = response.values(name);
@@ -48,8 +48,8 @@ pub fn effective_directives(response: &impl Fields, rules: &CacheRules) -> Effec
 /// The directives of a targeted field's value. `None` when it is empty or no dictionary.
 ///
 /// RFC 9213, section 2.1: "If a targeted field in a given response is empty, or a parsing error is
-/// encountered, that field MUST be ignored by the cache". Directives of an unexpected type are ignored one by
-/// one.
+/// encountered, that field MUST be ignored by the cache". Directives of an unexpected type are
+/// ignored one by one.
 pub fn parse(value: &[u8]) -> Option<CacheControl> {
     let members: Dictionary = Parser::new(value).parse().ok()?;
     if members.is_empty() {

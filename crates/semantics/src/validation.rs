@@ -1,5 +1,5 @@
-//! Validation, both ways (RFC 9111, section 4.3): asking the origin whether a stored response still holds,
-//! answering a client's conditions from storage, and bringing a stored response up to date.
+//! Validation, both ways (RFC 9111, section 4.3): asking the origin whether a stored response still
+//! holds, answering a client's conditions from storage, and bringing a stored response up to date.
 
 mod conditions;
 mod update;
@@ -30,16 +30,17 @@ pub fn remove_conditions(request: &mut HeaderMap) {
     }
 }
 
-/// Makes a request one that validates a stored 200: the stored validators take the place of the client's
-/// conditions. False when the stored response has none; the request is then unconditional.
+/// Makes a request one that validates a stored 200: the stored validators take the place of the
+/// client's conditions. False when the stored response has none; the request is then unconditional.
 ///
-/// RFC 9111, section 4.3.1: "When generating a conditional request for validation, a cache: MUST send the
-/// relevant entity tags (using If-Match, If-None-Match, or If-Range) if the entity tags were provided in the
-/// stored response(s) being validated. SHOULD send the Last-Modified value (using If-Modified-Since) if the
-/// request is not for a subrange, a single stored response is being validated, and that response contains a
-/// Last-Modified value. […] In most cases, both validators are generated in cache validation requests, even
-/// when entity tags are clearly superior, to allow old intermediaries that do not understand entity tag
-/// preconditions to respond appropriately."
+/// RFC 9111, section 4.3.1: "When generating a conditional request for validation, a cache: MUST
+/// send the relevant entity tags (using If-Match, If-None-Match, or If-Range) if the entity tags
+/// were provided in the stored response(s) being validated. SHOULD send the Last-Modified value
+/// (using If-Modified-Since) if the request is not for a subrange, a single stored response is
+/// being validated, and that response contains a Last-Modified value. […] In most cases, both
+/// validators are generated in cache validation requests, even when entity tags are clearly
+/// superior, to allow old intermediaries that do not understand entity tag preconditions to respond
+/// appropriately."
 pub fn add_conditions(stored: &HeaderMap, request: &mut HeaderMap) -> bool {
     remove_conditions(request);
     let mut added = false;
@@ -50,10 +51,11 @@ pub fn add_conditions(stored: &HeaderMap, request: &mut HeaderMap) -> bool {
     added
 }
 
-/// The conditions by which a stored response of this status is validated, as [`add_conditions`] sets them.
+/// The conditions by which a stored response of this status is validated, as [`add_conditions`]
+/// sets them.
 ///
-/// What is no success is not asked for by its date: that of an error page, say, may be later than that of the representation
-/// that has come since, and a 304 about this would renew the error.
+/// What is no success is not asked for by its date: that of an error page, say, may be later than
+/// that of the representation that has come since, and a 304 about this would renew the error.
 pub fn conditions_of(
     status: StatusCode,
     stored: &HeaderMap,
@@ -68,12 +70,13 @@ pub fn conditions_of(
     )
 }
 
-/// Whether a 304 that stands for a stored response has its fields of this name, which is in lower case.
+/// Whether a 304 that stands for a stored response has its fields of this name, which is in lower
+/// case.
 ///
-/// RFC 9110, section 15.4.5: "The server generating a 304 response MUST generate any of the following header
-/// fields that would have been sent in a 200 (OK) response to the same request: Content-Location, Date, ETag,
-/// and Vary; Cache-Control and Expires". Last-Modified is for clients that do not know entity tags,
-/// CDN-Cache-Control for caches behind this one.
+/// RFC 9110, section 15.4.5: "The server generating a 304 response MUST generate any of the
+/// following header fields that would have been sent in a 200 (OK) response to the same request:
+/// Content-Location, Date, ETag, and Vary; Cache-Control and Expires". Last-Modified is for clients
+/// that do not know entity tags, CDN-Cache-Control for caches behind this one.
 pub fn is_sent_with_304(name: &[u8]) -> bool {
     SENT_WITH_304.iter().any(|sent| sent.as_str().as_bytes() == name)
 }

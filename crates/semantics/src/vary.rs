@@ -1,15 +1,16 @@
 //! Vary: by which request fields the responses of one URL differ (RFC 9111, section 4.1).
 //!
-//! The fields that a response nominates, sorted and each once, and the request's values of these fields in a
-//! normal form give the secondary key under which the response is stored and found. Two requests match when
-//! their keys are equal.
+//! The fields that a response nominates, sorted and each once, and the request's values of these
+//! fields in a normal form give the secondary key under which the response is stored and found. Two
+//! requests match when their keys are equal.
 //!
-//! RFC 9111, section 4.1: "The header fields from two requests are defined to match if and only if those in
-//! the first request can be transformed to those in the second request by applying any of the following:
-//! adding or removing whitespace, where allowed in the header field's syntax; combining multiple header field
-//! lines with the same field name; normalizing both header field values in a way that is known to have
-//! identical semantics, according to the header field's specification (e.g., reordering field values when
-//! order is not significant; case-normalization, where values are defined to be case-insensitive)".
+//! RFC 9111, section 4.1: "The header fields from two requests are defined to match if and only if
+//! those in the first request can be transformed to those in the second request by applying any of
+//! the following: adding or removing whitespace, where allowed in the header field's syntax;
+//! combining multiple header field lines with the same field name; normalizing both header field
+//! values in a way that is known to have identical semantics, according to the header field's
+//! specification (e.g., reordering field values when order is not significant; case-normalization,
+//! where values are defined to be case-insensitive)".
 
 use crate::lists;
 use http::HeaderName;
@@ -36,8 +37,9 @@ pub enum Vary {
 pub fn nominated(response: &impl Fields) -> Vary {
     let mut names = Vec::new();
     for member in lists::field_members(response, &VARY) {
-        // RFC 9111, section 4.1: "A stored response with a Vary header field value containing a member "*"
-        // always fails to match." An asterisk alone is a valid field name, so it is looked for first.
+        // RFC 9111, section 4.1: "A stored response with a Vary header field value containing a
+        // member "*" always fails to match." An asterisk alone is a valid field name, so it is
+        // looked for first.
         match HeaderName::from_bytes(member) {
             Ok(name) if member != b"*" && names.len() < NAMES_MAX => names.push(name),
             _ => return Vary::Any,
@@ -62,10 +64,11 @@ impl Vary {
     }
 }
 
-/// The normal form of a request's values of these fields, which are to be sorted as [`nominated`] gives them.
+/// The normal form of a request's values of these fields, which are to be sorted as [`nominated`]
+/// gives them.
 ///
-/// Each field is its name, then `0` when the request has none of it, or `1` and its value, then an end mark;
-/// no two different lists of values have one key.
+/// Each field is its name, then `0` when the request has none of it, or `1` and its value, then an
+/// end mark; no two different lists of values have one key.
 pub fn secondary_key(names: &[HeaderName], request: &impl Fields) -> Vec<u8> {
     let mut key = Vec::with_capacity(names.len() * 32);
     push_secondary_key(&mut key, names, request);
@@ -87,8 +90,8 @@ pub fn push_secondary_key(key: &mut Vec<u8>, names: &[HeaderName], request: &imp
     }
 }
 
-/// Appends the normal form of one field. Field values hold no control bytes but tab, so the marks cannot
-/// stand in one.
+/// Appends the normal form of one field. Field values hold no control bytes but tab, so the marks
+/// cannot stand in one.
 fn normalise(name: &HeaderName, request: &impl Fields, key: &mut Vec<u8>) {
     match Syntax::of(name) {
         Syntax::Preferences => preferences(name, request, key),
@@ -96,8 +99,8 @@ fn normalise(name: &HeaderName, request: &impl Fields, key: &mut Vec<u8>) {
             let lines = request.values(name).map(lists::trim);
             join(lines, key);
         }
-        // Whitespace at the commas of a field that is no list may matter to its owner, but hardly to an
-        // origin; the fields of free text that are known are excepted.
+        // Whitespace at the commas of a field that is no list may matter to its owner, but hardly
+        // to an origin; the fields of free text that are known are excepted.
         Syntax::List => join(lists::field_members(request, name), key),
     }
 }
@@ -124,9 +127,9 @@ impl Syntax {
     }
 }
 
-/// RFC 9110, section 12.4.2: weights say what is preferred, so the order does not; 12.5: the choices are
-/// case-insensitive. A weight of 1 is the default. Parameters of media ranges (Accept) keep their case, as
-/// their values may be sensitive to it.
+/// RFC 9110, section 12.4.2: weights say what is preferred, so the order does not; 12.5: the
+/// choices are case-insensitive. A weight of 1 is the default. Parameters of media ranges (Accept)
+/// keep their case, as their values may be sensitive to it.
 fn preferences(name: &HeaderName, request: &impl Fields, key: &mut Vec<u8>) {
     let start = key.len();
     let mut choices: SmallVec<[Range<usize>; CHOICES_EXPECTED]> = SmallVec::new();
@@ -187,8 +190,8 @@ enum Weight<'a> {
     Fraction(&'a [u8]),
 }
 
-/// The weight that a parameter says, as `Q=0.500` does. `None` when this is another one, or no weight by the grammar of RFC 9110,
-/// section 12.4.2.
+/// The weight that a parameter says, as `Q=0.500` does. `None` when this is another one, or no
+/// weight by the grammar of RFC 9110, section 12.4.2.
 fn weight(parameter: &[u8]) -> Option<Weight<'_>> {
     let [b'q' | b'Q', b'=', digits @ ..] = parameter else { return None };
     let (whole, fraction) = match digits {

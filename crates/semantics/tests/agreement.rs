@@ -1,4 +1,5 @@
-//! Agreement with an independent RFC 9111 engine, http-cache-semantics, wherever it follows the RFC.
+//! Agreement with an independent RFC 9111 engine, http-cache-semantics, wherever it follows the
+//! RFC.
 //!
 //! Where it does not, the generated cases stay away, and the difference is stated here:
 //!
@@ -28,7 +29,8 @@ use std::time::Duration;
 
 const RECEIVED: Timestamp = Timestamp::from_seconds(1_795_000_000);
 
-/// One exchange and one later request; all durations are even numbers of seconds, those of `max-stale` odd.
+/// One exchange and one later request; all durations are even numbers of seconds, those of
+/// `max-stale` odd.
 #[derive(Clone, Debug)]
 struct Case {
     authorization: bool,
@@ -126,7 +128,8 @@ impl Case {
         CachePolicy::new_options(&request(self.first_request()), &response, RECEIVED.to_system(), options)
     }
 
-    /// Whether `max-stale` meets a directive of the response that only one of the two engines heeds.
+    /// Whether `max-stale` meets a directive of the response that only one of the two engines
+    /// heeds.
     fn is_disputed(&self) -> bool {
         let asks_stale = self.asked.iter().any(|directive| directive.starts_with("max-stale"));
         let says = |name: &str| self.cache_control.iter().any(|directive| directive.starts_with(name));
@@ -160,7 +163,8 @@ proptest! {
         let now = RECEIVED.plus(Duration::from_secs(case.later));
         let mut directives = RequestDirectives::of(&case.second_request());
         directives.no_store = false;
-        // RFC 9111, 5.2.1.2: "by no more than the specified number of seconds"; the other engine wants fewer.
+        // RFC 9111, 5.2.1.2: "by no more than the specified number of seconds"; the other engine
+        // wants fewer.
         let most_stale = directives.max_stale.map(i64::from);
         prop_assume!(most_stale.is_none_or(|seconds| policy.time_to_live(now) != -seconds));
         let ours = reuse::decide(&policy, &directives, now) != Reuse::Validate;

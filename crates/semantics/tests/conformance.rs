@@ -1,5 +1,5 @@
-//! The public conformance suite's cases, played on the values of this crate: store a response, let time pass,
-//! ask again.
+//! The public conformance suite's cases, played on the values of this crate: store a response, let
+//! time pass, ask again.
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method, StatusCode};
 use shoal_core::Timestamp;

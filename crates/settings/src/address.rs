@@ -1,4 +1,5 @@
-//! Addresses to listen on: of clients' listeners, and of the admin listener, which may be a Unix socket.
+//! Addresses to listen on: of clients' listeners, and of the admin listener, which may be a Unix
+//! socket.
 
 use crate::mistake::Mistakes;
 use crate::setting::{Setting, SettingKind, TomlText, quoted};
@@ -8,8 +9,9 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Reads an address to listen on, as operators write it: `127.0.0.1:3128`, `[::1]:3128`; `3128` and `localhost:3128` for this
-/// machine alone; `:3128` and `*:3128` for all IPv4 addresses, as most servers have it. Other names are not looked up.
+/// Reads an address to listen on, as operators write it: `127.0.0.1:3128`, `[::1]:3128`; `3128` and
+/// `localhost:3128` for this machine alone; `:3128` and `*:3128` for all IPv4 addresses, as most
+/// servers have it. Other names are not looked up.
 ///
 /// # Errors
 /// What is wrong, and what would be right.
@@ -50,7 +52,8 @@ impl FromStr for AdminAddress {
                 Err(format!("a socket's path has at most 107 bytes, this {}", path.len()))
             }
             Some(path) => Ok(Self::Unix(path.into())),
-            // Whoever reaches this listener may purge: nobody offers that to all by leaving something out.
+            // Whoever reaches this listener may purge: nobody offers that to all by leaving
+            // something out.
             None if text.starts_with([':', '*']) => Err(format!(
                 "{text:?} does not say for whom: write \"127.0.0.1{0}\", or \"0.0.0.0{0}\" for everybody",
                 text.trim_start_matches('*')

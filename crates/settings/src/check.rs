@@ -1,6 +1,7 @@
 //! What must hold between settings, beyond the type and limits of each.
 //!
-//! A rule is silent where a mistake was already noted: the value it would judge is not what was meant.
+//! A rule is silent where a mistake was already noted: the value it would judge is not what was
+//! meant.
 
 use crate::host::{check_destination, check_host, check_host_pattern, check_upstream_url, is_token};
 use crate::mistake::{Mistakes, closest};
@@ -130,7 +131,8 @@ impl Rules<'_> {
         }
     }
 
-    /// Lists of `[forward]` that no listener would hold: whoever wrote one believes that it guards something.
+    /// Lists of `[forward]` that no listener would hold: whoever wrote one believes that it guards
+    /// something.
     fn without_effect(&mut self, settings: &Settings) {
         if settings.listen.is_empty() || self.mistakes.touches("listen") {
             return;
@@ -184,7 +186,8 @@ impl Rules<'_> {
             self.fault("cache.ram_object_max", message);
         }
         self.one_of("cache.ram_policy", "replacement policy", &cache.ram_policy, REPLACEMENTS);
-        // a Via pseudonym is a token; Cache-Status begins with an sf-token, which begins with a letter (RFC 9651, 3.3.4)
+        // a Via pseudonym is a token; Cache-Status begins with an sf-token, which begins with a
+        // letter (RFC 9651, 3.3.4)
         if !is_token(&cache.name) || !cache.name.starts_with(|first: char| first.is_ascii_alphabetic()) {
             self.fault("cache.name", format!("{:?} is not a token that begins with a letter", cache.name));
         }

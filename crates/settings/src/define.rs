@@ -1,6 +1,8 @@
-//! The macros in which the schema is written: a struct's fields, comments, defaults and limits in one place.
+//! The macros in which the schema is written: a struct's fields, comments, defaults and limits in
+//! one place.
 //!
-//! Comments are for rustdoc and for the operator alike, so the macros keep them as data beside the types:
+//! Comments are for rustdoc and for the operator alike, so the macros keep them as data beside the
+//! types:
 //!
 //! ```text
 //! section! {                      every field has a default; the struct implements Default

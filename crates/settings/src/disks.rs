@@ -12,7 +12,8 @@ impl Store {
         vec![Disk { path: self.directory.clone(), bytes: self.disk }]
     }
 
-    /// Says whether the operator has named a disk: the built-in folder of the built-in size is nobody's wish.
+    /// Says whether the operator has named a disk: the built-in folder of the built-in size is
+    /// nobody's wish.
     pub fn names_a_disk(&self) -> bool {
         let built_in = Self::default();
         let is_named = self.required.is_some()

@@ -5,7 +5,8 @@ use crate::setting::{Field, Section, SettingKind, TomlText, join};
 use std::fmt::Write;
 
 impl Settings {
-    /// A file that spells out every default, each setting with its comment. Reads back as the default settings.
+    /// A file that spells out every default, each setting with its comment. Reads back as the
+    /// default settings.
     pub fn sample() -> String {
         let mut page = SAMPLE_HEAD.to_owned();
         let fields = Settings::outline();
@@ -81,7 +82,8 @@ fn inside(kind: &SettingKind) -> Option<(Vec<Field>, TomlText)> {
     }
 }
 
-/// A headed section, or every entry of a list of them; an empty list shows an example, commented out.
+/// A headed section, or every entry of a list of them; an empty list shows an example, commented
+/// out.
 fn section(page: &mut String, field: &Field) {
     let Some((fields, example)) = inside(&field.kind) else { return };
     let (heading, entries, mark) = match &field.default {

@@ -54,7 +54,8 @@ pub(crate) fn check_upstream_url(url: &str) -> Result<bool, String> {
 
 /// A token (RFC 9110, 5.6.2).
 pub(crate) fn is_token(text: &str) -> bool {
-    // tchar = "!" / "#" / "$" / "%" / "&" / "'" / "*" / "+" / "-" / "." / "^" / "_" / "`" / "|" / "~" / DIGIT / ALPHA
+    // tchar = "!" / "#" / "$" / "%" / "&" / "'" / "*" / "+" / "-" / "." / "^" / "_" / "`" / "|" /
+    // "~" / DIGIT / ALPHA
     let tchar = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
     !text.is_empty() && text.bytes().all(tchar)
 }
@@ -78,7 +79,8 @@ pub(crate) fn check_host(host: &str) -> Result<(), String> {
     check_name(host)
 }
 
-/// A host name of letters, digits, hyphens and underscores (RFC 952 with what is found in the field).
+/// A host name of letters, digits, hyphens and underscores (RFC 952 with what is found in the
+/// field).
 fn check_name(name: &str) -> Result<(), String> {
     if name.parse::<Ipv4Addr>().is_ok() {
         return Ok(());

@@ -1,7 +1,8 @@
 //! Shoal's settings: their schema, their defaults, their checks.
 //!
-//! A setting is a field with a default that works, a unit, and a doc comment written for an operator; `schema` holds
-//! them all, and the sample file and the reference page are printed from it. Reading goes in three steps:
+//! A setting is a field with a default that works, a unit, and a doc comment written for an
+//! operator; `schema` holds them all, and the sample file and the reference page are printed from
+//! it. Reading goes in three steps:
 //!
 //! ```text
 //! file ─────────┐

@@ -64,7 +64,8 @@ impl Mistakes {
         self.0.push(Found { place: place.clone(), key: key.into(), message: message.into(), hint });
     }
 
-    /// Whether a mistake was noted at `key`, within it, or around it: then its value is not what was meant.
+    /// Whether a mistake was noted at `key`, within it, or around it: then its value is not what
+    /// was meant.
     pub fn touches(&self, key: &str) -> bool {
         self.0.iter().any(|found| within(&found.key, key) || within(key, &found.key))
     }
@@ -116,7 +117,8 @@ fn position(text: &str, offset: usize) -> (usize, usize) {
     (line, String::from_utf8_lossy(&before[line_start..]).chars().count() + 1)
 }
 
-/// The candidate that `word` was probably meant to be: equal but for its case, or a few typing slips away.
+/// The candidate that `word` was probably meant to be: equal but for its case, or a few typing
+/// slips away.
 pub(crate) fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = word.to_lowercase().replace('-', "_");
     // a candidate this far away shares too little with what was typed to be a slip

@@ -30,7 +30,8 @@ pub(crate) fn paths() -> Vec<String> {
     paths
 }
 
-/// What may have been meant by a name that is not one of `known`, the settings of the section at `key`.
+/// What may have been meant by a name that is not one of `known`, the settings of the section at
+/// `key`.
 pub(crate) fn hint_for(key: &str, name: &str, known: &[&str]) -> Option<String> {
     if let Some(meant) = closest(name, known.iter().copied()) {
         return Some(format!("did you mean `{meant}`?"));

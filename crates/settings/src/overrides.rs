@@ -1,7 +1,7 @@
 //! Settings given outside the file: environment variables and command line options.
 //!
-//! `SHOAL_CACHE__RAM=512MB` sets `cache.ram`. Texts stand without quotes, lists as TOML or with commas between
-//! their items: `SHOAL_FORWARD__CONNECT_PORTS=443,8443`.
+//! `SHOAL_CACHE__RAM=512MB` sets `cache.ram`. Texts stand without quotes, lists as TOML or with
+//! commas between their items: `SHOAL_FORWARD__CONNECT_PORTS=443,8443`.
 
 use crate::Mode;
 use crate::mistake::{Mistakes, closest};
@@ -25,8 +25,9 @@ pub struct Override {
 impl Override {
     /// The overrides among environment variables: those whose names begin with `SHOAL_`.
     ///
-    /// Left out are `SHOAL_CONFIG`, which names the file, and what container schedulers set for services
-    /// whose names begin with shoal (`SHOAL_SERVICE_HOST`, `SHOAL_ADMIN_PORT_3129_TCP`, …).
+    /// Left out are `SHOAL_CONFIG`, which names the file, and what container schedulers set for
+    /// services whose names begin with shoal (`SHOAL_SERVICE_HOST`, `SHOAL_ADMIN_PORT_3129_TCP`,
+    /// …).
     pub fn from_environment(variables: impl IntoIterator<Item = (String, String)>) -> Vec<Self> {
         let mut overrides: Vec<Self> = variables
             .into_iter()
@@ -41,7 +42,8 @@ impl Override {
         overrides
     }
 
-    /// The client networks that every listener serves, whatever its mode: `--allow-clients`. Comes after what names listeners.
+    /// The client networks that every listener serves, whatever its mode: `--allow-clients`. Comes
+    /// after what names listeners.
     pub fn clients(origin: &str, networks: &[String]) -> Self {
         Self { origin: origin.into(), key: EVERY_LISTENER.into(), value: networks.join(",") }
     }
@@ -73,7 +75,8 @@ impl Override {
         table.set(last, node);
     }
 
-    /// Sets `allow_clients` of each listener, or where it would be of forward mode's default, that default.
+    /// Sets `allow_clients` of each listener, or where it would be of forward mode's default, that
+    /// default.
     fn apply_to_listeners(&self, table: &mut Table, place: &SourceLocation) {
         let networks = node(&self.value, &Vec::<IpNet>::kind(), place);
         let (mut listeners, mut by_default) = (0, 0);
@@ -96,7 +99,8 @@ impl Override {
         }
     }
 
-    /// Gives the one listener its address. Where the file has none it is a reverse one when there is a site, else forward.
+    /// Gives the one listener its address. Where the file has none it is a reverse one when there
+    /// is a site, else forward.
     fn apply_address(&self, place: &SourceLocation, table: &mut Table, mistakes: &mut Mistakes) {
         let text = |text: &str| Node { place: place.clone(), value: Value::Text(text.into()) };
         let has_sites = table.value("site").is_some();
@@ -146,8 +150,8 @@ fn is_foreign(rest: &str, value: &str) -> bool {
         || of_service("PORT").is_some_and(is_port)
 }
 
-/// The value that `text` spells for a setting of this kind. What is not of the kind comes back as text, for the
-/// setting itself to refuse.
+/// The value that `text` spells for a setting of this kind. What is not of the kind comes back as
+/// text, for the setting itself to refuse.
 fn node(text: &str, kind: &SettingKind, place: &SourceLocation) -> Node {
     let as_text = |text: &str| Node { place: place.clone(), value: Value::Text(text.into()) };
     match kind {

@@ -118,7 +118,8 @@ impl<'a> Fields<'a> {
         Self { table, node, key, mistakes }
     }
 
-    /// Reads one field. A field that is wrong gives its default, so that the rest can be looked at too.
+    /// Reads one field. A field that is wrong gives its default, so that the rest can be looked at
+    /// too.
     pub fn field<T: Setting>(
         &mut self,
         name: &str,

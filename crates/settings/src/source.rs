@@ -49,12 +49,14 @@ impl Settings {
     ///
     /// # Errors
     ///
-    /// Every mistake, in the order of the file; when it is not TOML, only what keeps it from being so.
+    /// Every mistake, in the order of the file; when it is not TOML, only what keeps it from being
+    /// so.
     pub fn parse(text: &str, file: &str) -> Result<Self, Vec<Mistake>> {
         SettingsSource { file, text, overrides: Vec::new(), readable: &|_| Ok(()) }.read()
     }
 
-    /// Brings defaults into line with what was set, and names into the form in which they are compared.
+    /// Brings defaults into line with what was set, and names into the form in which they are
+    /// compared.
     fn normalise(&mut self, table: &Table) {
         // As `--store none` and `log.access` have it: a folder of that name is written "./none".
         if self.store.directory.as_os_str() == "none" {

@@ -1,8 +1,10 @@
-//! Fills a volume with any number of small objects through the store's own calls, and then waits to be killed.
+//! Fills a volume with any number of small objects through the store's own calls, and then waits to
+//! be killed.
 //!
-//! `cargo bench -p shoal-store --bench fill -- FOLDER DISK_BYTES OBJECTS`, with a folder in which a node that was stopped in order
-//! has left one object. That one is the pattern: its metadata, and its key with the last part of the path replaced by a number
-//! from 1. So a node finds what it would have stored itself, and ten million objects take a minute instead of an hour of requests.
+//! `cargo bench -p shoal-store --bench fill -- FOLDER DISK_BYTES OBJECTS`, with a folder in which a
+//! node that was stopped in order has left one object. That one is the pattern: its metadata, and
+//! its key with the last part of the path replaced by a number from 1. So a node finds what it
+//! would have stored itself, and ten million objects take a minute instead of an hour of requests.
 //! `bench/restart.py` measures with it how soon they are served again.
 
 use shoal_core::{ObjectKey, Timestamp};

@@ -1,7 +1,8 @@
-//! Looking at a store from outside: what it is, what it holds, whether it is sound. Nothing is locked and nothing written.
+//! Looking at a store from outside: what it is, what it holds, whether it is sound. Nothing is
+//! locked and nothing written.
 //!
-//! A store that a running node has open can be looked at too: it is then seen as the node would find it if it were killed
-//! now, less what is being written meanwhile.
+//! A store that a running node has open can be looked at too: it is then seen as the node would
+//! find it if it were killed now, less what is being written meanwhile.
 
 use crate::{Error, OpenObject};
 use shoal_core::ObjectKey;
@@ -13,15 +14,16 @@ pub trait Inspect: Send + Sync {
     /// What it is.
     fn facts(&self) -> StoreInfo;
 
-    /// Shows objects in the order in which they were written, or the other way round, until `visit` says false. What
-    /// stands behind an object has not been checked.
+    /// Shows objects in the order in which they were written, or the other way round, until `visit`
+    /// says false. What stands behind an object has not been checked.
     ///
     /// # Errors
     /// [`Error::Disk`] when the disk cannot be read.
     fn list(&self, newest_first: bool, visit: &mut dyn FnMut(&ListedObject<'_>) -> bool)
     -> Result<(), Error>;
 
-    /// Reads everything and checks it. `progress` is told how many parts of how many have been looked at.
+    /// Reads everything and checks it. `progress` is told how many parts of how many have been
+    /// looked at.
     fn verify(&self, progress: &mut dyn FnMut(u64, u64)) -> VerifyReport;
 
     /// The object of this key; what is read of it has been checked.
@@ -60,8 +62,8 @@ pub struct StoreInfo {
     pub cursor_bytes: u64,
     /// Bytes of the index.
     pub index_bytes: u64,
-    /// The number of the last write. Each write has the next number; a start that finds the store not closed in order leaves
-    /// some out.
+    /// The number of the last write. Each write has the next number; a start that finds the store
+    /// not closed in order leaves some out.
     pub sequence: u64,
 }
 
@@ -87,7 +89,8 @@ pub struct VerifyReport {
     pub body_bytes: u64,
     /// Stripes whose chunks are all sound, to the end or as far as they have been written.
     pub stripes: u64,
-    /// Entries of the index that lead to something else: written over since, or removed. They cost a read each.
+    /// Entries of the index that lead to something else: written over since, or removed. They cost
+    /// a read each.
     pub stale_entries: u64,
     /// What is damaged.
     pub damaged: u64,

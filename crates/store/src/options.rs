@@ -11,14 +11,15 @@ use std::sync::Arc;
 pub struct OpenOptions {
     /// Folder of the store; made when absent.
     pub directory: PathBuf,
-    /// Disk space used at most, in bytes: object files in whole file system blocks, folders and index included.
+    /// Disk space used at most, in bytes: object files in whole file system blocks, folders and
+    /// index included.
     pub disk_bytes: u64,
     /// Objects held at most; 0 derives it from `disk_bytes`. Fixed when the store is created.
     pub max_objects: u64,
     /// Largest body stored, in bytes.
     pub object_max_bytes: u64,
-    /// Files in a folder at most, where the architecture leaves that to the operator (`squid_monotonic`); 0 means 384.
-    /// Fixed when the store is created.
+    /// Files in a folder at most, where the architecture leaves that to the operator
+    /// (`squid_monotonic`); 0 means 384. Fixed when the store is created.
     pub files_per_folder: u32,
     /// The replacement policy, by name: `clock` unless there is reason for another.
     pub replacement: String,
@@ -28,16 +29,17 @@ pub struct OpenOptions {
     pub volume: VolumeSettings,
     /// The cache architecture, by name.
     pub architecture: String,
-    /// The time of opening. It only numbers objects, so that of two files with one key the newer wins
-    /// when the index has been lost.
+    /// The time of opening. It only numbers objects, so that of two files with one key the newer
+    /// wins when the index has been lost.
     pub now: Timestamp,
 }
 
 /// Opens or creates the store in a folder of the file system, in constant time.
 ///
 /// # Errors
-/// [`Error::Unusable`] says what an operator can do about it: unknown architecture, a folder that cannot be
-/// read or written, a limit too small to hold anything, another process that has the store open.
+/// [`Error::Unusable`] says what an operator can do about it: unknown architecture, a folder that
+/// cannot be read or written, a limit too small to hold anything, another process that has the
+/// store open.
 pub fn open(options: &OpenOptions) -> Result<Arc<dyn Store>, Error> {
     architectures::open(options)
 }

@@ -1,6 +1,8 @@
-//! Work that may take a disk that does not answer: on threads of its own, and waited for only so long.
+//! Work that may take a disk that does not answer: on threads of its own, and waited for only so
+//! long.
 //!
-//! What is not done in time goes on alone. A caller sees to it that it is begun once at a time, lest such threads pile up.
+//! What is not done in time goes on alone. A caller sees to it that it is begun once at a time,
+//! lest such threads pile up.
 
 use parking_lot::{Condvar, Mutex};
 use std::sync::Arc;
@@ -23,8 +25,8 @@ impl<R> Drop for Over<R> {
     }
 }
 
-/// Does all of these, each on a thread of its own, and waits for so long in all. Gives what became of each, in their order; `None` where it
-/// is not done yet, or has panicked.
+/// Does all of these, each on a thread of its own, and waits for so long in all. Gives what became
+/// of each, in their order; `None` where it is not done yet, or has panicked.
 pub fn all_within<R, F>(limit: Duration, name: &str, work: Vec<F>) -> Vec<Option<R>>
 where
     R: Send + 'static,

@@ -1,7 +1,8 @@
 //! How fast logs are read: megabytes a CPU-second, from the page cache to records.
 //!
-//! `cargo bench -p shoal-trace --bench reading`; see docs/experiments/reading.md. Made traffic is written as lines of each format into a
-//! temporary file, which is read as any file is. Nothing is kept of a record but a sum, so that what is measured is reading.
+//! `cargo bench -p shoal-trace --bench reading`; see docs/experiments/reading.md. Made traffic is
+//! written as lines of each format into a temporary file, which is read as any file is. Nothing is
+//! kept of a record but a sum, so that what is measured is reading.
 
 use rustix::time::{ClockId, clock_gettime};
 use shoal_trace::generate::Traffic;

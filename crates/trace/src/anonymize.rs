@@ -1,11 +1,14 @@
 //! Names replaced by keyed hashes that keep their structure.
 //!
-//! Hosts keep the number of their labels and their last one, paths the number of their segments and a well-known extension. Each part is hashed
-//! together with what it lies in, so that two hosts of one domain still share it, and two files of one folder, while a
-//! word tells nothing where it stands elsewhere. Clients are hashed whole; user names, queries and fragments are dropped. Times,
-//! sizes, methods and statuses stay: whoever knows when somebody asked for something of a rare size may recognise it.
+//! Hosts keep the number of their labels and their last one, paths the number of their segments and
+//! a well-known extension. Each part is hashed together with what it lies in, so that two hosts of
+//! one domain still share it, and two files of one folder, while a word tells nothing where it
+//! stands elsewhere. Clients are hashed whole; user names, queries and fragments are dropped.
+//! Times, sizes, methods and statuses stay: whoever knows when somebody asked for something of a
+//! rare size may recognise it.
 //!
-//! HMAC-SHA-256 (RFC 2104), of which 48 bits are shown a part: without the key nobody can try names. One a part.
+//! HMAC-SHA-256 (RFC 2104), of which 48 bits are shown a part: without the key nobody can try
+//! names. One a part.
 
 use crate::record::{Record, host_range, scheme_of};
 use ring::hmac;

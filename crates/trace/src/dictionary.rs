@@ -1,7 +1,8 @@
 //! Names as numbers: each distinct name is kept once and numbered in order of first appearance.
 //!
-//! Names lie one behind the other in one buffer, found through an open-addressed table of numbers: 8 bytes a name plus 4 to 8
-//! in the table plus the name itself, one hash and about 1.5 comparisons a lookup.
+//! Names lie one behind the other in one buffer, found through an open-addressed table of numbers:
+//! 8 bytes a name plus 4 to 8 in the table plus the name itself, one hash and about 1.5 comparisons
+//! a lookup.
 
 use shoal_core::Key;
 

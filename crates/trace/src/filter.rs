@@ -4,8 +4,9 @@ use crate::record::{Record, scheme_of};
 
 /// What a request must be. The default takes all.
 ///
-/// Maltzahn 1999, section 4: "removed every non-HTTP request, every HTTP request with a reply code other than 200 (OK), and
-/// every HTTP request which contain ? or cgi-bin". What a log does not tell does not exclude.
+/// Maltzahn 1999, section 4: "removed every non-HTTP request, every HTTP request with a reply code
+/// other than 200 (OK), and every HTTP request which contain ? or cgi-bin". What a log does not
+/// tell does not exclude.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Filter {
     /// Status 200 only.
@@ -14,13 +15,15 @@ pub struct Filter {
     pub no_query: bool,
     /// No `cgi-bin` in the URL.
     pub no_cgi: bool,
-    /// URLs of http and https only. A path without a scheme, as logs of origins have it, counts as http.
+    /// URLs of http and https only. A path without a scheme, as logs of origins have it, counts as
+    /// http.
     pub http_only: bool,
     /// Method GET only.
     pub get_only: bool,
     /// Status 200 or 304 only: what was asked for and was there, whether it had to be sent or not.
     pub found_only: bool,
-    /// GET and HEAD with a status that a cache may store without being told to (RFC 9110, 15.1), and the 304 that confirms such a one.
+    /// GET and HEAD with a status that a cache may store without being told to (RFC 9110, 15.1),
+    /// and the 304 that confirms such a one.
     pub cacheable_only: bool,
     /// Sizes from this many bytes.
     pub bytes_min: u64,

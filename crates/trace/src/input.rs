@@ -56,7 +56,8 @@ impl Read for Input {
     }
 }
 
-/// Gives as much as is asked for, up to the stream's end. The xz library takes fewer bytes of padding for a broken stream.
+/// Gives as much as is asked for, up to the stream's end. The xz library takes fewer bytes of
+/// padding for a broken stream.
 struct Whole<R>(R);
 
 impl<R: Read> Read for Whole<R> {

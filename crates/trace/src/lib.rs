@@ -1,10 +1,12 @@
 //! Traces: who asked for what and when, read from logs or made, and written.
 //!
-//! From bytes to experiments: [`Input`] opens a file and undoes its compression, [`Reader`] finds the format and gives one
-//! [`Record`] a line, a [`Filter`] says which count, and [`Trace`] keeps them in 24 bytes a request with each name
-//! once. A [`Writer`] writes them again. [`generate`] makes a trace where a real one is missing.
+//! From bytes to experiments: [`Input`] opens a file and undoes its compression, [`Reader`] finds
+//! the format and gives one [`Record`] a line, a [`Filter`] says which count, and [`Trace`] keeps
+//! them in 24 bytes a request with each name once. A [`Writer`] writes them again. [`generate`]
+//! makes a trace where a real one is missing.
 //!
-//! No line is trusted: what cannot be read is counted and the first few are kept with their numbers ([`Reading`]).
+//! No line is trusted: what cannot be read is counted and the first few are kept with their numbers
+//! ([`Reading`]).
 
 #![forbid(unsafe_code)]
 

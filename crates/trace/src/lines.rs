@@ -1,7 +1,8 @@
 //! Lines of a stream, in memory that does not grow with them.
 //!
-//! One buffer of fixed size: a line that does not fit is skipped to its end and told by its number, never held. Costs one
-//! search for the line end and, per buffer, one move of the line that was cut.
+//! One buffer of fixed size: a line that does not fit is skipped to its end and told by its number,
+//! never held. Costs one search for the line end and, per buffer, one move of the line that was
+//! cut.
 
 use std::io::{self, Read};
 use std::ops::Range;
@@ -39,8 +40,8 @@ impl<R: Read> Lines<R> {
         self.line
     }
 
-    /// What stands at the beginning, at most a buffer full, without taking it. A stream that breaks off in it is an error where no line came whole
-    /// before that.
+    /// What stands at the beginning, at most a buffer full, without taking it. A stream that breaks
+    /// off in it is an error where no line came whole before that.
     pub(crate) fn peek(&mut self) -> io::Result<&[u8]> {
         while !self.ended && self.unread.end < self.buffer.len().min(PEEK) {
             self.fill();
@@ -80,7 +81,8 @@ impl<R: Read> Lines<R> {
         }
     }
 
-    /// The next so many bytes, at most [`BUFFER_MIN`]; `None` at the end, fewer where the stream ends within them.
+    /// The next so many bytes, at most [`BUFFER_MIN`]; `None` at the end, fewer where the stream
+    /// ends within them.
     pub(crate) fn next_bytes(&mut self, length: usize) -> io::Result<Option<Range<usize>>> {
         while self.unread.len() < length && !self.ended {
             self.fill();
@@ -97,10 +99,12 @@ impl<R: Read> Lines<R> {
         Ok(Some(given))
     }
 
-    /// Everything that is left, and what the stream broke off with, if it did. So many bytes are expected, which may be wrong.
+    /// Everything that is left, and what the stream broke off with, if it did. So many bytes are
+    /// expected, which may be wrong.
     pub(crate) fn rest(&mut self, expected: u64) -> (Vec<u8>, Option<io::Error>) {
         let mut rest = Vec::new();
-        // Growing by doubling would take twice as much; where there is no such room, the stream will not be that long either.
+        // Growing by doubling would take twice as much; where there is no such room, the stream
+        // will not be that long either.
         let expected = usize::try_from(expected.min(EXPECTED_MAX)).unwrap_or(0);
         let _ = rest.try_reserve_exact(expected.saturating_add(1));
         rest.extend_from_slice(&self.buffer[self.unread.clone()]);
@@ -165,7 +169,8 @@ impl<R: Read> Lines<R> {
         }
     }
 
-    /// Reads more behind what is unread, which moves to the front when there is no room. When that fails, the stream has ended.
+    /// Reads more behind what is unread, which moves to the front when there is no room. When that
+    /// fails, the stream has ended.
     fn fill(&mut self) {
         if self.unread.end == self.buffer.len() {
             self.buffer.copy_within(self.unread.clone(), 0);

@@ -1,7 +1,8 @@
 //! Several traces as one, by time.
 //!
-//! Each must be in the order of its times; a request without one, or with an earlier one than its predecessor's, stays behind
-//! its predecessor. Equal times go by the order of the traces. A heap step a request.
+//! Each must be in the order of its times; a request without one, or with an earlier one than its
+//! predecessor's, stays behind its predecessor. Equal times go by the order of the traces. A heap
+//! step a request.
 
 use crate::reader::{Error, Reader};
 use crate::record::Record;

@@ -1,7 +1,7 @@
 //! Numbers that look random and are the same for the same seed on every machine.
 //!
-//! SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, OOPSLA 2014): one addition and three
-//! multiplications a number, period 2^64, no bad seeds. Not for secrets.
+//! SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, OOPSLA 2014):
+//! one addition and three multiplications a number, period 2^64, no bad seeds. Not for secrets.
 
 /// A stream of numbers.
 #[derive(Clone, Debug)]

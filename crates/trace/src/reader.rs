@@ -16,7 +16,8 @@ use std::io::{self, Read};
 pub struct ReadOptions {
     /// Its format; `None` finds it by the beginning.
     pub format: Option<Format>,
-    /// Names of a table's columns, parted by its separator, where its first line does not name them.
+    /// Names of a table's columns, parted by its separator, where its first line does not name
+    /// them.
     pub columns: Option<String>,
     /// Whether the first bad line is an error.
     pub strict: bool,
@@ -146,7 +147,8 @@ impl<R: Read> Reader<R> {
         Ok(Self { lines, parser, columns, reading, strict, names_due, last_ms: 0, ended: false })
     }
 
-    /// Gives the next request to `take`; false at the end. A stream that breaks off counts as a bad line at its end.
+    /// Gives the next request to `take`; false at the end. A stream that breaks off counts as a bad
+    /// line at its end.
     ///
     /// # Errors
     /// [`Error::Bad`] at the first bad line where none is tolerated; nothing is read after it.
@@ -282,7 +284,8 @@ impl Columns {
     }
 }
 
-/// Why no format fits, with the first line that might tell, so that whoever reads it sees what is meant.
+/// Why no format fits, with the first line that might tell, so that whoever reads it sees what is
+/// meant.
 fn undetected(why: Reason, beginning: &[u8]) -> Error {
     let beginning = text(&beginning[..beginning.len().min(SHOWN * 16)]);
     match beginning.lines().find(|line| !is_comment(line)) {

@@ -41,13 +41,14 @@ impl Record<'_> {
 
 /// What a repeat of an object means when its size is another one.
 ///
-/// Logs do not tell a changed object from an error page, an aborted transfer or an answer without a body, so each study
-/// has to decide, and each result depends on it: in the Boston University trace a third of the repeats differ, and an
-/// infinite cache hits 63% by the one rule and 42% by the other.
+/// Logs do not tell a changed object from an error page, an aborted transfer or an answer without a
+/// body, so each study has to decide, and each result depends on it: in the Boston University trace
+/// a third of the repeats differ, and an infinite cache hits 63% by the one rule and 42% by the
+/// other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum SizeChange {
-    /// The object is what its URL says: a repeat of another size is a hit all the same, with the size that is stored. This
-    /// is Maltzahn's rule ("we ignore object staleness", 1999, 4).
+    /// The object is what its URL says: a repeat of another size is a hit all the same, with the
+    /// size that is stored. This is Maltzahn's rule ("we ignore object staleness", 1999, 4).
     #[default]
     Identity,
     /// Another size is a new version: a miss that replaces what is stored.
@@ -72,7 +73,8 @@ pub fn scheme_of(url: &str) -> Option<&str> {
     is_scheme.then_some(scheme)
 }
 
-/// The host in a URL: what stands between `//` and the next `/`, without user and port. Empty when there is none.
+/// The host in a URL: what stands between `//` and the next `/`, without user and port. Empty when
+/// there is none.
 pub fn host_of(url: &str) -> &str {
     &url[host_range(url)]
 }

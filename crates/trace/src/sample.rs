@@ -1,7 +1,8 @@
-//! A part of a trace that is like the whole: all requests for some of the objects, or of some of the clients, or some of all requests.
+//! A part of a trace that is like the whole: all requests for some of the objects, or of some of
+//! the clients, or some of all requests.
 //!
-//! By object is what keeps hit ratios (with a cache as much smaller as the sample); by client keeps what each does; by request keeps neither and
-//! serves to look at a log.
+//! By object is what keeps hit ratios (with a cache as much smaller as the sample); by client keeps
+//! what each does; by request keeps neither and serves to look at a log.
 
 use crate::random::Random;
 use crate::record::Record;

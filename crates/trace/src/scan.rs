@@ -32,7 +32,8 @@ impl<'a> Iterator for Words<'a> {
             self.rest = text;
             return None;
         }
-        // A tab within a word is rarer than a blank behind it, so blanks are searched for and tabs only within what they part.
+        // A tab within a word is rarer than a blank behind it, so blanks are searched for and tabs
+        // only within what they part.
         let end = memchr(b' ', text.as_bytes()).unwrap_or(text.len());
         let end = memchr(b'\t', &text.as_bytes()[..end]).unwrap_or(end);
         let (word, rest) = text.split_at(end);
@@ -65,7 +66,8 @@ pub(crate) fn status(text: &str) -> Result<Option<u16>, Reason> {
     }
 }
 
-/// A time in units of which `per_second` make a second, with a fraction or not, as milliseconds since 1970.
+/// A time in units of which `per_second` make a second, with a fraction or not, as milliseconds
+/// since 1970.
 pub(crate) fn time(text: &str, per_second: u64) -> Result<Option<u64>, Reason> {
     let text = text.trim_ascii();
     if text == "-" || text.is_empty() {
@@ -142,7 +144,8 @@ pub(crate) fn clock_time(text: &str) -> Result<u64, Reason> {
     Ok(seconds.unsigned_abs() * 1000 + thousandths(fraction))
 }
 
-/// A time of RFC 3339, `2000-10-10T13:55:36.004Z` or with `+01:00` at its end, as milliseconds since 1970.
+/// A time of RFC 3339, `2000-10-10T13:55:36.004Z` or with `+01:00` at its end, as milliseconds
+/// since 1970.
 ///
 /// # Errors
 /// When the text is no such time, or one before 1970.
@@ -171,7 +174,8 @@ fn zone_seconds(zone: &str) -> Option<i64> {
     Some(sign * (digits / 100 * 3600 + digits % 100 * 60))
 }
 
-/// Days since 1970 of a date of the Gregorian calendar (Howard Hinnant: chrono-Compatible Low-Level Date Algorithms).
+/// Days since 1970 of a date of the Gregorian calendar (Howard Hinnant: chrono-Compatible Low-Level
+/// Date Algorithms).
 fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let era = year.div_euclid(400);
@@ -195,7 +199,8 @@ pub(crate) fn text(bytes: &[u8]) -> Cow<'_, str> {
     }
 }
 
-/// The largest size taken for one: four tebibytes. No log is so long that the sum of such sizes would not fit.
+/// The largest size taken for one: four tebibytes. No log is so long that the sum of such sizes
+/// would not fit.
 const BYTES_MAX: u64 = 1 << 42;
 /// The end of the year 9999.
 const TIME_MAX_MS: u64 = 253_402_300_799_999;

@@ -10,7 +10,8 @@ use std::io::Read;
 /// A request, its names as numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Request {
-    /// When, in milliseconds since 1970, or since the first where the trace has no times: then its place in the trace.
+    /// When, in milliseconds since 1970, or since the first where the trace has no times: then its
+    /// place in the trace.
     pub time_ms: u64,
     /// The response's size in bytes.
     pub bytes: u64,
@@ -60,15 +61,17 @@ pub struct Unread {
     pub refused: [u64; Refused::ALL.len()],
     /// Requests that came with no size, and got [`Trace::read`]'s.
     pub without_size: u64,
-    /// Requests that came with no time, and got that of the request before; or their place, where none has a time.
+    /// Requests that came with no time, and got that of the request before; or their place, where
+    /// none has a time.
     pub without_time: u64,
     /// Whether there was more than the limit.
     pub limited: bool,
 }
 
 impl Unread {
-    /// What is not taken as it stands in a file, a few words each: lines that are no requests, requests that were left out, and sizes that were taken to
-    /// be so many bytes. Nothing where all of it was.
+    /// What is not taken as it stands in a file, a few words each: lines that are no requests,
+    /// requests that were left out, and sizes that were taken to be so many bytes. Nothing where
+    /// all of it was.
     pub fn notes_with_sizes(&self, reading: &Reading, bytes_unknown: u64) -> Vec<String> {
         let mut notes = self.notes(reading);
         if self.without_size > 0 {
@@ -94,7 +97,8 @@ impl Unread {
 }
 
 impl Trace {
-    /// Reads a trace: at most `limit` requests that the filter takes. A request of unknown size counts as `bytes_unknown`.
+    /// Reads a trace: at most `limit` requests that the filter takes. A request of unknown size
+    /// counts as `bytes_unknown`.
     ///
     /// # Errors
     /// As [`Reader::of`] and [`Reader::next`].
@@ -145,7 +149,8 @@ impl Trace {
         self.push_sized(record, record.bytes.unwrap_or(bytes_unknown))
     }
 
-    /// Adds a request with another size than its line's. False when there is no number left for its object.
+    /// Adds a request with another size than its line's. False when there is no number left for its
+    /// object.
     pub fn push_sized(&mut self, record: &Record<'_>, bytes: u64) -> bool {
         let Some(object) = self.objects.number(&record.url) else { return false };
         if object as usize == self.host_of.len() {
@@ -162,7 +167,8 @@ impl Trace {
         true
     }
 
-    /// A request's time. One that does not tell it came with the one before; counted from 1970 it would lie decades away.
+    /// A request's time. One that does not tell it came with the one before; counted from 1970 it
+    /// would lie decades away.
     fn time_of(&mut self, record: &Record<'_>) -> u64 {
         match (record.time_ms, self.last_ms) {
             (Some(time_ms), before) => {
@@ -177,10 +183,12 @@ impl Trace {
         }
     }
 
-    /// Gives requests whose time lies far from that of all but a few the time of the request before them, and tells how many these are: clocks that
-    /// were not set yet, and lines that are broken where it does not show. One of them would make a log of a day one of decades.
+    /// Gives requests whose time lies far from that of all but a few the time of the request before
+    /// them, and tells how many these are: clocks that were not set yet, and lines that are broken
+    /// where it does not show. One of them would make a log of a day one of decades.
     ///
-    /// Far is more than a hundred times the span of all but the first and the last thousandth, and more than a day.
+    /// Far is more than a hundred times the span of all but the first and the last thousandth, and
+    /// more than a day.
     pub fn mend_times(&mut self) -> u64 {
         let mut times: Vec<u64> = self.requests.iter().map(|request| request.time_ms).collect();
         if times.len() < MENDED_MIN {
@@ -219,8 +227,9 @@ impl Trace {
         self.requests.push(request);
     }
 
-    /// Gives requests whose size is [`Request::BYTES_UNKNOWN`] the size that their object had last, or has next where it had none yet, or
-    /// the median of all known sizes (0 where none is known) where it never has one.
+    /// Gives requests whose size is [`Request::BYTES_UNKNOWN`] the size that their object had last,
+    /// or has next where it had none yet, or the median of all known sizes (0 where none is known)
+    /// where it never has one.
     pub fn fill_sizes(&mut self) -> Filled {
         let mut filled = Filled::default();
         let mut last = vec![Request::BYTES_UNKNOWN; self.objects.len()];

@@ -4,9 +4,9 @@
 //!   size [;extensions] CRLF  data CRLF   …   0 [;extensions] CRLF  trailers CRLF
 //! ```
 //!
-//! Sizes are bare hexadecimal digits; every line ends in CRLF and in nothing else. Extensions are skipped and,
-//! together with the size lines, must stay in proportion to the data, so that nobody can make us read gigabytes
-//! for a few bytes of body.
+//! Sizes are bare hexadecimal digits; every line ends in CRLF and in nothing else. Extensions are
+//! skipped and, together with the size lines, must stay in proportion to the data, so that nobody
+//! can make us read gigabytes for a few bytes of body.
 
 use crate::BODY_BYTES_MAX;
 use crate::body::{Decoded, Malformed};
@@ -59,12 +59,14 @@ impl ChunkDecoder {
         Self { state: START, excess: 0, takes_padding: false }
     }
 
-    /// A decoder for a response's body, whose sizes some old origins pad with spaces. A request is refused for as much.
+    /// A decoder for a response's body, whose sizes some old origins pad with spaces. A request is
+    /// refused for as much.
     pub fn of_response() -> Self {
         Self { takes_padding: true, ..Self::new() }
     }
 
-    /// Takes the next piece off `buffer`: data, the end with its trailers, or nothing until more has arrived.
+    /// Takes the next piece off `buffer`: data, the end with its trailers, or nothing until more
+    /// has arrived.
     pub fn decode(&mut self, buffer: &mut BytesMut) -> Result<Decoded, Malformed> {
         loop {
             match self.state {
@@ -146,8 +148,8 @@ impl ChunkDecoder {
     }
 }
 
-/// RFC 9112 section 7.1: "recipients MUST anticipate potentially large hexadecimal numerals and prevent parsing
-/// errors due to integer conversion overflows".
+/// RFC 9112 section 7.1: "recipients MUST anticipate potentially large hexadecimal numerals and
+/// prevent parsing errors due to integer conversion overflows".
 fn size_byte(size: u64, digits: u8, byte: u8) -> Result<State, Malformed> {
     match (byte as char).to_digit(16) {
         Some(_) if digits == SIZE_DIGITS_MAX => Err(Malformed("chunk size too large")),
@@ -179,15 +181,16 @@ fn read_trailers(section: &[u8], fields: &[FieldLine]) -> Result<HeaderMap, Malf
 
 /// Whether a field may stand in a trailer section.
 ///
-/// RFC 9110 section 6.5.1: "Many fields cannot be processed outside the header section because their evaluation
-/// is necessary prior to receiving the content, such as those that describe message framing, routing,
-/// authentication, request modifiers, response controls, or content format." Such trailers are dropped.
+/// RFC 9110 section 6.5.1: "Many fields cannot be processed outside the header section because
+/// their evaluation is necessary prior to receiving the content, such as those that describe
+/// message framing, routing, authentication, request modifiers, response controls, or content
+/// format." Such trailers are dropped.
 pub fn may_trail(name: &HeaderName) -> bool {
     !FORBIDDEN_TRAILERS.contains(&name.as_str())
 }
 
-/// Appends the line that opens a chunk of `length` bytes; the data and [`CRLF`] follow. A chunk of length 0 would
-/// end the body: [`last`] does that.
+/// Appends the line that opens a chunk of `length` bytes; the data and [`CRLF`] follow. A chunk of
+/// length 0 would end the body: [`last`] does that.
 pub fn size_line(out: &mut Vec<u8>, length: usize) {
     debug_assert!(length > 0, "an empty chunk ends the body");
     let digits = (usize::BITS - length.leading_zeros()).div_ceil(4);
@@ -198,7 +201,8 @@ pub fn size_line(out: &mut Vec<u8>, length: usize) {
     out.extend_from_slice(CRLF);
 }
 
-/// Appends what ends a chunked body: the last chunk, the trailers that may stand there, and an empty line.
+/// Appends what ends a chunked body: the last chunk, the trailers that may stand there, and an
+/// empty line.
 pub fn last(out: &mut Vec<u8>, trailers: Option<&HeaderMap>) {
     out.extend_from_slice(b"0\r\n");
     for (name, value) in trailers.into_iter().flatten().filter(|(name, _)| may_trail(name)) {
@@ -215,7 +219,8 @@ const START: State = State::Size { size: 0, digits: 0 };
 /// 2^64 − 1 has so many hexadecimal digits.
 const SIZE_DIGITS_MAX: u8 = 16;
 
-/// Framing bytes that each chunk may cost without being held against it: a size line and the two line ends.
+/// Framing bytes that each chunk may cost without being held against it: a size line and the two
+/// line ends.
 const CHUNK_ALLOWANCE: u64 = 24;
 
 /// Framing bytes beyond the data and the allowance.

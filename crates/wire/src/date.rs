@@ -25,7 +25,8 @@ impl DateCache {
         Self { second: u64::MAX, text: [b' '; IMF_FIXDATE_BYTES] }
     }
 
-    /// `now` as an IMF-fixdate (RFC 9110 section 5.6.7). Years beyond 9999 are shown as that year's end.
+    /// `now` as an IMF-fixdate (RFC 9110 section 5.6.7). Years beyond 9999 are shown as that year's
+    /// end.
     pub fn at(&mut self, now: Timestamp) -> &[u8; IMF_FIXDATE_BYTES] {
         let second = now.seconds().min(LAST_SECOND);
         if second != self.second {

@@ -61,7 +61,8 @@ pub fn push_filled(out: &mut Vec<u8>, value: u64, width: usize, fill: u8) {
     push_first(out, &(text >> (8 * (8 - length))).to_le_bytes(), length);
 }
 
-/// Appends the first `length` bytes of a text. Always so many are copied: to copy those alone would take a call.
+/// Appends the first `length` bytes of a text. Always so many are copied: to copy those alone would
+/// take a call.
 #[inline]
 fn push_first<const N: usize>(out: &mut Vec<u8>, text: &[u8; N], length: usize) {
     let length = out.len() + length;

@@ -1,4 +1,5 @@
-//! Strict HTTP/1 framing, HTTP/2's frames and field blocks, and the PROXY protocol, as pure functions of bytes.
+//! Strict HTTP/1 framing, HTTP/2's frames and field blocks, and the PROXY protocol, as pure
+//! functions of bytes.
 //!
 //! ```text
 //!   bytes ──► HeadParser ──► RequestHead ──► BodyDecoder ──► data, trailers
@@ -7,8 +8,9 @@
 //!   bytes ──► http2::Frame ──► hpack::Decoder ──► FieldList ──► http2::Http2Head
 //! ```
 //!
-//! Nothing here reads a socket or a clock. What could be understood in two ways by two recipients is refused,
-//! never guessed: request smuggling lives on such guesses. Every buffer that a peer can make grow has a limit.
+//! Nothing here reads a socket or a clock. What could be understood in two ways by two recipients
+//! is refused, never guessed: request smuggling lives on such guesses. Every buffer that a peer can
+//! make grow has a limit.
 
 #![forbid(unsafe_code)]
 
@@ -35,6 +37,7 @@ pub use request::{
 };
 pub use response_head::{BadHead, RESPONSE_FIELDS_MAX, ResponseHead, ResponseHeadParser};
 
-/// The longest body that a length may tell of. Recipients with signed numbers read a longer one as negative, or as none
-/// (RFC 9110, section 8.6: "a recipient MUST anticipate potentially large decimal numerals and prevent parsing errors").
+/// The longest body that a length may tell of. Recipients with signed numbers read a longer one as
+/// negative, or as none (RFC 9110, section 8.6: "a recipient MUST anticipate potentially large
+/// decimal numerals and prevent parsing errors").
 pub const BODY_BYTES_MAX: u64 = i64::MAX as u64;

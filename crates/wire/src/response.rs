@@ -30,11 +30,13 @@ pub enum Persistence {
     Upgrade,
 }
 
-/// Decides how the body is delimited, when the response has `length` bytes of it, or an unknown number.
+/// Decides how the body is delimited, when the response has `length` bytes of it, or an unknown
+/// number.
 ///
-/// RFC 9112 section 6.3: "Any response to a HEAD request and any response with a 1xx (Informational), 204 (No
-/// Content), or 304 (Not Modified) status code is always terminated by the first empty line after the header
-/// fields … and thus cannot contain a message body"; so is a 2xx response to CONNECT.
+/// RFC 9112 section 6.3: "Any response to a HEAD request and any response with a 1xx
+/// (Informational), 204 (No Content), or 304 (Not Modified) status code is always terminated by the
+/// first empty line after the header fields … and thus cannot contain a message body"; so is a 2xx
+/// response to CONNECT.
 pub fn framing(
     method: &Method,
     version: Version,
@@ -56,9 +58,9 @@ pub fn is_bodiless(status: StatusCode) -> bool {
     status.is_informational() || status == StatusCode::NO_CONTENT || status == StatusCode::NOT_MODIFIED
 }
 
-/// Appends the status line. We say HTTP/1.1 to every client, as RFC 9110 section 6.2 has it: "A server SHOULD send
-/// a response version equal to the highest version to which the server is conformant that has a major version
-/// less than or equal to the one received in the request."
+/// Appends the status line. We say HTTP/1.1 to every client, as RFC 9110 section 6.2 has it: "A
+/// server SHOULD send a response version equal to the highest version to which the server is
+/// conformant that has a major version less than or equal to the one received in the request."
 pub fn status_line(out: &mut Vec<u8>, status: StatusCode) {
     if status == StatusCode::OK {
         out.extend_from_slice(b"HTTP/1.1 200 OK\r\n");
@@ -84,8 +86,8 @@ pub fn number_field(out: &mut Vec<u8>, name: &str, value: u64) {
     field(out, name, Decimal::of(value).as_bytes());
 }
 
-/// Appends all fields but those that this connection's framing decides: Content-Length, Transfer-Encoding,
-/// Connection and its kin. `Upgrade` stays when the status is 101.
+/// Appends all fields but those that this connection's framing decides: Content-Length,
+/// Transfer-Encoding, Connection and its kin. `Upgrade` stays when the status is 101.
 pub fn fields(out: &mut Vec<u8>, status: StatusCode, fields: &HeaderMap) {
     for (name, value) in fields {
         let upgrade = status == StatusCode::SWITCHING_PROTOCOLS && name == header::UPGRADE;
@@ -118,7 +120,8 @@ pub fn interim(out: &mut Vec<u8>, status: StatusCode, extra: &HeaderMap) {
     out.extend_from_slice(CRLF);
 }
 
-/// Whether a field is this connection's own business (RFC 9110 section 7.6.1), or its message framing.
+/// Whether a field is this connection's own business (RFC 9110 section 7.6.1), or its message
+/// framing.
 pub fn belongs_to_connection(name: &HeaderName) -> bool {
     // Comparing lengths first spares nearly every comparison of names.
     match name.as_str().len() {

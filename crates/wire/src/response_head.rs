@@ -1,8 +1,9 @@
 //! Response heads from origins: bytes in; a head, an error, or the wish for more bytes out.
 //!
-//! More is taken than of requests, as RFC 9112 allows or demands of a proxy: whitespace before a colon is removed (5.1),
-//! folded lines are joined (5.2), a bare LF ends a line (2.2). Framing is for the caller to judge, who knows what
-//! was asked. The fields stay where they were read: nothing is copied, and no field map is made ([`FieldLines`]).
+//! More is taken than of requests, as RFC 9112 allows or demands of a proxy: whitespace before a
+//! colon is removed (5.1), folded lines are joined (5.2), a bare LF ends a line (2.2). Framing is
+//! for the caller to judge, who knows what was asked. The fields stay where they were read: nothing
+//! is copied, and no field map is made ([`FieldLines`]).
 //!
 //! Cost: one pass over the head ([`crate::lines`]), and one over its names.
 
@@ -34,14 +35,16 @@ pub enum BadHead {
 /// Reads the response heads of one connection.
 #[derive(Debug, Default)]
 pub struct ResponseHeadParser {
-    /// Tokenize again once the buffer holds so many bytes, so that a head that trickles in costs linear time.
+    /// Tokenize again once the buffer holds so many bytes, so that a head that trickles in costs
+    /// linear time.
     attempt_at: usize,
     /// Bytes of the buffer that are known to hold no end of a head.
     searched: usize,
 }
 
 impl ResponseHeadParser {
-    /// Takes one head off the front of `buffer`; `None` while it is not whole. Call it again with more bytes appended.
+    /// Takes one head off the front of `buffer`; `None` while it is not whole. Call it again with
+    /// more bytes appended.
     pub fn parse(
         &mut self,
         buffer: &mut BytesMut,
@@ -101,7 +104,8 @@ fn may_begin_a_head(begun: &[u8]) -> bool {
     begun == b"\r" || begun.iter().zip(b"HTTP/1.").all(|(byte, expected)| byte == expected)
 }
 
-/// RFC 9112 section 4: `status-line = HTTP-version SP status-code SP [ reason-phrase ]`; the second blank may be missing.
+/// RFC 9112 section 4: `status-line = HTTP-version SP status-code SP [ reason-phrase ]`; the second
+/// blank may be missing.
 fn status_line(line: &[u8]) -> Result<(Version, u16), BadHead> {
     let (version, rest) = match line.split_first_chunk() {
         Some((b"HTTP/1.1", rest)) => (Version::HTTP_11, rest),
@@ -129,8 +133,8 @@ fn build(lines: ResponseTokens, head: BytesMut) -> Result<ResponseHead, BadHead>
     Ok(ResponseHead { status, version: lines.version, fields })
 }
 
-/// A field's value with its folds joined. RFC 9112, 5.2: a proxy "MUST either discard the message […] or replace each received
-/// obs-fold with one or more SP octets".
+/// A field's value with its folds joined. RFC 9112, 5.2: a proxy "MUST either discard the message
+/// […] or replace each received obs-fold with one or more SP octets".
 fn unfold(value: &[u8]) -> Vec<u8> {
     let lines = value.split(|byte| *byte == b'\n').map(<[u8]>::trim_ascii).filter(|line| !line.is_empty());
     lines.collect::<Vec<_>>().join(&b' ')
@@ -226,7 +230,8 @@ mod tests {
             prop_assert!(b"hello".starts_with(&buffer[..]));
         }
 
-        /// Whatever is taken can be sent on: names are tokens in lower case, values hold nothing that ends a line.
+        /// Whatever is taken can be sent on: names are tokens in lower case, values hold nothing
+        /// that ends a line.
         #[test]
         fn no_bytes_panic_and_lines_are_sound(
             bytes in prop::collection::vec(prop_oneof![3 => any::<u8>(), 1 => prop::sample::select(&b"aB:\r\n\t "[..])], 0..200),

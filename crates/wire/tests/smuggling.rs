@@ -1,7 +1,7 @@
 //! The corpus of ambiguous requests: each was, somewhere, read in two ways by two servers in a row.
 //!
-//! Every one must be refused with the status given. The second table holds near relatives that are sound and must
-//! be taken, so that the first cannot be passed by refusing everything.
+//! Every one must be refused with the status given. The second table holds near relatives that are
+//! sound and must be taken, so that the first cannot be passed by refusing everything.
 
 use bytes::BytesMut;
 use shoal_wire::{HeadLimits, HeadParser, Parsed};

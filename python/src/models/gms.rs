@@ -7,10 +7,13 @@ use pyo3::prelude::*;
 use shoal_lab::model::gms::simulation::{Arrivals, MOST_GETPAGES, Service, Setting, simulate};
 use shoal_lab::model::gms::{Kind, Method, Network, Putpages, Server, Solution, Workload};
 
-/// Global nodes that ask memory servers for pages: a closed class of getpages, an open one of putpages.
+/// Global nodes that ask memory servers for pages: a closed class of getpages, an open one of
+/// putpages.
 ///
-/// `probabilities` is P, the share of the requests that each server gets, and sums to one; `demand_seconds` is D, what a server works for a page, one number or one
-/// for each; `think_seconds` is Z; `putpages` is f, putpages for each getpage, or, where `putpage_rate` is given, so many a second.
+/// `probabilities` is P, the share of the requests that each server gets, and sums to one;
+/// `demand_seconds` is D, what a server works for a page, one number or one for each;
+/// `think_seconds` is Z; `putpages` is f, putpages for each getpage, or, where `putpage_rate` is
+/// given, so many a second.
 #[pyclass(frozen, module = "shoal")]
 pub struct Gms {
     network: Network,
@@ -48,7 +51,8 @@ impl Gms {
         Ok(Self { network })
     }
 
-    /// Servers that share the requests equally, for an application of Table 3.1: m3, ld, atom, render, gdb, oo7.
+    /// Servers that share the requests equally, for an application of Table 3.1: m3, ld, atom,
+    /// render, gdb, oo7.
     #[staticmethod]
     #[pyo3(signature = (global_nodes, servers, *, application = "oo7"))]
     fn balanced(global_nodes: u32, servers: u32, application: &str) -> PyResult<Self> {
@@ -73,8 +77,9 @@ impl Gms {
         Ok(GmsSolution { solution })
     }
 
-    /// Simulates so many getpages of the same cluster. Service times vary exponentially and putpages come at random, as the model assumes, or, with
-    /// `constant`, as in a cluster: always the same time, putpages with their getpages.
+    /// Simulates so many getpages of the same cluster. Service times vary exponentially and
+    /// putpages come at random, as the model assumes, or, with `constant`, as in a cluster: always
+    /// the same time, putpages with their getpages.
     #[pyo3(signature = (getpages = 100_000, *, constant = true, seed = 1))]
     fn simulate(&self, py: Python<'_>, getpages: u64, constant: bool, seed: u64) -> PyResult<GmsMeasured> {
         if getpages == 0 || getpages > MOST_GETPAGES {

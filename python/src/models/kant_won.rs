@@ -1,4 +1,5 @@
-//! Kant and Won's model of a file cache (1999), and the characteristic time of LRU (Che et al. 2002), over arrays of cache sizes.
+//! Kant and Won's model of a file cache (1999), and the characteristic time of LRU (Che et al.
+//! 2002), over arrays of cache sizes.
 
 use crate::arrays::{numbers, wrong};
 use numpy::{IntoPyArray, PyArray1};
@@ -45,7 +46,8 @@ impl Population {
         Ok(Self::of(shoal_lab::model::specweb99::Population::of_files(&FileSet::of(directories))))
     }
 
-    /// Zipf-like popularity of exponent `alpha`, lognormal sizes of a median and a sigma of the logarithm.
+    /// Zipf-like popularity of exponent `alpha`, lognormal sizes of a median and a sigma of the
+    /// logarithm.
     #[staticmethod]
     #[pyo3(signature = (objects, alpha = 0.8, *, median_bytes = 4000.0, sigma = 1.5))]
     fn zipf(objects: u32, alpha: f64, median_bytes: f64, sigma: f64) -> PyResult<Self> {
@@ -141,8 +143,9 @@ impl FileCache {
     }
 }
 
-/// Kant and Won's model for one cache size in bytes, or an array of them. `reuse` is f_r, the probability that a file pushed out is wanted shortly
-/// after; `literal` reads the disk's rates as printed instead of as the paper's words have them.
+/// Kant and Won's model for one cache size in bytes, or an array of them. `reuse` is f_r, the
+/// probability that a file pushed out is wanted shortly after; `literal` reads the disk's rates as
+/// printed instead of as the paper's words have them.
 #[pyfunction]
 #[pyo3(signature = (population, cache_bytes, *, reuse = 0.333, literal = false))]
 pub fn kant_won(

@@ -7,10 +7,14 @@ use shoal_lab::prefetching::{
     Costs, DiskTimes, Hinting, MOST_NODES, PrefetchSetup, Prefetching, Program, ProgramResult, simulate,
 };
 
-/// A program that tells what it will read, on a node whose idle neighbours' disks and memory prefetch for it.
+/// A program that tells what it will read, on a node whose idle neighbours' disks and memory
+/// prefetch for it.
 ///
-/// `program` is one of render, random, reverse and hotcold, `scale` times smaller than the testbed's 100 MB, or pages in the order in which they are read. `frames` is what each node holds, in
-/// pages of 8 KB; where absent the testbed's 4096 over `scale`. It reads its data `rounds` times and computes `computing_seconds` (the program's own where absent) for each page that it reads.
+/// `program` is one of render, random, reverse and hotcold, `scale` times smaller than the
+/// testbed's 100 MB, or pages in the order in which they are read. `frames` is what each node
+/// holds, in pages of 8 KB; where absent the testbed's 4096 over `scale`. It reads its data
+/// `rounds` times and computes `computing_seconds` (the program's own where absent) for each page
+/// that it reads.
 #[pyclass(frozen, module = "shoal")]
 pub struct Pgms {
     program: Program,
@@ -41,7 +45,8 @@ impl Pgms {
         program.references = program.references.repeat(rounds);
         program.computing_seconds = computing_seconds.unwrap_or(program.computing_seconds);
         let mut setting = PrefetchSetup::testbed(frames.unwrap_or(FRAMES / scale as usize), idle);
-        // a disk faster than the testbed's at random reads is no slower at those that follow each other
+        // a disk faster than the testbed's at random reads is no slower at those that follow each
+        // other
         let disk = DiskTimes {
             random_seconds: disk_seconds,
             sequential_seconds: DiskTimes::TESTBED.sequential_seconds.min(disk_seconds),
@@ -65,8 +70,10 @@ impl Pgms {
         self.program.pages()
     }
 
-    /// Runs the program. `prefetch` names kinds with + between them: dl (disk to local), gl (global to local), dg (disk to global), or none; `hinted` is the share of the references that it
-    /// tells beforehand, `wrong` the share of the hints that is wrong where it tells all. "none" with hinted=0 is GMS.
+    /// Runs the program. `prefetch` names kinds with + between them: dl (disk to local), gl (global
+    /// to local), dg (disk to global), or none; `hinted` is the share of the references that it
+    /// tells beforehand, `wrong` the share of the hints that is wrong where it tells all. "none"
+    /// with hinted=0 is GMS.
     #[pyo3(signature = (prefetch = "dl+gl+dg", *, hinted = 1.0, wrong = 0.0))]
     fn simulate(&self, py: Python<'_>, prefetch: &str, hinted: f64, wrong: f64) -> PyResult<PgmsFinished> {
         let refused = |why: &str| PyValueError::new_err(why.to_owned());

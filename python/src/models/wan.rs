@@ -10,10 +10,12 @@ use shoal_lab::model::wan::scheme::{Region, Scheme};
 use shoal_lab::model::wan::{Change, Error, Form, Model, Shared, Web};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// How many requests caches answer together, by the number of their clients. What is not given is as in Table 5.1.
+/// How many requests caches answer together, by the number of their clients. What is not given is
+/// as in Table 5.1.
 ///
-/// `rates` is slow, mid-slow, mid-fast or fast; `popular_days` and `unpopular_days` take their place. `change` is how intervals between changes are distributed:
-/// exponential, lognormal-between, lognormal-within, pareto-between or pareto-within, with `tail`.
+/// `rates` is slow, mid-slow, mid-fast or fast; `popular_days` and `unpopular_days` take their
+/// place. `change` is how intervals between changes are distributed: exponential,
+/// lognormal-between, lognormal-within, pareto-between or pareto-within, with `tail`.
 #[pyclass(frozen, module = "shoal")]
 pub struct Wan {
     model: Mutex<Model>,
@@ -116,7 +118,8 @@ impl Wan {
         py.detach(|| self.lock().population_for(cacheable_hit_rate)).map_err(wrong)
     }
 
-    /// What each way to cooperate asks of a cache (Table 5.3): by its name, latency, storage, and requests a day, the top level first.
+    /// What each way to cooperate asks of a cache (Table 5.3): by its name, latency, storage, and
+    /// requests a day, the top level first.
     #[pyo3(signature = (clients, levels_seconds, *, fanout = 10))]
     fn schemes<'py>(
         &self,

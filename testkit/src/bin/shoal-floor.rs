@@ -1,8 +1,8 @@
 //! `shoal-floor ADDRESS FILE`: a server that does nothing.
 //!
-//! It answers every request head with the bytes of FILE: one read, one write, on one thread that asks the kernel itself which
-//! clients are ready, and nothing in between. What CPU it takes for an answer is what the kernel leaves to any server of this
-//! kind (`bench/floor.py`).
+//! It answers every request head with the bytes of FILE: one read, one write, on one thread that
+//! asks the kernel itself which clients are ready, and nothing in between. What CPU it takes for an
+//! answer is what the kernel leaves to any server of this kind (`bench/floor.py`).
 
 use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
@@ -64,8 +64,8 @@ struct Client {
 }
 
 impl Client {
-    /// Sends the answer to what it asks, or what is left of that; false when it has gone. Heads do not come in pieces here, nor
-    /// several at once: the load generator waits for each answer.
+    /// Sends the answer to what it asks, or what is left of that; false when it has gone. Heads do
+    /// not come in pieces here, nor several at once: the load generator waits for each answer.
     fn answer(&mut self, head: &mut [u8], answer: &[u8]) -> bool {
         if self.left == 0 {
             match recv(&self.stream, &mut *head, RecvFlags::empty()) {

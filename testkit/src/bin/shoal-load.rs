@@ -1,4 +1,5 @@
-//! Requests at given rates and what became of them: the load generator `shoal_testkit::load` as a program, for the benches.
+//! Requests at given rates and what became of them: the load generator `shoal_testkit::load` as a
+//! program, for the benches.
 //!
 //! ```text
 //! shoal-load SLICE_MS TURNS SEED '{"address":"127.0.0.1:80","streams":[{"rate":50000,"path":"/1024","connections":64}]}' \
@@ -6,9 +7,11 @@
 //!                                    {"rate":300,"path":"/o/{}","objects":2000,"connections":16,"fields":["Accept: */*"]}]}'
 //! ```
 //!
-//! Each argument in JSON is a server with streams of requests. They are loaded for so many milliseconds at a time, in turn, until each had so many
-//! turns. Prints a line for each: a list with an object for each stream, of the requests answered and failed, latencies in microseconds from when a request was due, what of
-//! them was the server's, and how late the generator itself was. A rate of 0 makes a stream a closed loop.
+//! Each argument in JSON is a server with streams of requests. They are loaded for so many
+//! milliseconds at a time, in turn, until each had so many turns. Prints a line for each: a list
+//! with an object for each stream, of the requests answered and failed, latencies in microseconds
+//! from when a request was due, what of them was the server's, and how late the generator itself
+//! was. A rate of 0 makes a stream a closed loop.
 
 #![forbid(unsafe_code)]
 

@@ -1,7 +1,9 @@
-//! `SHOAL_BIN=PATH shoal-train`: the load that a release is trained with, for `cargo xtask release`.
+//! `SHOAL_BIN=PATH shoal-train`: the load that a release is trained with, for `cargo xtask
+//! release`.
 //!
-//! Drives the binary that `SHOAL_BIN` names as `shoal_testkit::training` describes, and prints a line for each kind of request. Fails when
-//! an answer is not what it must be; what it started is ended then too.
+//! Drives the binary that `SHOAL_BIN` names as `shoal_testkit::training` describes, and prints a
+//! line for each kind of request. Fails when an answer is not what it must be; what it started is
+//! ended then too.
 
 #![forbid(unsafe_code)]
 

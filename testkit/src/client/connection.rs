@@ -43,8 +43,8 @@ impl Connection {
         Self { wire, buffer: Vec::new() }
     }
 
-    /// Sends exactly these bytes. A connection that the peer has closed takes them silently, since what
-    /// matters is what comes back.
+    /// Sends exactly these bytes. A connection that the peer has closed takes them silently, since
+    /// what matters is what comes back.
     pub fn send(&mut self, bytes: impl AsRef<[u8]>) {
         let _ = self.wire.write_all(bytes.as_ref()).and_then(|()| self.wire.flush());
     }
@@ -75,7 +75,8 @@ impl Connection {
         self.try_response(method).unwrap_or_else(|why| panic!("no response: {why}"))
     }
 
-    /// Like [`Connection::response`], but a connection that ends or stays silent before a head is an error.
+    /// Like [`Connection::response`], but a connection that ends or stays silent before a head is
+    /// an error.
     pub fn try_response(&mut self, method: &str) -> Result<Response, String> {
         let mut interim = Vec::new();
         let head = loop {
@@ -94,7 +95,8 @@ impl Connection {
         self.exact(&request.method)
     }
 
-    /// Reads the response to a request with `method` as it stands. Panics when there is none, or not all of it.
+    /// Reads the response to a request with `method` as it stands. Panics when there is none, or
+    /// not all of it.
     pub fn exact(&mut self, method: &str) -> Exact {
         let head = self.until(b"\r\n\r\n").unwrap_or_else(|why| panic!("no response: {why}"));
         let response = self.whole(method, Head::parse(&head), Vec::new());
@@ -133,8 +135,8 @@ impl Connection {
         Ok(self.buffer.drain(..count).collect())
     }
 
-    /// Reads everything until the peer closes or resets, or the limit passes without a byte. The second is
-    /// how it ended: `None` in order.
+    /// Reads everything until the peer closes or resets, or the limit passes without a byte. The
+    /// second is how it ended: `None` in order.
     pub fn everything(&mut self) -> (Vec<u8>, Option<String>) {
         loop {
             match self.more() {

@@ -10,7 +10,8 @@ pub struct Exact {
 }
 
 impl Exact {
-    /// All of it but what the clock decides: `Age`, `Date`, the rest of the lifetime, and what parts several ranges.
+    /// All of it but what the clock decides: `Age`, `Date`, the rest of the lifetime, and what
+    /// parts several ranges.
     pub fn timeless(self) -> Self {
         let timeless = |line: &str| match line.split_once(": ") {
             Some((name @ ("age" | "date"), _)) => name.to_owned(),

@@ -1,7 +1,8 @@
 //! One connection of the load generator: a request out, its response in, without blocking.
 //!
-//! Only what caches answer to plain requests is understood: a head with Content-Length, or one that has no body. Bodies are counted, not kept.
-//! The kernel notes when each packet came (`SO_TIMESTAMPNS`), so that what a response waits for this process is told from what it took.
+//! Only what caches answer to plain requests is understood: a head with Content-Length, or one that
+//! has no body. Bodies are counted, not kept. The kernel notes when each packet came
+//! (`SO_TIMESTAMPNS`), so that what a response waits for this process is told from what it took.
 
 use nix::cmsg_space;
 use nix::sys::socket::{ControlMessageOwned, MsgFlags, recvmsg, setsockopt, sockopt::ReceiveTimestampns};

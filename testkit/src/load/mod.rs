@@ -1,15 +1,19 @@
-//! An open-loop load generator: requests leave when they are due, whether or not earlier ones were answered.
+//! An open-loop load generator: requests leave when they are due, whether or not earlier ones were
+//! answered.
 //!
-//! A closed loop, as of most load generators, waits for an answer before it asks again: a server that stalls is asked less
-//! meanwhile, and the stall is hardly seen ("coordinated omission"; Schroeder, Wierman and Harchol-Balter, "Open Versus Closed: A
-//! Cautionary Tale", NSDI 2006). Here the instants are drawn beforehand, as a Poisson process of the wanted rate, and a
-//! latency counts from the instant when the request was due, also while it waited for a free connection.
+//! A closed loop, as of most load generators, waits for an answer before it asks again: a server
+//! that stalls is asked less meanwhile, and the stall is hardly seen ("coordinated omission";
+//! Schroeder, Wierman and Harchol-Balter, "Open Versus Closed: A Cautionary Tale", NSDI 2006). Here
+//! the instants are drawn beforehand, as a Poisson process of the wanted rate, and a latency counts
+//! from the instant when the request was due, also while it waited for a free connection.
 //!
-//! One thread looks after all connections and never sleeps while it measures, so that its own wake-up is no part of a
-//! latency. It has work of its own for each request, two system calls and some hundred nanoseconds, and the more requests there are the longer one
-//! waits for it: before it leaves ([`Outcome::late_ns`]), and once it is answered. That is no part of [`Outcome::servers_ns`], which ends when the
-//! kernel has the response, in the way of Kogias, Mallon and Bugnion, "Lancet: A self-correcting Latency Measuring Tool", ATC 2019.
-//! Without a rate a stream is a closed loop, for finding out where a server is saturated.
+//! One thread looks after all connections and never sleeps while it measures, so that its own
+//! wake-up is no part of a latency. It has work of its own for each request, two system calls and
+//! some hundred nanoseconds, and the more requests there are the longer one waits for it: before it
+//! leaves ([`Outcome::late_ns`]), and once it is answered. That is no part of
+//! [`Outcome::servers_ns`], which ends when the kernel has the response, in the way of Kogias,
+//! Mallon and Bugnion, "Lancet: A self-correcting Latency Measuring Tool", ATC 2019. Without a rate
+//! a stream is a closed loop, for finding out where a server is saturated.
 
 mod connection;
 mod poisson;
@@ -33,7 +37,8 @@ use std::time::{Duration, Instant, SystemTime};
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stream {
-    /// Requests per second; 0 for a closed loop, where every connection asks again as soon as it is answered.
+    /// Requests per second; 0 for a closed loop, where every connection asks again as soon as it is
+    /// answered.
     pub rate: f64,
     /// Their method, of those that have no body.
     #[serde(default = "get")]
@@ -78,18 +83,22 @@ fn ok() -> u16 {
 /// What came of one stream.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// From when a request was due to the last byte of its response, in nanoseconds, in ascending order.
+    /// From when a request was due to the last byte of its response, in nanoseconds, in ascending
+    /// order.
     pub latencies_ns: Vec<u64>,
-    /// The latency that 99 in a hundred requests of a turn did not exceed, for each turn, in nanoseconds, in ascending order.
+    /// The latency that 99 in a hundred requests of a turn did not exceed, for each turn, in
+    /// nanoseconds, in ascending order.
     pub turn_p99s_ns: Vec<u64>,
-    /// What of the latencies was the server's and the network's: from when a request left, or waited for a connection, until the kernel had the
-    /// last of its response. In nanoseconds, in ascending order.
+    /// What of the latencies was the server's and the network's: from when a request left, or
+    /// waited for a connection, until the kernel had the last of its response. In nanoseconds, in
+    /// ascending order.
     pub servers_ns: Vec<u64>,
     /// The same of each turn as above.
     pub turn_servers_p99s_ns: Vec<u64>,
     /// Requests that were due and got no whole response with the status that was expected.
     pub failed: u64,
-    /// How long after they were due requests left although a connection was free, in nanoseconds, in ascending order.
+    /// How long after they were due requests left although a connection was free, in nanoseconds,
+    /// in ascending order.
     pub late_ns: Vec<u64>,
 }
 
@@ -99,7 +108,8 @@ impl Outcome {
         percentile(&self.latencies_ns, share)
     }
 
-    /// The same of 99 in a hundred requests of the middle turn: what a turn is like that nothing else disturbs, where most are.
+    /// The same of 99 in a hundred requests of the middle turn: what a turn is like that nothing
+    /// else disturbs, where most are.
     pub fn middle_turn_p99_ns(&self) -> u64 {
         percentile(&self.turn_p99s_ns, 0.5)
     }
@@ -409,7 +419,8 @@ mod tests {
         let mut outcomes = loaded(&origin, &[stream(50.0), stream(0.0)], 200);
         for Outcome { latencies_ns, servers_ns, turn_servers_p99s_ns, .. } in &mut outcomes {
             assert_eq!((servers_ns.len(), turn_servers_p99s_ns.len()), (latencies_ns.len(), 1));
-            // The generator reads nothing before the kernel has it, and asks for nothing before it is due.
+            // The generator reads nothing before the kernel has it, and asks for nothing before it
+            // is due.
             assert!(
                 servers_ns.iter().zip(latencies_ns).all(|(part, whole)| *part <= *whole + CLOCKS_APART_NS)
             );
@@ -426,7 +437,8 @@ mod tests {
         assert!(part < Duration::from_millis(900) && asked.due.elapsed() > part, "{part:?}");
     }
 
-    /// The system's clock and the monotonic one go at rates that differ by as much as that in a test's time.
+    /// The system's clock and the monotonic one go at rates that differ by as much as that in a
+    /// test's time.
     const CLOCKS_APART_NS: u64 = 1_000_000;
 
     #[test]

@@ -1,7 +1,9 @@
-//! Alternatives that are loaded for a moment each, in turn: several servers, or one server under several loads.
+//! Alternatives that are loaded for a moment each, in turn: several servers, or one server under
+//! several loads.
 //!
-//! What a request costs, and how long it takes, changes within a second by a quarter where other machines share the processor's caches, and not by the
-//! same share for all servers. Points of a second each, one behind the other, compare hours; turns of some milliseconds compare servers.
+//! What a request costs, and how long it takes, changes within a second by a quarter where other
+//! machines share the processor's caches, and not by the same share for all servers. Points of a
+//! second each, one behind the other, compare hours; turns of some milliseconds compare servers.
 
 use super::{Buffers, Lane, Outcome, Stream, Times, drive};
 use rustix::event::epoll::{self, CreateFlags};
@@ -30,9 +32,10 @@ pub struct Turns {
     pub loaded: Duration,
 }
 
-/// Loads each of `cases` for `slice`, in turn, so that each has `turns`; the order is turned round each time. Before the next has its turn all
-/// is answered. The time of a stream with a rate stands still between its turns, and streams at the same place have the same instants in all
-/// cases. An error says that a connection could not be made, or a server did not answer in time.
+/// Loads each of `cases` for `slice`, in turn, so that each has `turns`; the order is turned round
+/// each time. Before the next has its turn all is answered. The time of a stream with a rate stands
+/// still between its turns, and streams at the same place have the same instants in all cases. An
+/// error says that a connection could not be made, or a server did not answer in time.
 pub fn in_turn(cases: &[Case], slice: Duration, turns: u32, seed: u64) -> io::Result<Vec<Turns>> {
     let mut loads = cases.iter().map(|case| Load::open(case, seed)).collect::<io::Result<Vec<_>>>()?;
     std::thread::sleep(ACCEPTED_WITHIN);
@@ -45,7 +48,8 @@ pub fn in_turn(cases: &[Case], slice: Duration, turns: u32, seed: u64) -> io::Re
     Ok(loads.into_iter().map(Load::finish).collect())
 }
 
-/// What servers are left to take in their connections, which would count as latency of the first requests otherwise.
+/// What servers are left to take in their connections, which would count as latency of the first
+/// requests otherwise.
 const ACCEPTED_WITHIN: Duration = Duration::from_millis(100);
 
 /// A case with its connections.
@@ -120,7 +124,8 @@ mod tests {
         }
     }
 
-    /// A rate is of the time that a case has its turn, and a second load comes in its own turns alone.
+    /// A rate is of the time that a case has its turn, and a second load comes in its own turns
+    /// alone.
     #[test]
     fn rates_are_kept_over_the_turns_of_a_case() {
         let origin = Origin::start();

@@ -178,7 +178,8 @@ impl Peer {
             After::Keep | After::Close => {
                 let _ = self.wire.end_sending();
                 shared.journal.ended();
-                // what is still unread would turn the close into a reset and take the answer with it
+                // what is still unread would turn the close into a reset and take the answer with
+                // it
                 wire::limit_reads(&*self.wire, Duration::from_secs(1));
                 let mut rest = [0; 16 * 1024];
                 while matches!(self.wire.read(&mut rest), Ok(1..)) {}

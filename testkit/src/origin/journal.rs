@@ -115,8 +115,8 @@ impl Journal {
         assert!(self.wait(LIMIT, |entries| entries.aborted >= count), "{count} fetches were not given up");
     }
 
-    /// Waits until the origin has ended `count` connections of its own accord; panics when it does not in time. Whoever is at the other
-    /// end of one can know it by then.
+    /// Waits until the origin has ended `count` connections of its own accord; panics when it does
+    /// not in time. Whoever is at the other end of one can know it by then.
     pub fn wait_for_ends(&self, count: usize) {
         assert!(self.wait(LIMIT, |entries| entries.ended >= count), "{count} connections were not ended");
     }

@@ -99,7 +99,8 @@ impl Resource {
         }
     }
 
-    /// RFC 9110 section 13.1.5: If-Range compares strongly; when it does not hold, Range is ignored.
+    /// RFC 9110 section 13.1.5: If-Range compares strongly; when it does not hold, Range is
+    /// ignored.
     fn range_holds(&self, request: &Received) -> bool {
         let Some(asked) = request.fields.first("if-range") else { return true };
         let strong = self.etag.as_deref().is_some_and(|etag| !etag.starts_with("W/") && etag == asked);
@@ -107,7 +108,8 @@ impl Resource {
     }
 }
 
-/// The satisfiable ranges of a Range field, inclusive; `None` when it is none that this understands.
+/// The satisfiable ranges of a Range field, inclusive; `None` when it is none that this
+/// understands.
 fn ranges(value: &str, length: usize) -> Option<Vec<(usize, usize)>> {
     let mut satisfiable = Vec::new();
     for spec in value.strip_prefix("bytes=")?.split(',') {

@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
-/// The path of the `shoal` binary: `SHOAL_BIN` when set, else what `cargo build --package shoal` makes in the
-/// profile of the running test. Built once a process; cargo notices when there is nothing to do.
+/// The path of the `shoal` binary: `SHOAL_BIN` when set, else what `cargo build --package shoal`
+/// makes in the profile of the running test. Built once a process; cargo notices when there is
+/// nothing to do.
 pub fn binary() -> &'static Path {
     static PATH: OnceLock<PathBuf> = OnceLock::new();
     PATH.get_or_init(|| match std::env::var_os("SHOAL_BIN") {

@@ -74,7 +74,8 @@ impl Shoal {
         self.connect().ask(request, HOST)
     }
 
-    /// A request through the forward listener; its target is an absolute URL, or an authority for CONNECT.
+    /// A request through the forward listener; its target is an absolute URL, or an authority for
+    /// CONNECT.
     pub fn ask_forward(&self, request: &Request) -> Response {
         let authority = request.target.split("://").last().unwrap_or_default();
         let host = authority.split('/').next().unwrap_or_default();
@@ -136,7 +137,8 @@ impl Shoal {
         (0..self.starts).map(read).collect()
     }
 
-    /// Resident memory in bytes that is the process's own: pages of files, such as its code and the index, are left out.
+    /// Resident memory in bytes that is the process's own: pages of files, such as its code and the
+    /// index, are left out.
     pub fn resident_bytes(&self) -> u64 {
         resident_bytes(self.pid()).expect("the process runs")
     }
@@ -158,7 +160,8 @@ impl Shoal {
         let _ = self.child.wait();
     }
 
-    /// Waits until all that was stored or removed is written, however long the machine takes for it.
+    /// Waits until all that was stored or removed is written, however long the machine takes for
+    /// it.
     pub fn wait_until_written(&self) {
         let unwritten = || self.status()["store"]["unwritten"].as_u64().unwrap_or(0);
         wait::until("everything is written", || unwritten() == 0);

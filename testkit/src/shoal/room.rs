@@ -2,8 +2,9 @@
 
 use std::collections::{HashMap, HashSet};
 
-/// Client connections of a process that wait without a task. They are those that an epoll instance watches which is itself watched by
-/// another, its thread's; one with a task is watched by the thread's directly. `None` when the process has ended.
+/// Client connections of a process that wait without a task. They are those that an epoll instance
+/// watches which is itself watched by another, its thread's; one with a task is watched by the
+/// thread's directly. `None` when the process has ended.
 pub fn waiting(pid: u32) -> Option<usize> {
     let mut watched: HashMap<String, Vec<String>> = HashMap::new();
     for entry in std::fs::read_dir(format!("/proc/{pid}/fdinfo")).ok()?.flatten() {

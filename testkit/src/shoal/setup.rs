@@ -11,8 +11,8 @@ use toml::{Table, Value};
 
 /// Settings in the making: small limits, two workers, a store, and a log in a folder of its own.
 ///
-/// There is a reverse listener, whose site `*` is the origin, and a forward listener, which may reach
-/// loopback; tests add to them and change them.
+/// There is a reverse listener, whose site `*` is the origin, and a forward listener, which may
+/// reach loopback; tests add to them and change them.
 pub struct Setup {
     pub(super) folder: TempDir,
     pub(super) settings: Table,
@@ -66,7 +66,8 @@ impl Setup {
         self.set(path, values.iter().map(|value| Value::from(*value)).collect::<Vec<_>>())
     }
 
-    /// Has these disks instead of one: names of folders below the instance's own, and the space of each.
+    /// Has these disks instead of one: names of folders below the instance's own, and the space of
+    /// each.
     pub fn disks(mut self, disks: &[(&str, &str)]) -> Self {
         let store = self.settings["store"].as_table_mut().expect("the defaults have a store");
         store.remove("disk");
@@ -79,7 +80,8 @@ impl Setup {
         self
     }
 
-    /// Adds a listener named for the test's use; `body` is the inside of its `[[listen]]`, without the address.
+    /// Adds a listener named for the test's use; `body` is the inside of its `[[listen]]`, without
+    /// the address.
     pub fn listen(mut self, name: &str, body: &str) -> Self {
         let address = free_port(self.ip);
         let mut listen: Table = body.parse().unwrap_or_else(|error| panic!("{body}: {error}"));
@@ -117,7 +119,8 @@ impl Setup {
         self
     }
 
-    /// Runs under a shim, which may fail its calls to files in the folder of this name below the instance's own, and set its clock.
+    /// Runs under a shim, which may fail its calls to files in the folder of this name below the
+    /// instance's own, and set its clock.
     pub fn shim(mut self, shim: &Shim, folder: &str) -> Self {
         for (name, value) in shim.environment(&self.folder.path().join(folder)) {
             self = self.environment(name, &value);

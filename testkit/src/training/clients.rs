@@ -1,4 +1,5 @@
-//! The clients of a training: a fixed number of threads, each with a connection, that ask in turn and look at every answer.
+//! The clients of a training: a fixed number of threads, each with a connection, that ask in turn
+//! and look at every answer.
 
 use super::kinds::{Kind, Over};
 use super::requests::OBJECTS;

@@ -43,7 +43,8 @@ pub enum Over {
     Http2Tls,
 }
 
-/// Nodes that hold everything in memory: the format of the access log of each, and what it is asked.
+/// Nodes that hold everything in memory: the format of the access log of each, and what it is
+/// asked.
 pub const FROM_MEMORY: &[(&str, &[&[Kind]])] = &[
     ("squid", &[HITS, OTHER_HITS, HITS_IN_TLS_AND_HTTP2, MISSES]),
     ("combined", &[LOGGED]),

@@ -1,4 +1,5 @@
-//! What the trained node fetches: a site whose paths say how a response is to be kept and how long its body is.
+//! What the trained node fetches: a site whose paths say how a response is to be kept and how long
+//! its body is.
 
 use crate::origin::{Framing, Received};
 use crate::{Answer, Origin, Resource, Setup};

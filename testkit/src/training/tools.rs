@@ -1,4 +1,5 @@
-//! The tools of the binary in a training: what looks at logs, plans, simulates, replays and looks at stores.
+//! The tools of the binary in a training: what looks at logs, plans, simulates, replays and looks
+//! at stores.
 
 use crate::shoal::binary;
 use crate::wait;

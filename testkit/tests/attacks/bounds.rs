@@ -1,4 +1,5 @@
-//! Bounds that have no attack of their own: each test tries to pass one, and others are served meanwhile.
+//! Bounds that have no attack of their own: each test tries to pass one, and others are served
+//! meanwhile.
 
 use shoal_testkit::{Answer, Gate, Origin, Request, Setup, Shoal, wait};
 use std::time::Duration;

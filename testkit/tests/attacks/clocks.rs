@@ -1,5 +1,5 @@
-//! A machine whose clock is set, by seconds or by years, while a node runs and while it does not: purges hold, and nothing stays fresh for
-//! longer than its lifetime.
+//! A machine whose clock is set, by seconds or by years, while a node runs and while it does not:
+//! purges hold, and nothing stays fresh for longer than its lifetime.
 
 use shoal_testkit::shim::Shim;
 use shoal_testkit::{Answer, Origin, Request, Setup, Shoal};
@@ -102,7 +102,8 @@ fn nothing_stays_fresh_for_longer_when_the_clock_is_set_back() {
                 if text != first {
                     (first, since) = (text, asked);
                 }
-                // Served out of storage: it was fetched no longer ago than it may be fresh, and what the clocks' seconds are worth.
+                // Served out of storage: it was fetched no longer ago than it may be fresh, and
+                // what the clocks' seconds are worth.
                 let age = Instant::now() - since;
                 assert!(age < Duration::from_secs(LIFETIME + 2), "round {round}, by {step}: {age:?}");
                 thread::sleep(Duration::from_millis(100));

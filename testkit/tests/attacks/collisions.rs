@@ -1,8 +1,9 @@
 //! Keys that collide lead to nobody else's response.
 //!
-//! XXH3-128, which keys were hashed with, multiplies the halves of each eight bytes, mixed with bytes that
-//! everybody knows. A half that equals those makes the product zero, whatever the other half is; what is
-//! added beside it can be taken away elsewhere. So two texts of one hash can be written down.
+//! XXH3-128, which keys were hashed with, multiplies the halves of each eight bytes, mixed with
+//! bytes that everybody knows. A half that equals those makes the product zero, whatever the other
+//! half is; what is added beside it can be taken away elsewhere. So two texts of one hash can be
+//! written down.
 
 use shoal_core::Key;
 use shoal_testkit::{Answer, Gate, Origin, Setup, wait};

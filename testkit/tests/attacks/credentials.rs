@@ -1,12 +1,12 @@
-//! Credentials of one client that others might use: a connection that an origin has authenticated serves its client
-//! alone.
+//! Credentials of one client that others might use: a connection that an origin has authenticated
+//! serves its client alone.
 
 use shoal_testkit::{Answer, Connection, Origin, Request, Setup, Shoal, wait};
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex};
 
-/// An origin that authenticates connections as IIS does: NTLM's three messages, and then every request on the
-/// connection is the user's.
+/// An origin that authenticates connections as IIS does: NTLM's three messages, and then every
+/// request on the connection is the user's.
 fn ntlm_origin(fields: &'static [(&'static str, &'static str)]) -> Origin {
     let origin = Origin::start();
     let begun: Arc<Mutex<HashSet<usize>>> = Arc::default();
@@ -118,8 +118,8 @@ fn a_login_stays_with_one_upstream() {
     }
 }
 
-/// RFC 4559, section 6: a client may log in through a proxy that says so with the challenge. One that speaks HTTP/2, for which no
-/// connection is kept, is not told.
+/// RFC 4559, section 6: a client may log in through a proxy that says so with the challenge. One
+/// that speaks HTTP/2, for which no connection is kept, is not told.
 #[test]
 fn proxy_says_with_a_challenge_that_logins_work() {
     let origin = ntlm_origin(&[]);

@@ -1,10 +1,12 @@
-//! Fields that speak for a client reach an origin from trusted proxies alone, and poison no stored answer.
+//! Fields that speak for a client reach an origin from trusted proxies alone, and poison no stored
+//! answer.
 
 use shoal_testkit::fields::{Fields, members};
 use shoal_testkit::h2::H2Connection;
 use shoal_testkit::{Answer, Connection, Origin, Request, Setup, Shoal};
 
-/// Fields by which clients have poisoned caches or posed as others, in the spellings that origins take for them.
+/// Fields by which clients have poisoned caches or posed as others, in the spellings that origins
+/// take for them.
 const SPOKEN: [&str; 30] = [
     "Forwarded",
     "X-Forwarded",
@@ -42,7 +44,8 @@ fn with_all(request: Request) -> Request {
     SPOKEN.iter().fold(request, |request, name| request.field(name, "evil.test"))
 }
 
-/// An origin that answers with all fields that it was sent, as an application that believes them might.
+/// An origin that answers with all fields that it was sent, as an application that believes them
+/// might.
 fn gullible() -> Origin {
     let origin = Origin::start();
     origin.on_request("/*", |received| Answer::fresh(received.fields.lines(), 600));
@@ -135,7 +138,8 @@ fn behind_a_proxy(origin: &Origin, more: &str) -> Shoal {
     Setup::to(origin).listen("behind", &listen).start()
 }
 
-/// Django and others send whoever came over http to https; behind a terminator that was without end.
+/// Django and others send whoever came over http to https; behind a terminator that was without
+/// end.
 #[test]
 fn a_terminators_scheme_reaches_the_origin_and_the_key() {
     let origin = gullible();

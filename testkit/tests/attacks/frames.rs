@@ -22,7 +22,8 @@ pub fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
-/// A field block of literals that stand in no table (RFC 7541, section 6.2.2); names and values have less than 127 bytes.
+/// A field block of literals that stand in no table (RFC 7541, section 6.2.2); names and values
+/// have less than 127 bytes.
 pub fn block(fields: &[(&str, &str)]) -> Vec<u8> {
     let text = |text: &str| [&[text.len() as u8][..], text.as_bytes()].concat();
     fields.iter().flat_map(|(name, value)| [vec![0], text(name), text(value)].concat()).collect()

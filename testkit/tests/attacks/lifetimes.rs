@@ -1,4 +1,5 @@
-//! What lapses is not served for longer by a guess, and what fails is not asked for as fast as clients ask.
+//! What lapses is not served for longer by a guess, and what fails is not asked for as fast as
+//! clients ask.
 
 use shoal_testkit::{Answer, Gate, Origin, Request, Setup, wait};
 use std::time::{Duration, Instant, SystemTime};
@@ -9,7 +10,8 @@ fn old(body: &str) -> Answer {
     Answer::ok(body).field("Last-Modified", &modified).field("ETag", "\"v\"")
 }
 
-/// A store of presigned URLs: the first request comes in time, the others after the leave has lapsed.
+/// A store of presigned URLs: the first request comes in time, the others after the leave has
+/// lapsed.
 fn presigned(origin: &Origin) {
     origin.on_each("/object", [old("secret"), Answer::new(403).piece("expired")]);
 }
@@ -241,7 +243,8 @@ fn guesses_go_by_site() {
     }
 }
 
-/// A member's page is his own. That says nothing of the page that all others get: they go on to share fetches.
+/// A member's page is his own. That says nothing of the page that all others get: they go on to
+/// share fetches.
 #[test]
 fn private_answers_to_one_leave_others_collapsed() {
     for (name, value) in [("Cookie", "sid=1"), ("Authorization", "Basic YTpi")] {

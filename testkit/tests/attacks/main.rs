@@ -1,5 +1,5 @@
-//! Attacks: each test gives a client, an origin or a file one way to harm others, and holds what must not
-//! happen. `docs/THREATS.md` lists the doors and the worst behind each.
+//! Attacks: each test gives a client, an origin or a file one way to harm others, and holds what
+//! must not happen. `docs/THREATS.md` lists the doors and the worst behind each.
 
 mod access;
 mod bounds;

@@ -1,7 +1,9 @@
-//! A URL that a site serves, and that clients of the forward proxy ask for: each gets what is meant for it, under its own head.
+//! A URL that a site serves, and that clients of the forward proxy ask for: each gets what is meant
+//! for it, under its own head.
 //!
-//! Both modes ask for the same four URLs at once. Every version of a response says in its body and in its ETag whose it is; versions change
-//! often, are stored, validated and replaced, in RAM and on the disk. `SHOAL_REQUESTS` sets how many requests each course has.
+//! Both modes ask for the same four URLs at once. Every version of a response says in its body and
+//! in its ETag whose it is; versions change often, are stored, validated and replaced, in RAM and
+//! on the disk. `SHOAL_REQUESTS` sets how many requests each course has.
 
 use shoal_testkit::seeded::{Random, seed};
 use shoal_testkit::{Answer, Origin, Request, Setup, Shoal, wait};

@@ -1,5 +1,5 @@
-//! Connections to an origin, of which there are few: whoever leaves, waits, reads nothing or keeps a tunnel open must not
-//! take them from others.
+//! Connections to an origin, of which there are few: whoever leaves, waits, reads nothing or keeps
+//! a tunnel open must not take them from others.
 
 use bytes::Bytes;
 use h2::client::{ResponseFuture, SendRequest};
@@ -57,7 +57,8 @@ fn stranger_gets(shoal: &Shoal, path: &str) -> (Response, Duration) {
     (response, begun.elapsed())
 }
 
-/// An origin that answers `/silent/*` when the gate opens, and others at once; with so many connections.
+/// An origin that answers `/silent/*` when the gate opens, and others at once; with so many
+/// connections.
 fn silent_origin(connections: i64) -> (Origin, Gate, Shoal) {
     silent(Origin::start(), connections)
 }

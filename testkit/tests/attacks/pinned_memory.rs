@@ -81,7 +81,8 @@ fn ask(shoal: &Shoal, way: Way, number: usize) -> Waiting {
     Waiting { number, stream }
 }
 
-/// A connection whose buffer takes next to nothing, so that bytes wait in the process and not in the kernel.
+/// A connection whose buffer takes next to nothing, so that bytes wait in the process and not in
+/// the kernel.
 fn connect(shoal: &Shoal) -> TcpStream {
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
     sockopt::set_socket_recv_buffer_size(&socket, 4096).expect("a small buffer");
@@ -91,7 +92,8 @@ fn connect(shoal: &Shoal) -> TcpStream {
     stream
 }
 
-/// The beginning of an HTTP/2 connection and one request, whose stream and connection may be sent `window` bytes.
+/// The beginning of an HTTP/2 connection and one request, whose stream and connection may be sent
+/// `window` bytes.
 fn http2(path: &str, window: u32, is_ordinary: bool) -> Vec<u8> {
     // SETTINGS_INITIAL_WINDOW_SIZE
     let mut bytes = frames::preface(&[&[0, 4][..], &window.to_be_bytes()].concat());
@@ -104,7 +106,8 @@ fn http2(path: &str, window: u32, is_ordinary: bool) -> Vec<u8> {
     bytes
 }
 
-/// How many of the small objects are in RAM once they have been asked for often enough to stay there.
+/// How many of the small objects are in RAM once they have been asked for often enough to stay
+/// there.
 fn hits(shoal: &Shoal) -> usize {
     let ask = |number: usize| {
         let path = format!("/small/{number}");
@@ -170,7 +173,8 @@ fn clients_that_took_nothing_get_all_of_it() {
     }
 }
 
-/// Bodies whose origin never ends them, such as one that is the attacker's own, have their share of RAM likewise.
+/// Bodies whose origin never ends them, such as one that is the attacker's own, have their share of
+/// RAM likewise.
 #[test]
 fn bodies_that_do_not_end_leave_ram_to_others() {
     let (origin, gate) = (origin(), Gate::new());

@@ -1,4 +1,5 @@
-//! Attacks over HTTP/1, from clients and from origins, that were published against other proxies: `docs/ATTACKS.md` names them.
+//! Attacks over HTTP/1, from clients and from origins, that were published against other proxies:
+//! `docs/ATTACKS.md` names them.
 
 use shoal_testkit::{Answer, Connection, Origin, Request, Setup};
 
@@ -8,7 +9,8 @@ fn naming_origin() -> Origin {
     origin
 }
 
-/// Names as long as a length of eight bits, and of nine and sixteen, can say, before a second length and a hidden request.
+/// Names as long as a length of eight bits, and of nine and sixteen, can say, before a second
+/// length and a hidden request.
 #[test]
 fn names_of_any_length_change_no_framing() {
     let origin = naming_origin();
@@ -55,7 +57,8 @@ fn fragments_in_targets_are_refused() {
     assert_eq!(origin.total(), 0);
 }
 
-/// Paths that somebody between client and application may take for one another have keys of their own, and reach the origin as they are.
+/// Paths that somebody between client and application may take for one another have keys of their
+/// own, and reach the origin as they are.
 #[test]
 fn paths_are_never_made_alike() {
     let origin = naming_origin();

@@ -21,8 +21,8 @@ fn headers(flags: u8, stream: u32, block: &[u8]) -> Vec<u8> {
     frames::frame(HEADERS, flags | END_HEADERS, stream, block)
 }
 
-/// A length that the frames do not keep to leaves the rest of a body to be the next request of whoever shares the origin's
-/// connection.
+/// A length that the frames do not keep to leaves the rest of a body to be the next request of
+/// whoever shares the origin's connection.
 #[test]
 fn lengths_that_frames_do_not_keep_are_refused() {
     let origin = Origin::start();
@@ -139,7 +139,8 @@ fn blocks_without_an_end_end_the_connection() {
     assert!(more < 8 << 20, "{more} bytes more");
 }
 
-/// Streams that the client has the node reset, by frames that are errors of theirs, do not count as open, but their requests go on.
+/// Streams that the client has the node reset, by frames that are errors of theirs, do not count as
+/// open, but their requests go on.
 #[test]
 fn streams_that_clients_have_reset_leave_no_work_behind() {
     let origin = Origin::start();

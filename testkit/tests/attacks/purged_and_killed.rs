@@ -1,8 +1,9 @@
-//! What was purged stays away, whenever the node is killed after it has said so: by URL, by tag, by an unsafe request; any architecture, one
-//! disk to three.
+//! What was purged stays away, whenever the node is killed after it has said so: by URL, by tag, by
+//! an unsafe request; any architecture, one disk to three.
 //!
-//! Each object was stored and brought to the disk's index in one version, and replaced by another, of which the index on disk knows nothing,
-//! before it is purged. `SHOAL_PURGES` sets how many objects are purged in all.
+//! Each object was stored and brought to the disk's index in one version, and replaced by another,
+//! of which the index on disk knows nothing, before it is purged. `SHOAL_PURGES` sets how many
+//! objects are purged in all.
 
 use shoal_testkit::seeded::{Random, seed};
 use shoal_testkit::{Answer, Origin, Request, Setup, Shoal};
@@ -45,7 +46,8 @@ fn purge(shoal: &Shoal, number: u64) -> bool {
     }
 }
 
-/// Stores, replaces, purges and kills. Gives how many purged objects were served, and how many were purged.
+/// Stores, replaces, purges and kills. Gives how many purged objects were served, and how many were
+/// purged.
 fn course(setup: Setup, shoal_round: &Arc<AtomicU64>, rounds: u64, random: &mut Random) -> (u64, u64) {
     let mut shoal = setup.start();
     let (mut served, mut purged) = (0, 0);

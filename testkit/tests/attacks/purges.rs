@@ -10,7 +10,8 @@ fn post(shoal: &Shoal, host: &str) {
     shoal.connect().ask(&Request::new("POST", "/act").body(b"x"), host).expect_status(200);
 }
 
-/// Groups had 65,535 slots, shared with hosts, tags and groups of all origins: so many names hit them all.
+/// Groups had 65,535 slots, shared with hosts, tags and groups of all origins: so many names hit
+/// them all.
 #[test]
 fn origin_that_purges_any_group_purges_no_other_host() {
     let origin = Origin::start();

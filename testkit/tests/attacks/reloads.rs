@@ -1,4 +1,5 @@
-//! Reloads: `no-cache`, `max-age` and `min-fresh` of clients, which ask the origin whatever is stored.
+//! Reloads: `no-cache`, `max-age` and `min-fresh` of clients, which ask the origin whatever is
+//! stored.
 
 use shoal_testkit::origin::Resource;
 use shoal_testkit::{Answer, Connection, Gate, Origin, Request, Setup, Shoal, wait};

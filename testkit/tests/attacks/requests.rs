@@ -1,4 +1,5 @@
-//! Requests that two readers would understand in two ways, and what is told of those that are refused.
+//! Requests that two readers would understand in two ways, and what is told of those that are
+//! refused.
 
 use shoal_testkit::certificates::Authority;
 use shoal_testkit::h2::H2Connection;
@@ -66,7 +67,8 @@ fn lengths_of_origins_that_turn_negative_are_an_error() {
     }
 }
 
-/// An operator learns which setting refused, from the page and from the log; a client that is refused often fills no log.
+/// An operator learns which setting refused, from the page and from the log; a client that is
+/// refused often fills no log.
 #[test]
 fn a_refusal_names_its_setting() {
     let origin = Origin::start();
@@ -96,7 +98,8 @@ fn a_refusal_names_its_setting() {
     assert_eq!(origin.connections(), 0);
 }
 
-/// A terminal that shows the log obeys C1 controls, and shows text behind a mark of direction as another.
+/// A terminal that shows the log obeys C1 controls, and shows text behind a mark of direction as
+/// another.
 #[test]
 fn logs_hold_no_character_that_hides_others() {
     let origin = Origin::start();
@@ -117,8 +120,8 @@ fn logs_hold_no_character_that_hides_others() {
     }
 }
 
-/// RFC 9113, section 8.3.1: ":scheme" is not restricted to http and https. A cache of both serves no other, and takes from the connection
-/// which of both it is.
+/// RFC 9113, section 8.3.1: ":scheme" is not restricted to http and https. A cache of both serves
+/// no other, and takes from the connection which of both it is.
 #[test]
 fn schemes_that_are_not_of_the_web_are_refused() {
     let origin = Origin::start();
@@ -136,8 +139,8 @@ fn schemes_that_are_not_of_the_web_are_refused() {
     assert_eq!(origin.count("/a"), 1, "the scheme that a client names chooses no key");
 }
 
-/// RFC 9110, section 7.4: what comes over a connection that was secured for another host is refused, unless its certificate is for both, or
-/// there is none for that.
+/// RFC 9110, section 7.4: what comes over a connection that was secured for another host is
+/// refused, unless its certificate is for both, or there is none for that.
 #[test]
 fn requests_over_anothers_connection_are_refused() {
     let origin = Origin::start();

@@ -1,7 +1,7 @@
 //! A cookie set for one client reaches no other.
 //!
-//! The origin does what an Express application with its session middleware does as its README has it: each answer to a request
-//! without a cookie sets one, a 304 included.
+//! The origin does what an Express application with its session middleware does as its README has
+//! it: each answer to a request without a cookie sets one, a 304 included.
 
 use shoal_testkit::origin::Received;
 use shoal_testkit::{Answer, Gate, Origin, Request, Response, Setup, Shoal};
@@ -45,7 +45,8 @@ fn sessions(fields: &[(&'static str, String)]) -> impl Fn(&Received) -> Answer +
     }
 }
 
-/// Visitors and members open the page in turn: nobody gets a session of another's, and members get none.
+/// Visitors and members open the page in turn: nobody gets a session of another's, and members get
+/// none.
 fn hold_sessions_apart(open: impl Fn(Option<&str>) -> Response, what: &str) {
     let mut given = HashSet::new();
     for member in [None, Some("alice"), Some("bob"), None, Some("bob"), None, None, Some("alice")] {
@@ -121,7 +122,8 @@ fn cookie_of_a_304_reaches_its_client_alone() {
     }
 }
 
-/// The 304 makes what is stored fresh for longer; hits within that time are of the stored page, without the cookie.
+/// The 304 makes what is stored fresh for longer; hits within that time are of the stored page,
+/// without the cookie.
 #[test]
 fn cookie_of_a_304_is_not_merged_into_the_stored_page() {
     let origin = Origin::start();
@@ -194,8 +196,8 @@ fn cookies_of_head_and_parts_stay_apart() {
     }
 }
 
-/// RFC 9110, section 11.6.3: Authentication-Info "can be sent as a trailer field […] when the authentication scheme explicitly
-/// allows this".
+/// RFC 9110, section 11.6.3: Authentication-Info "can be sent as a trailer field […] when the
+/// authentication scheme explicitly allows this".
 #[test]
 fn personal_trailers_are_not_shared() {
     let origin = Origin::start();
@@ -230,8 +232,8 @@ fn personal_trailers_are_not_shared() {
     assert_eq!(origin.count("/"), 1);
 }
 
-/// What an authentication hands to one client: RFC 9110, section 11.6.3, and the tokens of RFC 4559, for which the whole
-/// response stays apart.
+/// What an authentication hands to one client: RFC 9110, section 11.6.3, and the tokens of RFC
+/// 4559, for which the whole response stays apart.
 #[test]
 fn proof_of_authentication_is_not_shared() {
     let origin = Origin::start();

@@ -12,8 +12,9 @@ fn peak_bytes(shoal: &Shoal) -> u64 {
     kibibytes << 10
 }
 
-/// A table entry of 4,000 bytes, named 15 times in each head by a byte each: streams that wait for an origin held all of
-/// it, 64 KiB each (issues of this kind are told of in RFC 7541, section 7.3).
+/// A table entry of 4,000 bytes, named 15 times in each head by a byte each: streams that wait for
+/// an origin held all of it, 64 KiB each (issues of this kind are told of in RFC 7541, section
+/// 7.3).
 #[test]
 fn repeated_table_entries_hold_bounded_memory() {
     let origin = Origin::start();
@@ -58,7 +59,8 @@ fn repeated_trailers_hold_bounded_memory() {
     let setup = Setup::to(&origin).set("cache.ram", "16 MiB");
     let shoal = setup.set("upstream.connections_per_origin", 1).start();
     let before = peak_bytes(&shoal);
-    // A literal of 4,000 bytes that the table takes (RFC 7541, section 6.2.1), and references to it.
+    // A literal of 4,000 bytes that the table takes (RFC 7541, section 6.2.1), and references to
+    // it.
     let literal = [&b"\x40\x07x-large\x7f\xa1\x1e"[..], &[b'a'; 4000]].concat();
     let mut clients: Vec<_> = (0..CONNECTIONS)
         .map(|_| {

@@ -1,4 +1,5 @@
-//! `apt-get update` and `download` from a repository made with `dpkg-deb`, with settings of their own.
+//! `apt-get update` and `download` from a repository made with `dpkg-deb`, with settings of their
+//! own.
 
 use crate::rounds::twice;
 use crate::workshop::{Workshop, installed, line, run, sha256};
@@ -69,7 +70,8 @@ fn settings(shop: &Workshop, origin: &Origin, shoal: &Shoal, round: usize) -> st
     folder
 }
 
-/// A repository of three packages: `pool/`, `dists/stable/main/binary-amd64/Packages`, `dists/stable/Release`.
+/// A repository of three packages: `pool/`, `dists/stable/main/binary-amd64/Packages`,
+/// `dists/stable/Release`.
 fn repository(shop: &Workshop) {
     let mut index = String::new();
     for name in ["shoal-a", "shoal-b", "shoal-c"] {

@@ -1,7 +1,8 @@
-//! gRPC's own interoperability cases, from grpc-go's client to its server through Shoal in reverse mode, with and without TLS on
-//! either side.
+//! gRPC's own interoperability cases, from grpc-go's client to its server through Shoal in reverse
+//! mode, with and without TLS on either side.
 //!
-//! Both programs are built from `testkit/grpc`. What is built is kept beside what cargo builds, so that it is built once.
+//! Both programs are built from `testkit/grpc`. What is built is kept beside what cargo builds, so
+//! that it is built once.
 
 use crate::workshop::{Workshop, run};
 use shoal_testkit::certificates::Authority;
@@ -70,7 +71,8 @@ fn build(shop: &Workshop) -> Option<PathBuf> {
         return None;
     }
     let programs = shop.folder("programs");
-    // Like a build by cargo it goes by the user's own environment: modules are had, and kept, as everywhere else.
+    // Like a build by cargo it goes by the user's own environment: modules are had, and kept, as
+    // everywhere else.
     let mut go = Command::new("go");
     go.args(["build", "-o"]).arg(&programs).arg("./...");
     go.current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("grpc"));

@@ -65,7 +65,8 @@ pub fn line(command: &mut Command) -> String {
     String::from_utf8_lossy(&run(command)).trim().to_string()
 }
 
-/// Whether a program answers to `--version`; its test is skipped when it does not ([`missing::skip`]).
+/// Whether a program answers to `--version`; its test is skipped when it does not
+/// ([`missing::skip`]).
 pub fn installed(program: &str) -> bool {
     let found = Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success());
     if !found {

@@ -1,9 +1,11 @@
-//! The public conformance suite for HTTP caches (npm package `http-cache-tests`), run through Shoal as a reverse proxy.
+//! The public conformance suite for HTTP caches (npm package `http-cache-tests`), run through Shoal
+//! as a reverse proxy.
 //!
-//! A check passes only if its result is exactly `true`; one whose prerequisites failed counts as not passed. The
-//! outcome is compared with `docs/conformance.json`: what passed there must pass. Every required or optional check
-//! that fails needs a reason in `testkit/conformance/reasons.json`. `SHOAL_WRITE_DOCS=1` writes the outcome
-//! to `docs/conformance.json` and `docs/CONFORMANCE.md`.
+//! A check passes only if its result is exactly `true`; one whose prerequisites failed counts as
+//! not passed. The outcome is compared with `docs/conformance.json`: what passed there must pass.
+//! Every required or optional check that fails needs a reason in
+//! `testkit/conformance/reasons.json`. `SHOAL_WRITE_DOCS=1` writes the outcome to
+//! `docs/conformance.json` and `docs/CONFORMANCE.md`.
 
 mod report;
 mod suite;

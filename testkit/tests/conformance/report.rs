@@ -59,7 +59,8 @@ impl Outcome {
         Self { checks, passed, said: BTreeMap::new() }
     }
 
-    /// What passed in either of two runs: the suite's pauses are real time, which a busy machine stretches.
+    /// What passed in either of two runs: the suite's pauses are real time, which a busy machine
+    /// stretches.
     pub fn or(mut self, again: Self) -> Self {
         self.passed.extend(again.passed);
         self.said.extend(again.said);

@@ -18,7 +18,8 @@ pub struct Suite {
 const PINNED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/conformance");
 
 impl Suite {
-    /// Installs the pinned version into the target folder unless it is there; an error says why that cannot be.
+    /// Installs the pinned version into the target folder unless it is there; an error says why
+    /// that cannot be.
     pub fn installed() -> Result<Self, String> {
         let root = Path::new(env!("CARGO_TARGET_TMPDIR")).join("conformance");
         let folder = root.join("node_modules/http-cache-tests");

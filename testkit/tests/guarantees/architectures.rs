@@ -1,5 +1,5 @@
-//! Every cache architecture runs in the proxy: what was stored is served, after a kill too; limits hold; a store is never
-//! taken for another architecture's.
+//! Every cache architecture runs in the proxy: what was stored is served, after a kill too; limits
+//! hold; a store is never taken for another architecture's.
 
 use shoal_testkit::disk::{files, occupied};
 use shoal_testkit::seeded::body;
@@ -8,11 +8,13 @@ use shoal_testkit::{Answer, Origin, Setup, Shoal};
 use std::path::Path;
 use std::time::Duration;
 
-/// The test kit knows of the binary only what an operator knows; that these are all is asked of the binary below.
+/// The test kit knows of the binary only what an operator knows; that these are all is asked of the
+/// binary below.
 pub(crate) const ARCHITECTURES: [&str; 9] =
     ["volume", "cern", "squid", "squid_monotonic", "squid_lowest", "squidl", "squidm", "squidml", "squidmla"];
 
-/// Bodies of all ways to be kept: nothing, in segments of each size, just above them, in several buffers.
+/// Bodies of all ways to be kept: nothing, in segments of each size, just above them, in several
+/// buffers.
 const SIZES: [usize; 9] = [0, 300, 900, 1_800, 3_500, 7_000, 9_000, 70_000, 400_000];
 const OBJECTS: usize = 45;
 
@@ -67,7 +69,8 @@ fn what_is_stored_is_served_again_and_after_a_kill() {
         assert_eq!(shoal.status()["store"]["architecture"], architecture);
         assert_eq!((hits(&shoal), hits(&shoal)), (0, OBJECTS), "{architecture}");
         all_on_disk(&shoal);
-        // Waits until the last are on disk and kills: RAM is empty then, and all comes from the disk.
+        // Waits until the last are on disk and kills: RAM is empty then, and all comes from the
+        // disk.
         restart(&mut shoal, architecture);
         assert_eq!(hits(&shoal), OBJECTS, "{architecture}, after a kill");
         assert_eq!(origin.total(), OBJECTS, "{architecture}");

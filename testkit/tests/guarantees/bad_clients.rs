@@ -1,5 +1,5 @@
-//! Clients that are slow on purpose, leave half, reset in the middle or ask for everything at once: each is bounded in
-//! time and memory and counted, and nobody else notices.
+//! Clients that are slow on purpose, leave half, reset in the middle or ask for everything at once:
+//! each is bounded in time and memory and counted, and nobody else notices.
 
 mod pipelining;
 mod slow_readers;
@@ -140,7 +140,8 @@ fn half_closed_connections_leave_nothing_behind() {
     expect_nobody_blamed(&shoal);
 }
 
-/// Resets while a body is sent out of RAM, from disk, and as it arrives: the others' bytes are right.
+/// Resets while a body is sent out of RAM, from disk, and as it arrives: the others' bytes are
+/// right.
 #[test]
 fn resets_in_the_middle_of_a_body_harm_nobody() {
     let origin = origin();

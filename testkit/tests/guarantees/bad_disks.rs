@@ -1,4 +1,5 @@
-//! Full disks, unreadable folders, corrupt objects, corrupt indexes: a miss, a counter, a line in the log, and on it runs.
+//! Full disks, unreadable folders, corrupt objects, corrupt indexes: a miss, a counter, a line in
+//! the log, and on it runs.
 
 use shoal_testkit::disk::{SmallDisk, files, flip, occupied, overwrite, scribble};
 use shoal_testkit::seeded::{Random, body, seed};
@@ -25,7 +26,8 @@ fn library() -> Origin {
 
 /// Fetches every object and stops once all are on disk.
 fn filled(origin: &Origin) -> Shoal {
-    // Files that can be harmed one by one; what becomes of a harmed volume is tried in its own crate.
+    // Files that can be harmed one by one; what becomes of a harmed volume is tried in its own
+    // crate.
     let mut shoal = Setup::to(origin).set("store.architecture", "squid").start();
     for number in 0..OBJECTS {
         shoal.get(&path(number)).expect_body(content(&path(number)));
@@ -119,7 +121,8 @@ fn objects_that_change_places_are_not_mistaken_for_each_other() {
     assert_eq!(hits(&shoal), 0, "each file is sound, and of another key");
 }
 
-/// Harms the store's own file `name` in one way after another; the cache must serve right, and store anew.
+/// Harms the store's own file `name` in one way after another; the cache must serve right, and
+/// store anew.
 fn harm(name: &str, seed: u64) {
     for round in 0..6 {
         let origin = library();

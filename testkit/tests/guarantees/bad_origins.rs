@@ -1,5 +1,5 @@
-//! Origins that stall, truncate, lie, send garbage or reset: the client gets 502, 504 or a visibly cut response,
-//! nothing partial is stored as whole, and the next answer is right.
+//! Origins that stall, truncate, lie, send garbage or reset: the client gets 502, 504 or a visibly
+//! cut response, nothing partial is stored as whole, and the next answer is right.
 
 use shoal_testkit::origin::{After, Framing};
 use shoal_testkit::seeded::body;
@@ -12,7 +12,8 @@ fn before(origin: &Origin) -> Shoal {
     setup.set("cache.stale_if_error", "0").start()
 }
 
-/// The origin fails, on POST and on GET, then is sound: what the client gets, and that nothing of it stays.
+/// The origin fails, on POST and on GET, then is sound: what the client gets, and that nothing of
+/// it stays.
 fn check(name: &str, fault: &Answer, expected: &[u16]) {
     let origin = Origin::start();
     origin.on("/a", fault.clone());
@@ -71,7 +72,8 @@ fn a_head_that_makes_no_sense_is_502_or_504() {
     }
 }
 
-/// Bodies that end wrongly. The client must be able to see that the response is cut, and it must not be stored.
+/// Bodies that end wrongly. The client must be able to see that the response is cut, and it must
+/// not be stored.
 #[test]
 fn a_body_that_ends_wrongly_is_cut_for_the_client_and_not_stored() {
     let part = body("part", 50_000);
@@ -114,7 +116,8 @@ fn a_body_that_ends_wrongly_is_cut_for_the_client_and_not_stored() {
     }
 }
 
-/// RFC 9112 section 6.3: a client "MUST NOT process, cache, or forward such extra data as a separate response".
+/// RFC 9112 section 6.3: a client "MUST NOT process, cache, or forward such extra data as a
+/// separate response".
 #[test]
 fn bytes_beyond_the_length_never_become_another_response() {
     let origin = Origin::start();
@@ -142,10 +145,10 @@ fn a_slow_drip_passes_as_long_as_it_drips() {
     shoal.get("/a").expect_body("01234567").expect_hit();
 }
 
-/// RFC 9112 section 5.1: "A proxy MUST remove any such whitespace from a response message before forwarding the
-/// message downstream"; section 5.2: "A proxy or gateway that receives an obs-fold in a response message ... MUST
-/// either discard the message and replace it with a 502 (Bad Gateway) response ... or replace each received
-/// obs-fold with one or more SP octets".
+/// RFC 9112 section 5.1: "A proxy MUST remove any such whitespace from a response message before
+/// forwarding the message downstream"; section 5.2: "A proxy or gateway that receives an obs-fold
+/// in a response message ... MUST either discard the message and replace it with a 502 (Bad
+/// Gateway) response ... or replace each received obs-fold with one or more SP octets".
 #[test]
 fn sloppy_fields_of_origins_are_mended_or_refused() {
     let origin = Origin::start();
@@ -177,7 +180,8 @@ fn an_origin_that_refuses_connections_is_502_and_names_it() {
     assert_eq!(response.proxy().word("error").as_deref(), Some("connection_refused"));
 }
 
-/// A head that is never followed by a body must not be served to others as if it were coming for ever.
+/// A head that is never followed by a body must not be served to others as if it were coming for
+/// ever.
 #[test]
 fn a_stalled_body_does_not_hold_later_clients() {
     let origin = Origin::start();

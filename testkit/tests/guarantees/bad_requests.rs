@@ -1,4 +1,5 @@
-//! Malformed, oversized and ambiguous requests: a 4xx (or 501, 505) and a closed connection, counted, never forwarded.
+//! Malformed, oversized and ambiguous requests: a 4xx (or 501, 505) and a closed connection,
+//! counted, never forwarded.
 
 use shoal_testkit::{Answer, Connection, Origin, Setup, Shoal};
 use std::time::{Duration, Instant};
@@ -191,7 +192,8 @@ fn bad_chunks_are_refused_and_never_complete_a_request() {
     for (name, body) in cases {
         let mut client = shoal.connect();
         client.send([post("Transfer-Encoding: chunked\r\n", body), NEXT.into()].concat());
-        // the head was sound, so the origin may have answered already; a 502 or a cut are not for the client's fault
+        // the head was sound, so the origin may have answered already; a 502 or a cut are not for
+        // the client's fault
         match client.try_response("POST") {
             Ok(response) => assert!((400..500).contains(&response.status), "{name}: {}", response.status),
             Err(why) => assert!(!why.contains("silent"), "{name}: {why}"),

@@ -49,7 +49,8 @@ fn concurrent_misses_make_one_fetch() {
     shoal.expect_responses("collapsed", 19);
 }
 
-/// What is to complete a stored part may have come to differ by client: then it is not for all who wait for it.
+/// What is to complete a stored part may have come to differ by client: then it is not for all who
+/// wait for it.
 #[test]
 fn what_comes_in_place_of_a_missing_part_is_for_those_who_select_it() {
     let origin = Origin::start();
@@ -243,8 +244,8 @@ fn variants_do_not_share_a_fetch() {
     }
 }
 
-/// RFC 9110 section 13.1.5: with an If-Range that does not hold, "the recipient MUST ignore the Range header field": a part of
-/// the new version would be joined to bytes of the old one.
+/// RFC 9110 section 13.1.5: with an If-Range that does not hold, "the recipient MUST ignore the
+/// Range header field": a part of the new version would be joined to bytes of the old one.
 #[test]
 fn requests_with_another_if_range_do_not_share_a_part() {
     let (origin, gate) = (Origin::start(), Gate::new());
@@ -273,9 +274,9 @@ fn requests_with_another_if_range_do_not_share_a_part() {
     answers[1].expect_body(&new);
 }
 
-/// RFC 9111 section 3.5: "A shared cache MUST NOT use a cached response to a request with an Authorization
-/// header field to satisfy any subsequent request unless the response contains a Cache-Control field with
-/// a response directive that allows it".
+/// RFC 9111 section 3.5: "A shared cache MUST NOT use a cached response to a request with an
+/// Authorization header field to satisfy any subsequent request unless the response contains a
+/// Cache-Control field with a response directive that allows it".
 #[test]
 fn authorized_requests_share_only_what_may_be_shared() {
     let origin = Origin::start();
@@ -327,7 +328,8 @@ fn collapsing_can_be_turned_off() {
     }
 }
 
-/// What cannot be stored for what one request says, or for its range, says nothing of others' responses.
+/// What cannot be stored for what one request says, or for its range, says nothing of others'
+/// responses.
 #[test]
 fn a_request_that_nothing_can_be_stored_for_leaves_others_collapsed() {
     for (name, value) in
@@ -349,7 +351,8 @@ fn a_request_that_nothing_can_be_stored_for_leaves_others_collapsed() {
     }
 }
 
-/// What is validated with each use is validated for each who waits, and not fetched anew for those that came to wait too often.
+/// What is validated with each use is validated for each who waits, and not fetched anew for those
+/// that came to wait too often.
 #[test]
 fn requests_that_each_want_a_validation_make_no_whole_fetches() {
     for (directives, request) in [("no-cache", ""), ("max-age=60", "max-age=0"), ("max-age=60", "no-cache")] {
@@ -374,7 +377,8 @@ fn requests_that_each_want_a_validation_make_no_whole_fetches() {
     }
 }
 
-/// What has no freshness at all is validated for each, and nobody waits for the validation of another more than once.
+/// What has no freshness at all is validated for each, and nobody waits for the validation of
+/// another more than once.
 #[test]
 fn nobody_waits_twice_for_what_is_not_fresh() {
     let origin = Origin::start();
@@ -395,7 +399,8 @@ fn nobody_waits_twice_for_what_is_not_fresh() {
     });
     let shoal = Setup::to(&origin).start();
     shoal.get("/a").expect_body("body");
-    // The first of them may lead a flight; what it lands is for none of the others, who go on together.
+    // The first of them may lead a flight; what it lands is for none of the others, who go on
+    // together.
     let first = crowd(&shoal, 4, |_| Request::get("/a"));
     gates[0].open();
     origin.wait_for("/a", 5);
@@ -412,8 +417,8 @@ fn nobody_waits_twice_for_what_is_not_fresh() {
     }
 }
 
-/// Pages that differ by cookie come slowly, and the first of them shows only when its head arrives that it is for one client. The
-/// origin answers nobody until it has been asked by all.
+/// Pages that differ by cookie come slowly, and the first of them shows only when its head arrives
+/// that it is for one client. The origin answers nobody until it has been asked by all.
 #[test]
 fn clients_with_cookies_do_not_queue_for_the_page_of_another() {
     let (origin, gate) = (Origin::start(), Gate::new());
@@ -430,7 +435,8 @@ fn clients_with_cookies_do_not_queue_for_the_page_of_another() {
     }
 }
 
-/// The page may be for all, in spite of their cookies: they do not all go at once, and who has none waits.
+/// The page may be for all, in spite of their cookies: they do not all go at once, and who has none
+/// waits.
 #[test]
 fn few_of_many_clients_ask_a_slow_origin_for_the_same_page() {
     let (origin, gate) = (Origin::start(), Gate::new());

@@ -1,5 +1,5 @@
-//! After `kill -9` at any instant: what was completely written is served, nothing wrong is, and the start takes no
-//! reading through.
+//! After `kill -9` at any instant: what was completely written is served, nothing wrong is, and the
+//! start takes no reading through.
 
 use shoal_testkit::seeded::{Random, body, seed};
 use shoal_testkit::wait;
@@ -33,7 +33,8 @@ fn library() -> Origin {
     origin
 }
 
-/// Asks for objects in a seeded order until told to stop; wrong bodies are collected, cut ones are the kill's.
+/// Asks for objects in a seeded order until told to stop; wrong bodies are collected, cut ones are
+/// the kill's.
 fn load(address: SocketAddr, seed: u64, stop: &AtomicBool, wrong: &Mutex<Vec<String>>) {
     let mut random = Random::new(seed);
     while !stop.load(Ordering::Relaxed) {

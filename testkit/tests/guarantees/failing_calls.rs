@@ -1,5 +1,5 @@
-//! A system call to a disk fails or hangs, whichever it is: the node answers in time from what is sound, and says of nothing that it is done
-//! that a restart undoes.
+//! A system call to a disk fails or hangs, whichever it is: the node answers in time from what is
+//! sound, and says of nothing that it is done that a restart undoes.
 
 use shoal_testkit::seeded::body;
 use shoal_testkit::shim::{Calls, Shim};
@@ -163,7 +163,8 @@ fn check_start(library: &Library, shim: &Shim, shoal: &mut Shoal, number: u64) {
     fill(library, shoal);
 }
 
-/// Of the first calls of a start every third, or each with `SHOAL_EACH_CALL`, fails with all that follow.
+/// Of the first calls of a start every third, or each with `SHOAL_EACH_CALL`, fails with all that
+/// follow.
 fn check_starts(disks: usize) {
     let Some(shim) = shim() else { return };
     let library = Library::open();

@@ -21,8 +21,9 @@ fn an_absolute_target_is_fetched_once_and_then_served_from_the_cache() {
     shoal.expect_responses("memory_hit", 1);
 }
 
-/// RFC 9112 section 3.2.2 has a proxy ignore a Host field beside an absolute target. Shoal refuses one that differs,
-/// since whoever filters by Host in front of it would have judged another request.
+/// RFC 9112 section 3.2.2 has a proxy ignore a Host field beside an absolute target. Shoal refuses
+/// one that differs, since whoever filters by Host in front of it would have judged another
+/// request.
 #[test]
 fn a_host_field_that_differs_from_the_target_is_refused() {
     let origin = Origin::start();
@@ -36,7 +37,8 @@ fn a_host_field_that_differs_from_the_target_is_refused() {
     assert_eq!(origin.last("/a").fields.all("host"), [origin.address().to_string()]);
 }
 
-/// Whoever asks a site that takes any host names the host, and with it the URL under which the answer is stored.
+/// Whoever asks a site that takes any host names the host, and with it the URL under which the
+/// answer is stored.
 #[test]
 fn what_a_site_answered_for_a_host_is_not_that_hosts_for_clients_of_the_proxy() {
     let (site, host) = (Origin::start(), Origin::start());
@@ -140,7 +142,8 @@ fn destinations_inside_are_refused_whatever_their_spelling() {
     shoal.expect_responses("denied", 2 * inside.len() as u64);
 }
 
-/// `inet_aton` spellings reach the same place where the resolver takes them; refusing them as bad names is as good.
+/// `inet_aton` spellings reach the same place where the resolver takes them; refusing them as bad
+/// names is as good.
 #[test]
 fn numeric_spellings_of_loopback_do_not_pass() {
     let origin = Origin::start();
@@ -195,7 +198,8 @@ fn denied_destinations_are_refused_by_name_suffix_and_network() {
     shoal.expect_responses("denied", denied.len() as u64);
 }
 
-/// What is stored of a destination is refused with it: in RAM the short way, and for a request that takes the ordinary one.
+/// What is stored of a destination is refused with it: in RAM the short way, and for a request that
+/// takes the ordinary one.
 #[test]
 fn a_destination_denied_later_is_refused_though_it_is_stored() {
     let origin = Origin::start();
@@ -232,8 +236,8 @@ fn requests_reach_listed_ports_only_and_what_is_stored_of_others_is_refused() {
     shoal.expect_responses("denied", 4);
 }
 
-/// Only a fetch can tell the address that a host has: after a reload that changes what is said of addresses, what is stored is asked for
-/// again before it is served.
+/// Only a fetch can tell the address that a host has: after a reload that changes what is said of
+/// addresses, what is stored is asked for again before it is served.
 #[test]
 fn what_is_stored_of_an_address_denied_later_is_refused() {
     let deny = |networks: &str| format!("[forward]\ndeny_destinations = [{networks}]");
@@ -286,7 +290,8 @@ fn parts_of_an_address_denied_later_are_asked_for_again() {
     }
 }
 
-/// A refusal is no failure of the origin, for which a stale response would stand in (RFC 5861 section 4).
+/// A refusal is no failure of the origin, for which a stale response would stand in (RFC 5861
+/// section 4).
 #[test]
 fn a_stale_response_does_not_stand_in_for_a_refusal() {
     let origin = Origin::start();
@@ -312,8 +317,8 @@ fn clients_of_other_networks_are_refused() {
     shoal.expect_responses("denied", 1);
 }
 
-/// RFC 9110 section 11.7.1: "A proxy MUST send at least one Proxy-Authenticate header field in each 407 (Proxy
-/// Authentication Required) response that it generates."
+/// RFC 9110 section 11.7.1: "A proxy MUST send at least one Proxy-Authenticate header field in each
+/// 407 (Proxy Authentication Required) response that it generates."
 #[test]
 fn clients_authenticate_where_users_are_listed() {
     let origin = Origin::start();

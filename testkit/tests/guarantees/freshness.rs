@@ -1,5 +1,5 @@
-//! Freshness as a shared cache sees it, end to end (RFC 9111): the main rules, each with the origin's counter.
-//! The public conformance suite goes into the details.
+//! Freshness as a shared cache sees it, end to end (RFC 9111): the main rules, each with the
+//! origin's counter. The public conformance suite goes into the details.
 
 use shoal_testkit::origin::Framing;
 use shoal_testkit::{Answer, Origin, Request, Resource, Setup};
@@ -18,8 +18,9 @@ fn reused(fields: &[(&str, &str)], request: &[(&str, &str)]) -> bool {
     origin.count("/a") == 1
 }
 
-/// RFC 9111 section 5.2.2.7: a qualified `private` says that "only the listed header fields are limited to a single user",
-/// and that user is who asked; section 5.2.2.4 has the like of `no-cache`.
+/// RFC 9111 section 5.2.2.7: a qualified `private` says that "only the listed header fields are
+/// limited to a single user", and that user is who asked; section 5.2.2.4 has the like of
+/// `no-cache`.
 #[test]
 fn fields_that_are_for_one_client_reach_that_client_alone() {
     for directive in ["private=\"Set-Cookie\"", "no-cache=\"set-cookie\""] {
@@ -174,8 +175,8 @@ fn a_validation_renews_what_is_stored() {
     shoal.expect_responses("refresh_unmodified", 1);
 }
 
-/// RFC 9110 section 6.6.1: a response without Date is given the time that it was received; so is a 304, whose age would
-/// be reckoned from the Date of the response that it validates otherwise.
+/// RFC 9110 section 6.6.1: a response without Date is given the time that it was received; so is a
+/// 304, whose age would be reckoned from the Date of the response that it validates otherwise.
 #[test]
 fn a_validation_without_a_date_begins_a_new_age() {
     let origin = Origin::start();
@@ -243,8 +244,8 @@ fn stored_responses_are_kept_across_a_restart() {
     shoal.expect_responses("hit", 1);
 }
 
-/// RFC 9111 section 5.2.1.5: what a `no-store` request brings is not stored; section 3.5: nor is what an authorized one does. What others
-/// have had stored is theirs as before.
+/// RFC 9111 section 5.2.1.5: what a `no-store` request brings is not stored; section 3.5: nor is
+/// what an authorized one does. What others have had stored is theirs as before.
 #[test]
 fn a_request_that_nothing_can_be_stored_for_leaves_what_is_stored() {
     for method in ["GET", "HEAD"] {
@@ -261,7 +262,8 @@ fn a_request_that_nothing_can_be_stored_for_leaves_what_is_stored() {
     }
 }
 
-/// The date of an error page may be later than that of what has come in its place, which a 304 is about.
+/// The date of an error page may be later than that of what has come in its place, which a 304 is
+/// about.
 #[test]
 fn an_error_is_not_renewed_by_a_304_about_what_came_in_its_place() {
     let origin = Origin::start();
@@ -275,7 +277,8 @@ fn an_error_is_not_renewed_by_a_304_about_what_came_in_its_place() {
     shoal.get("/a").expect_body("here").expect_hit();
 }
 
-/// RFC 9111 section 4.3.5: the response to a HEAD is what a GET would have got, which is no 404 any more.
+/// RFC 9111 section 4.3.5: the response to a HEAD is what a GET would have got, which is no 404 any
+/// more.
 #[test]
 fn an_error_is_not_renewed_by_a_head_request_that_succeeds() {
     let origin = Origin::start();

@@ -1,5 +1,6 @@
-//! A disk that hangs costs hits: clients are served from RAM and from the origin, the first who wait for the disk do so for three
-//! seconds, and when it answers again it serves again, without what was purged meanwhile.
+//! A disk that hangs costs hits: clients are served from RAM and from the origin, the first who
+//! wait for the disk do so for three seconds, and when it answers again it serves again, without
+//! what was purged meanwhile.
 
 use shoal_testkit::client::Response;
 use shoal_testkit::hanging_disk::HangingDisk;
@@ -36,7 +37,8 @@ struct Clients {
     seen: Mutex<Vec<Seen>>,
 }
 
-/// An answer: of which kind of object, and from when to when it was waited for, in milliseconds since the clients began.
+/// An answer: of which kind of object, and from when to when it was waited for, in milliseconds
+/// since the clients began.
 #[derive(Debug)]
 struct Seen {
     kind: &'static str,
@@ -101,7 +103,8 @@ fn purge(shoal: &Shoal, purged: &Mutex<Vec<String>>, number: u64) {
     );
 }
 
-/// Asks for all old objects: those that were purged come in their second version. Gives how many of the others were hits.
+/// Asks for all old objects: those that were purged come in their second version. Gives how many of
+/// the others were hits.
 fn check(shoal: &Shoal, when: &str) -> usize {
     let mut hits = 0;
     for number in 0..OLD {
@@ -208,7 +211,8 @@ fn expect_service(shoal: &Shoal, clients: &Clients, from: u64, until: u64) {
     );
     assert_eq!(lines(shoal, SAID), 1, "said once\n{}", shoal.log());
     assert_eq!(lines(shoal, "the disk answers again"), 1, "said once\n{}", shoal.log());
-    // What each wanted to read, what it fetched instead and perhaps what it fetched before; and the purge.
+    // What each wanted to read, what it fetched instead and perhaps what it fetched before; and the
+    // purge.
     let waited = shoal.metric("shoal_disk_slow_total", "");
     assert!((1..=3 * CLIENTS + 1).contains(&waited), "{waited} jobs were no longer waited for");
     assert!(shoal.metric("shoal_disk_refused_total", "") > 20);
@@ -225,8 +229,8 @@ const PURGED: u64 = 10;
 /// Not asked for while the disk hangs but by who purges them.
 const KEPT: u64 = PURGED;
 
-/// What an origin invalidates by group, and what the operator purges, is written down on the disk; nobody but who asked for
-/// it waits there.
+/// What an origin invalidates by group, and what the operator purges, is written down on the disk;
+/// nobody but who asked for it waits there.
 #[test]
 fn purges_that_wait_for_a_disk_that_hangs_keep_nobody_else() {
     let origin = Origin::start();

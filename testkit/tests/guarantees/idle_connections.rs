@@ -1,6 +1,7 @@
 //! What a connection holds while it waits for its next request: ten thousand of them in 60 MB.
 //!
-//! Fewer are opened here than promised for, and what each holds is compared; with `SHOAL_IDLE_CLIENTS` as many as wanted.
+//! Fewer are opened here than promised for, and what each holds is compared; with
+//! `SHOAL_IDLE_CLIENTS` as many as wanted.
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 use shoal_testkit::certificates::Authority;
@@ -26,7 +27,8 @@ fn clients() -> usize {
     std::env::var("SHOAL_IDLE_CLIENTS").ok().and_then(|count| count.parse().ok()).unwrap_or(400)
 }
 
-/// Opens `count` connections by `open`, which has each served once, after some that come and go; none holds more than `each`.
+/// Opens `count` connections by `open`, which has each served once, after some that come and go;
+/// none holds more than `each`.
 fn check<T>(what: &str, shoal: &Shoal, (count, each): (usize, u64), open: impl Fn() -> T) {
     drop((0..40).map(|_| open()).collect::<Vec<_>>());
     let before = shoal.resident_bytes();
@@ -53,7 +55,8 @@ fn of_plain_text() {
     });
 }
 
-/// An instance with a TLS listener. Each test has its own, so that none reuses what connections before have given back.
+/// An instance with a TLS listener. Each test has its own, so that none reuses what connections
+/// before have given back.
 fn secured(origin: &Origin, authority: &Authority) -> Shoal {
     let setup = setup(origin);
     authority.issue(&["a.test"]).write(setup.folder(), "a.test");

@@ -5,8 +5,8 @@ use shoal_testkit::wait;
 use shoal_testkit::{Answer, Gate, Origin, Request, Setup};
 use std::time::Duration;
 
-/// RFC 9110 section 15.2: "A proxy MUST forward 1xx responses unless the proxy itself requested the generation of
-/// the 1xx response."
+/// RFC 9110 section 15.2: "A proxy MUST forward 1xx responses unless the proxy itself requested the
+/// generation of the 1xx response."
 #[test]
 fn early_hints_are_forwarded_before_the_response() {
     let origin = Origin::start();
@@ -100,7 +100,8 @@ fn an_unknown_expectation_fails() {
     let origin = Origin::start();
     let shoal = Setup::to(&origin).start();
     let answer = shoal.ask(&Request::new("POST", "/a").field("Expect", "the-unexpected").body(b"x"));
-    // RFC 9110 section 10.1.1: a server "MAY respond with a 417"; passing it on for the origin to judge is as good
+    // RFC 9110 section 10.1.1: a server "MAY respond with a 417"; passing it on for the origin to
+    // judge is as good
     assert!(answer.status == 417 || origin.count("/a") == 1, "{}", answer.status);
 }
 

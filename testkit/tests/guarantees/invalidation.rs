@@ -1,4 +1,5 @@
-//! Invalidation: by unsafe methods (RFC 9111 section 4.4), by cache groups (RFC 9875), by the operator.
+//! Invalidation: by unsafe methods (RFC 9111 section 4.4), by cache groups (RFC 9875), by the
+//! operator.
 
 use shoal_testkit::{Answer, Gate, Origin, Request, Setup, Shoal};
 
@@ -19,8 +20,9 @@ fn expect_kept(shoal: &Shoal, path: &str) {
     assert!(shoal.get(path).hit(), "{path} is not served from the cache any more");
 }
 
-/// RFC 9111 section 4.4: "A cache MUST invalidate the target URI ... when it receives a non-error status code in
-/// response to an unsafe request method (including methods whose safety is unknown)."
+/// RFC 9111 section 4.4: "A cache MUST invalidate the target URI ... when it receives a non-error
+/// status code in response to an unsafe request method (including methods whose safety is
+/// unknown)."
 #[test]
 fn unsafe_methods_that_succeed_invalidate_their_target() {
     let origin = Origin::start();
@@ -54,11 +56,11 @@ fn unsafe_methods_that_fail_and_safe_methods_invalidate_nothing() {
     }
 }
 
-/// RFC 9111 section 4.4: "A cache MAY invalidate other URIs when it receives a non-error status code in response
-/// to an unsafe request method ... In particular, the URI(s) in the Location and Content-Location response
-/// header fields (if present) are candidates for invalidation ... However, a cache MUST NOT trigger an
-/// invalidation under these conditions if the origin (Section 4.3.1 of [HTTP]) of the URI to be invalidated
-/// differs from that of the target URI".
+/// RFC 9111 section 4.4: "A cache MAY invalidate other URIs when it receives a non-error status
+/// code in response to an unsafe request method ... In particular, the URI(s) in the Location and
+/// Content-Location response header fields (if present) are candidates for invalidation ...
+/// However, a cache MUST NOT trigger an invalidation under these conditions if the origin (Section
+/// 4.3.1 of [HTTP]) of the URI to be invalidated differs from that of the target URI".
 #[test]
 fn location_and_content_location_are_invalidated_within_the_origin() {
     let origin = Origin::start();
@@ -115,8 +117,8 @@ fn grouped(origin: &Origin, path: &str, groups: &str) {
     origin.on(path, Answer::fresh(format!("body of {path}"), 600).field("Cache-Groups", groups));
 }
 
-/// RFC 9875 section 3: the Cache-Group-Invalidation response field names groups to invalidate, within the
-/// response's own origin; it is heeded only on responses to unsafe methods.
+/// RFC 9875 section 3: the Cache-Group-Invalidation response field names groups to invalidate,
+/// within the response's own origin; it is heeded only on responses to unsafe methods.
 #[test]
 fn a_cache_group_is_invalidated_together() {
     let origin = Origin::start();
@@ -145,8 +147,8 @@ fn a_cache_group_is_invalidated_together() {
     expect_kept(&shoal, "/none");
 }
 
-/// RFC 9875 section 2.1: responses are of one group when they "share the same origin" and the group's name, compared
-/// case-sensitively.
+/// RFC 9875 section 2.1: responses are of one group when they "share the same origin" and the
+/// group's name, compared case-sensitively.
 #[test]
 fn cache_groups_of_another_origin_are_others() {
     let origin = Origin::start();
@@ -247,7 +249,8 @@ fn hosts_groups_urls_and_everything_can_be_purged() {
     }
 }
 
-/// A final dot makes another key, but not another host: sites and access lists do not tell them apart either.
+/// A final dot makes another key, but not another host: sites and access lists do not tell them
+/// apart either.
 #[test]
 fn a_host_is_purged_with_its_final_dot() {
     let origin = Origin::start();

@@ -122,8 +122,8 @@ fn bodies_of_all_sizes_that_come_and_go_leave_no_holes_in_ram() {
     assert!(largest < allowed, "{largest} bytes resident of {allowed}, {idle} when idle");
 }
 
-/// What is resident beside `cache.ram` and a twelfth of it: buffers of connections, bodies on their way, and what the allocator has
-/// free and gives back within a second.
+/// What is resident beside `cache.ram` and a twelfth of it: buffers of connections, bodies on their
+/// way, and what the allocator has free and gives back within a second.
 const FIXED: u64 = 14 << 20;
 
 #[test]

@@ -23,7 +23,8 @@ fn traffic(format: &str) -> (Origin, Shoal, Vec<String>) {
     (origin, shoal, log)
 }
 
-/// Squid's native format: time elapsed client code/status bytes method URL user hierarchy/host type.
+/// Squid's native format: time elapsed client code/status bytes method URL user hierarchy/host
+/// type.
 #[test]
 fn the_squid_format_is_what_its_analysers_read() {
     let (origin, _shoal, log) = traffic("squid");
@@ -71,7 +72,8 @@ fn the_json_format_is_an_object_a_line() {
     assert_eq!(lines[2]["status"], 404);
 }
 
-/// The URL with its host, as where the request gets further: by the path alone nobody finds out which site is missing.
+/// The URL with its host, as where the request gets further: by the path alone nobody finds out
+/// which site is missing.
 #[test]
 fn what_is_refused_is_logged_with_its_url() {
     let origin = Origin::start();
@@ -91,7 +93,8 @@ fn what_is_refused_is_logged_with_its_url() {
     }
 }
 
-/// Any client can be refused as often as it likes, and none may fill the error log with that: each setting has a line in a while.
+/// Any client can be refused as often as it likes, and none may fill the error log with that: each
+/// setting has a line in a while.
 #[test]
 fn what_the_rules_refuse_is_no_error() {
     let origin = Origin::start();
@@ -119,7 +122,8 @@ fn what_the_rules_refuse_is_no_error() {
     wait::until("both are told", || told("site.test/get") && told("site.test/head"));
 }
 
-/// Whatever became of it: an answer that came from an origin does not look as if nobody had been asked.
+/// Whatever became of it: an answer that came from an origin does not look as if nobody had been
+/// asked.
 #[test]
 fn what_an_origin_was_asked_for_is_logged_with_the_origin() {
     let origin = Origin::start();

@@ -1,5 +1,6 @@
-//! What Shoal guarantees, one file a guarantee: the built binary between raw clients and a scripted origin,
-//! counters expected as well as answers. Where an RFC is the judge, its sentence stands beside the test.
+//! What Shoal guarantees, one file a guarantee: the built binary between raw clients and a scripted
+//! origin, counters expected as well as answers. Where an RFC is the judge, its sentence stands
+//! beside the test.
 
 mod architectures;
 mod bad_clients;

@@ -4,9 +4,10 @@ use shoal_testkit::origin::{After, Framing};
 use shoal_testkit::seeded::body;
 use shoal_testkit::{Answer, Fields, Origin, Request, Setup};
 
-/// RFC 9110 section 7.6.1: "Intermediaries MUST parse a received Connection header field before a message is
-/// forwarded and, for each connection-option in this field, remove any header or trailer field(s) from the
-/// message with the same name as the connection-option, and then remove the Connection header field itself".
+/// RFC 9110 section 7.6.1: "Intermediaries MUST parse a received Connection header field before a
+/// message is forwarded and, for each connection-option in this field, remove any header or trailer
+/// field(s) from the message with the same name as the connection-option, and then remove the
+/// Connection header field itself".
 #[test]
 fn connection_fields_end_at_each_hop() {
     let origin = Origin::start();
@@ -40,8 +41,8 @@ fn connection_fields_end_at_each_hop() {
     }
 }
 
-/// RFC 9110 section 7.6.3: "A proxy MUST send an appropriate Via header field ... in each message that it
-/// forwards."
+/// RFC 9110 section 7.6.3: "A proxy MUST send an appropriate Via header field ... in each message
+/// that it forwards."
 #[test]
 fn via_names_the_proxy_in_both_directions() {
     let origin = Origin::start();
@@ -70,9 +71,9 @@ fn via_names_the_proxy_after_a_validation_too() {
     assert_eq!(origin.count("/a"), 3);
 }
 
-/// RFC 9110 section 6.6.1: "A recipient with a clock that receives a response message without a Date header field
-/// MUST record the time it was received and append a corresponding Date header field to the message's
-/// header section if it is cached or forwarded downstream."
+/// RFC 9110 section 6.6.1: "A recipient with a clock that receives a response message without a
+/// Date header field MUST record the time it was received and append a corresponding Date header
+/// field to the message's header section if it is cached or forwarded downstream."
 #[test]
 fn a_missing_date_is_added_once() {
     let origin = Origin::start();
@@ -103,8 +104,8 @@ fn trailers_pass_in_both_directions() {
     assert_eq!((received.body.as_slice(), received.trailers.first("x-check")), (&b"sent"[..], Some("7")));
 }
 
-/// RFC 9110 section 6.5.1: trailer fields are kept apart, "A recipient MUST NOT merge a field from a trailer
-/// section into a header section unless" it is defined to allow that.
+/// RFC 9110 section 6.5.1: trailer fields are kept apart, "A recipient MUST NOT merge a field from
+/// a trailer section into a header section unless" it is defined to allow that.
 #[test]
 fn trailers_never_become_fields() {
     let origin = Origin::start();
@@ -124,8 +125,8 @@ fn trailers_never_become_fields() {
     }
 }
 
-/// RFC 9110 section 7.6.2: with Max-Forwards 0 "the intermediary MUST NOT forward the request"; otherwise it
-/// "MUST generate an updated Max-Forwards" that is one less.
+/// RFC 9110 section 7.6.2: with Max-Forwards 0 "the intermediary MUST NOT forward the request";
+/// otherwise it "MUST generate an updated Max-Forwards" that is one less.
 #[test]
 fn max_forwards_is_counted_down() {
     let origin = Origin::start();

@@ -1,8 +1,8 @@
-//! Under a mixed load every complete answer is right: the whole of one version, or a part of one, and never a version
-//! that was invalidated before the request was sent ([`Versions`]).
+//! Under a mixed load every complete answer is right: the whole of one version, or a part of one,
+//! and never a version that was invalidated before the request was sent ([`Versions`]).
 //!
-//! Readers ask for wholes, parts, heads and conditions, leave in the middle, and the origin breaks off now and then. For long, with kills, reloads and
-//! more ways to ask: `testkit/tests/soak`.
+//! Readers ask for wholes, parts, heads and conditions, leave in the middle, and the origin breaks
+//! off now and then. For long, with kills, reloads and more ways to ask: `testkit/tests/soak`.
 
 use shoal_testkit::seeded::{Random, seed};
 use shoal_testkit::{Connection, Origin, Request, Setup, Versions};

@@ -1,8 +1,10 @@
-//! Nothing blocks a core: whoever asks for a hit in RAM is answered before those that ask for much, however much they ask for at once.
+//! Nothing blocks a core: whoever asks for a hit in RAM is answered before those that ask for much,
+//! however much they ask for at once.
 //!
-//! With one worker there is one order in which answers are made, and the access log tells it. The process is stopped, everybody asks,
-//! and it goes on: it finds all requests there at the same moment, those that take long ahead of the others. So what is
-//! looked at is the order of answers, which does not depend on how fast or how busy the machine is.
+//! With one worker there is one order in which answers are made, and the access log tells it. The
+//! process is stopped, everybody asks, and it goes on: it finds all requests there at the same
+//! moment, those that take long ahead of the others. So what is looked at is the order of answers,
+//! which does not depend on how fast or how busy the machine is.
 
 use rustix::process::Signal;
 use shoal_testkit::seeded::body;
@@ -29,7 +31,8 @@ fn start(origin: &Origin) -> Shoal {
     shoal
 }
 
-/// Connections that have been accepted, and were answered once: after a GET they wait among all others, after a HEAD they have a task.
+/// Connections that have been accepted, and were answered once: after a GET they wait among all
+/// others, after a HEAD they have a task.
 fn connect(shoal: &Shoal, method: &str, count: usize) -> Vec<Connection> {
     let ready = |_| {
         let mut client = shoal.connect();
@@ -39,8 +42,9 @@ fn connect(shoal: &Shoal, method: &str, count: usize) -> Vec<Connection> {
     (0..count).map(ready).collect()
 }
 
-/// Has everybody ask while the process stands still: `heavy` clients for what `asks` says, and then the small ones. Gives
-/// the paths of the log's lines from then on, in the order of answers, once those of all `answers` are there.
+/// Has everybody ask while the process stands still: `heavy` clients for what `asks` says, and then
+/// the small ones. Gives the paths of the log's lines from then on, in the order of answers, once
+/// those of all `answers` are there.
 fn order(shoal: &Shoal, heavy: usize, asks: impl Fn(usize) -> Vec<u8>, answers: usize) -> Vec<String> {
     let mut heavy = connect(shoal, "HEAD", heavy);
     let mut small = connect(shoal, "GET", SMALL);

@@ -1,4 +1,5 @@
-//! Range requests: answered from what is stored, whole or in parts (RFC 9110 section 14, RFC 9111 sections 3.3, 3.4).
+//! Range requests: answered from what is stored, whole or in parts (RFC 9110 section 14, RFC 9111
+//! sections 3.3, 3.4).
 
 use shoal_testkit::origin::Framing;
 use shoal_testkit::seeded::body;
@@ -55,8 +56,9 @@ fn a_stored_whole_answers_every_form_of_a_range() {
     assert_eq!(origin.count("/r"), 1);
 }
 
-/// RFC 9110 section 15.5.17: "A server that generates a 416 response to a byte-range request SHOULD generate a
-/// Content-Range header field specifying the current length of the selected representation".
+/// RFC 9110 section 15.5.17: "A server that generates a 416 response to a byte-range request SHOULD
+/// generate a Content-Range header field specifying the current length of the selected
+/// representation".
 #[test]
 fn a_range_beyond_the_stored_whole_is_416() {
     let origin = Origin::start();
@@ -69,9 +71,9 @@ fn a_range_beyond_the_stored_whole_is_416() {
     assert_eq!(origin.count("/r"), 1);
 }
 
-/// RFC 9110 section 14.2: "A server MAY ignore the Range header field"; a unit it does not know it MUST ignore, and
-/// "an invalid ranges-specifier" too; "A server MUST ignore a Range header field received with a request
-/// method that is unrecognized or for which range handling is not defined."
+/// RFC 9110 section 14.2: "A server MAY ignore the Range header field"; a unit it does not know it
+/// MUST ignore, and "an invalid ranges-specifier" too; "A server MUST ignore a Range header field
+/// received with a request method that is unrecognized or for which range handling is not defined."
 #[test]
 fn what_is_no_byte_range_is_answered_whole() {
     let origin = Origin::start();
@@ -84,7 +86,8 @@ fn what_is_no_byte_range_is_answered_whole() {
     assert_eq!((head.expect_status(200).number("content-length"), head.body.len()), (Some(SIZE as u64), 0));
 }
 
-/// RFC 9110 section 14.6: each part "MUST" carry its Content-Range, and the response none of its own.
+/// RFC 9110 section 14.6: each part "MUST" carry its Content-Range, and the response none of its
+/// own.
 #[test]
 fn several_ranges_come_as_parts() {
     let origin = Origin::start();
@@ -124,9 +127,9 @@ fn parts(body: &[u8], boundary: &str) -> Vec<(String, Vec<u8>)> {
     parts
 }
 
-/// RFC 9110 section 14.2: "A server that supports range requests MAY ignore or reject a Range header field that
-/// contains an invalid ranges-specifier, a ranges-specifier with more than two overlapping ranges, or a
-/// set of many small ranges".
+/// RFC 9110 section 14.2: "A server that supports range requests MAY ignore or reject a Range
+/// header field that contains an invalid ranges-specifier, a ranges-specifier with more than two
+/// overlapping ranges, or a set of many small ranges".
 #[test]
 fn many_overlapping_ranges_do_not_multiply_the_body() {
     let origin = Origin::start();
@@ -138,9 +141,9 @@ fn many_overlapping_ranges_do_not_multiply_the_body() {
     }
 }
 
-/// RFC 9110 section 13.1.5: when the If-Range condition is false, "the recipient MUST ignore the Range header
-/// field"; "A client MUST NOT generate an If-Range header field containing an entity tag that is marked as weak",
-/// and a weak tag never compares equal strongly.
+/// RFC 9110 section 13.1.5: when the If-Range condition is false, "the recipient MUST ignore the
+/// Range header field"; "A client MUST NOT generate an If-Range header field containing an entity
+/// tag that is marked as weak", and a weak tag never compares equal strongly.
 #[test]
 fn if_range_decides_between_part_and_whole() {
     let origin = Origin::start();
@@ -178,8 +181,8 @@ fn a_stored_part_answers_itself_and_what_lies_within_it() {
     assert_eq!(origin.count("/r"), 1);
 }
 
-/// RFC 9111 section 3.4: "A cache MAY combine these responses into a single stored response, and reuse that
-/// response to satisfy later requests, if they all share the same strong validator".
+/// RFC 9111 section 3.4: "A cache MAY combine these responses into a single stored response, and
+/// reuse that response to satisfy later requests, if they all share the same strong validator".
 #[test]
 fn stored_parts_are_combined() {
     let origin = Origin::start();
@@ -193,8 +196,8 @@ fn stored_parts_are_combined() {
     assert_eq!(origin.count("/r"), 2);
 }
 
-/// RFC 9111 section 3.3: "A cache MAY complete a stored incomplete response by making a subsequent range
-/// request".
+/// RFC 9111 section 3.3: "A cache MAY complete a stored incomplete response by making a subsequent
+/// range request".
 #[test]
 fn a_whole_is_completed_by_asking_for_what_is_missing() {
     let origin = Origin::start();
@@ -212,7 +215,8 @@ fn a_whole_is_completed_by_asking_for_what_is_missing() {
     assert_eq!(origin.count("/r"), 2);
 }
 
-/// Who fetches an object in pieces guards each with If-Match: a part of another version than it names must not answer.
+/// Who fetches an object in pieces guards each with If-Match: a part of another version than it
+/// names must not answer.
 #[test]
 fn a_stored_part_does_not_answer_for_the_version_that_if_match_names() {
     let origin = Origin::start();
@@ -248,7 +252,8 @@ fn parts_of_different_versions_are_never_mixed() {
     }
 }
 
-/// An origin that ignores If-Range and sends a part of another version: what it sends must not be joined.
+/// An origin that ignores If-Range and sends a part of another version: what it sends must not be
+/// joined.
 #[test]
 fn a_part_with_another_entity_tag_does_not_complete() {
     let origin = Origin::start();
@@ -288,8 +293,9 @@ fn parts_without_a_strong_validator_are_not_combined() {
     }
 }
 
-/// RFC 9111 section 3.3: "A cache MUST NOT use an incomplete response to answer requests unless the response has
-/// been made complete, or the request is partial and specifies a range wholly within the incomplete response."
+/// RFC 9111 section 3.3: "A cache MUST NOT use an incomplete response to answer requests unless the
+/// response has been made complete, or the request is partial and specifies a range wholly within
+/// the incomplete response."
 #[test]
 fn a_stored_part_never_answers_as_a_whole() {
     let origin = Origin::start();
@@ -310,8 +316,8 @@ fn a_stored_part_never_answers_as_a_whole() {
     assert_eq!(origin.count("/p"), 2);
 }
 
-/// What completes a stored part is asked for with a range that the client did not send: an answer to it that cannot be used
-/// is not for the client.
+/// What completes a stored part is asked for with a range that the client did not send: an answer
+/// to it that cannot be used is not for the client.
 #[test]
 fn an_answer_to_the_completing_range_is_never_the_clients() {
     let part = || Answer::new(206).piece(&content()[4000..]).field("Content-Range", "bytes 4000-9999/10000");
@@ -331,8 +337,9 @@ fn an_answer_to_the_completing_range_is_never_the_clients() {
     }
 }
 
-/// RFC 9110 section 15.3.7.1: "the Content-Range header field […] describes what range of the selected representation is
-/// enclosed". Chunks that add up to something else are no part that anybody could use.
+/// RFC 9110 section 15.3.7.1: "the Content-Range header field […] describes what range of the
+/// selected representation is enclosed". Chunks that add up to something else are no part that
+/// anybody could use.
 #[test]
 fn a_part_of_another_length_than_its_content_range_is_cut_and_not_stored() {
     for pieces in [&["01234", "56789", "abcde"][..], &["01234", "567"]] {
@@ -349,8 +356,8 @@ fn a_part_of_another_length_than_its_content_range_is_cut_and_not_stored() {
     }
 }
 
-/// With RAM taken by others and no disk, a body is sent on as it comes. Ranges asked for against its order must not wait for
-/// each other.
+/// With RAM taken by others and no disk, a body is sent on as it comes. Ranges asked for against
+/// its order must not wait for each other.
 #[test]
 fn ranges_against_the_order_of_an_arriving_body_are_sent() {
     let (origin, gate) = (Origin::start(), Gate::new());
@@ -389,7 +396,8 @@ fn an_origin_without_ranges_is_cached_whole() {
     }
     let second = shoal.ask(&ranged("/r", "bytes=20-29"));
     expect_part(&second, 20, 29);
-    // the part may have been sent before all of the rest had come; then the second shares the first one's fetch
+    // the part may have been sent before all of the rest had come; then the second shares the first
+    // one's fetch
     let cache = second.cache();
     assert!(cache.is("hit") || cache.is("collapsed"), "{:?}", second.fields);
     assert_eq!(origin.count("/r"), 1);
@@ -421,7 +429,8 @@ fn several_range_lines_ask_for_the_whole_on_a_miss_as_on_a_hit() {
     shoal.ask(&request).expect_status(200).expect_body(content()).expect_hit();
 }
 
-/// The whole that an origin sends in place of a missing stretch, with what is for the client alone who asked.
+/// The whole that an origin sends in place of a missing stretch, with what is for the client alone
+/// who asked.
 #[test]
 fn a_whole_in_place_of_a_gap_has_the_fields_of_the_client_who_asked() {
     let origin = Origin::start();
@@ -446,8 +455,9 @@ fn a_whole_in_place_of_a_gap_has_the_fields_of_the_client_who_asked() {
     assert_eq!(others.field("set-cookie"), None);
 }
 
-/// Of a URL whose responses are not stored the client's own conditions go along; a field that is no list, as If-Range, must not stand
-/// twice (RFC 9110 section 5.3), and there are origins that refuse such a request.
+/// Of a URL whose responses are not stored the client's own conditions go along; a field that is no
+/// list, as If-Range, must not stand twice (RFC 9110 section 5.3), and there are origins that
+/// refuse such a request.
 #[test]
 fn an_if_range_reaches_the_origin_once() {
     let origin = Origin::start();
@@ -461,8 +471,9 @@ fn an_if_range_reaches_the_origin_once() {
     assert!(!origin.last("/r").fields.has("if-range"), "without a Range it means nothing");
 }
 
-/// RFC 9110 section 15.3.7: in a 206 to an If-Range "the sender SHOULD NOT generate other representation header fields beyond
-/// those required"; RFC 9111 section 3.4 has the cache keep those that it had.
+/// RFC 9110 section 15.3.7: in a 206 to an If-Range "the sender SHOULD NOT generate other
+/// representation header fields beyond those required"; RFC 9111 section 3.4 has the cache keep
+/// those that it had.
 #[test]
 fn a_part_that_says_little_leaves_what_others_said() {
     let origin = Origin::start();

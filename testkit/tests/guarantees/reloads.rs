@@ -1,4 +1,5 @@
-//! A reload takes up everything of the new settings that can change, or nothing; what cannot change stays as it was.
+//! A reload takes up everything of the new settings that can change, or nothing; what cannot change
+//! stays as it was.
 
 use rustix::fs::{CWD, FileType, Mode, OFlags, mknodat};
 use rustix::process::Signal;
@@ -7,8 +8,8 @@ use shoal_testkit::certificates::Authority;
 use shoal_testkit::{Answer, Connection, Origin, Request, Setup, Shoal, wait};
 use std::time::Duration;
 
-/// Found by its place in the file, a listener would get another's mode: one of sites, which all the world reaches, that of a
-/// forward proxy.
+/// Found by its place in the file, a listener would get another's mode: one of sites, which all the
+/// world reaches, that of a forward proxy.
 #[test]
 fn a_listener_that_is_added_before_others_leaves_them_as_they_are() {
     let origin = anything();
@@ -64,7 +65,8 @@ fn a_listener_takes_up_another_mode() {
     assert_eq!(second.ask(&Request::get("/a"), "site.test").status, 200);
 }
 
-/// Clients of the proxy that may reach loopback must not reach the admin listener, where it listens and not where it will.
+/// Clients of the proxy that may reach loopback must not reach the admin listener, where it listens
+/// and not where it will.
 #[test]
 fn the_admin_listener_is_no_destination_after_its_address_was_changed() {
     let mut shoal = Setup::bare().start();
@@ -96,8 +98,8 @@ fn what_cannot_be_taken_up_leaves_all_as_it_was() {
     assert_eq!(std::fs::read_to_string(log).unwrap_or_default(), "", "the log is written where it was");
 }
 
-/// A site that did not change goes on with what it knows of its upstreams: one that was found ill gets no requests, until it would
-/// be found so again.
+/// A site that did not change goes on with what it knows of its upstreams: one that was found ill
+/// gets no requests, until it would be found so again.
 #[test]
 fn an_upstream_that_is_out_of_service_stays_out() {
     let (good, ill) = (anything(), anything());
@@ -169,7 +171,8 @@ fn a_reload_that_waits_for_a_file_keeps_nobody_from_looking_and_from_stopping() 
     }
 }
 
-/// What needs another start is said with each reload until then, and the status tells what is at work.
+/// What needs another start is said with each reload until then, and the status tells what is at
+/// work.
 #[test]
 fn what_needs_a_start_is_named_until_it_comes() {
     let mut shoal = Setup::bare().start();

@@ -1,4 +1,5 @@
-//! What gRPC asks of HTTP/2, passed on from both sides: heads that end a stream, trailers, streams that flow both ways, resets.
+//! What gRPC asks of HTTP/2, passed on from both sides: heads that end a stream, trailers, streams
+//! that flow both ways, resets.
 
 use bytes::Bytes;
 use h2::client::SendRequest;
@@ -65,7 +66,8 @@ async fn ask(sender: &SendRequest<Bytes>, request: Request<()>) -> Response<Recv
     in_time(response).await.expect("a head")
 }
 
-/// A client of gRPC takes an empty frame of data after a head with `grpc-status` for a response without trailers.
+/// A client of gRPC takes an empty frame of data after a head with `grpc-status` for a response
+/// without trailers.
 #[tokio::test(flavor = "multi_thread")]
 async fn head_that_ends_the_stream_leaves_as_such() {
     let (http1, http2) = (Origin::start(), Origin::start_h2c());
@@ -109,7 +111,8 @@ fn fields(pairs: &[(&'static str, &str)]) -> HeaderMap {
     pairs.iter().map(pair).collect()
 }
 
-/// Answers with a head, then with each piece of the request as it comes, then with the trailers that came.
+/// Answers with a head, then with each piece of the request as it comes, then with the trailers
+/// that came.
 async fn echo(request: Request<RecvStream>, mut respond: SendResponse<Bytes>) {
     let (head, mut body) = request.into_parts();
     let mut response = Response::new(());
@@ -129,7 +132,8 @@ async fn echo(request: Request<RecvStream>, mut respond: SendResponse<Bytes>) {
     stream.send_trailers(trailers).expect("an open stream");
 }
 
-/// Trailers after a head that announces no bytes pass, also where the response may be stored, and for those who share it.
+/// Trailers after a head that announces no bytes pass, also where the response may be stored, and
+/// for those who share it.
 #[tokio::test(flavor = "multi_thread")]
 async fn trailers_of_an_empty_stored_body_pass() {
     let origin = Origin::start_h2c();
@@ -145,7 +149,8 @@ async fn trailers_of_an_empty_stored_body_pass() {
     assert_eq!(origin.count("/a"), 1);
 }
 
-/// A stream's parts pass one by one, in either direction, while the other is open: none waits for another.
+/// A stream's parts pass one by one, in either direction, while the other is open: none waits for
+/// another.
 #[tokio::test(flavor = "multi_thread")]
 async fn stream_flows_both_ways_at_once() {
     let shoal = before(origin(echo).await);
@@ -173,7 +178,8 @@ async fn stream_flows_both_ways_at_once() {
     );
 }
 
-/// gRPC has an empty frame of data end a request without messages, and there are servers that wait for it for ever.
+/// gRPC has an empty frame of data end a request without messages, and there are servers that wait
+/// for it for ever.
 #[tokio::test(flavor = "multi_thread")]
 async fn request_without_bytes_ends_as_the_client_ends_it() {
     let how = |request: Request<RecvStream>, respond: SendResponse<Bytes>| async move {

@@ -1,5 +1,5 @@
-//! `shoal replay` on disks that cannot be used, fill up, or are taken away in mid-run: path and cause are told, what was
-//! measured is kept, and nothing of others is touched.
+//! `shoal replay` on disks that cannot be used, fill up, or are taken away in mid-run: path and
+//! cause are told, what was measured is kept, and nothing of others is touched.
 
 use super::architectures::{ARCHITECTURES, contents};
 use serde_json::Value;
@@ -80,7 +80,8 @@ fn a_disk_that_is_full_ends_the_run_with_what_was_measured() {
             ["--warm-up", "50", "--disk-bytes", "400 MB", "--segments", "1 MB", "--max-objects", "8000"];
         let output = run(replay(&trace, &disk, architecture, &more));
         if architecture == "volume" {
-            // Its space is taken when it is made, and is what the disk has: it never runs out in mid-run.
+            // Its space is taken when it is made, and is what the disk has: it never runs out in
+            // mid-run.
             assert_eq!(output.status.code(), Some(0), "{}", told(&output));
             let report: Value = serde_json::from_slice(&output.stdout).expect("JSON");
             assert_eq!(requests(&report), 4000);
@@ -104,7 +105,8 @@ fn a_mapped_file_that_the_disk_has_no_room_for_is_told_before_anything_runs() {
     for architecture in ["squidm", "squidml", "squidmla"] {
         let store = disk.join(architecture);
         std::fs::create_dir(&store).expect("made");
-        // Otherwise a store through the mapping would end the process, when the disk has no page for it.
+        // Otherwise a store through the mapping would end the process, when the disk has no page
+        // for it.
         let more = ["--disk-bytes", "400 MB", "--segments", "100 MB", "--max-objects", "1000"];
         let output = run(replay(&trace, &store, architecture, &more));
         assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0), "{architecture}");

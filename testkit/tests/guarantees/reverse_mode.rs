@@ -106,7 +106,8 @@ fn a_site_may_ask_upstreams_by_their_own_name() {
 
 const PROXY: &str = "mode = 'reverse'\nproxy_protocol_from = ['127.0.0.0/8']";
 
-/// The PROXY protocol's version 2 header: signature, version and command, family, length, addresses.
+/// The PROXY protocol's version 2 header: signature, version and command, family, length,
+/// addresses.
 fn version_2(command: u8, family: u8, addresses: &[u8]) -> Vec<u8> {
     let mut header = b"\r\n\r\n\0\r\nQUIT\n".to_vec();
     header.extend([0x20 | command, family]);
@@ -266,7 +267,8 @@ fn when_every_upstream_is_out_one_is_asked_nevertheless() {
     ask(&shoal, "site.test", "/a").expect_body("still here");
 }
 
-/// HTTP/2 clients name the host in `:authority` and send no Host field; upstreams are told all the same.
+/// HTTP/2 clients name the host in `:authority` and send no Host field; upstreams are told all the
+/// same.
 #[test]
 fn upstreams_learn_the_host_that_an_http_2_client_asked_for() {
     let origin = Origin::start();
@@ -280,7 +282,8 @@ fn upstreams_learn_the_host_that_an_http_2_client_asked_for() {
     assert!(forwarded.contains(";host=\"site.test:8080\";"), "{forwarded}");
 }
 
-/// Its checks wait for no connection that requests hold: to take out who is busy would leave the others with more.
+/// Its checks wait for no connection that requests hold: to take out who is busy would leave the
+/// others with more.
 #[test]
 fn an_upstream_whose_connections_are_all_in_use_is_not_taken_out() {
     let origin = named("busy");

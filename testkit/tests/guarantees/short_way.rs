@@ -1,5 +1,6 @@
-//! A plain request whose response is fresh in RAM is answered on a short way. Its answer, its line in the log and its
-//! count are those of the ordinary way, which a field that is not plain leads to.
+//! A plain request whose response is fresh in RAM is answered on a short way. Its answer, its line
+//! in the log and its count are those of the ordinary way, which a field that is not plain leads
+//! to.
 
 use base64::Engine;
 use base64::prelude::BASE64_STANDARD;
@@ -136,8 +137,9 @@ fn rules_hold_on_the_short_way_too() {
     client.ask(&known, &host).expect_hit();
 }
 
-/// RFC 9113, section 8.2.3: over HTTP/2 a cookie may come in parts, which "MUST be concatenated into a single octet string using the two-octet
-/// delimiter of 0x3b, 0x20". So they are not those of a cookie with a comma in it.
+/// RFC 9113, section 8.2.3: over HTTP/2 a cookie may come in parts, which "MUST be concatenated
+/// into a single octet string using the two-octet delimiter of 0x3b, 0x20". So they are not those
+/// of a cookie with a comma in it.
 #[test]
 fn a_cookie_in_parts_selects_as_one() {
     let origin = Origin::start();

@@ -1,7 +1,9 @@
-//! Many clients that hardly read: what their replies hold in RAM stays within `cache.ram` and a small overhead for each.
+//! Many clients that hardly read: what their replies hold in RAM stays within `cache.ram` and a
+//! small overhead for each.
 //!
-//! Every client asks for a large body and takes nothing while the memory is measured. `SHOAL_SLOW_CLIENTS` sets their
-//! number; with thousands the process of the test needs as many descriptors, which it takes where it may.
+//! Every client asks for a large body and takes nothing while the memory is measured.
+//! `SHOAL_SLOW_CLIENTS` sets their number; with thousands the process of the test needs as many
+//! descriptors, which it takes where it may.
 
 use rustix::net::{AddressFamily, SocketType, sockopt};
 use rustix::process::{Resource, getrlimit, setrlimit};
@@ -16,24 +18,28 @@ use std::time::Duration;
 const RAM: u64 = 8 << 20;
 const BODY: usize = 1 << 20;
 
-/// Buffers of the process that have nothing to do with the number of clients, and what an allocator keeps.
+/// Buffers of the process that have nothing to do with the number of clients, and what an allocator
+/// keeps.
 const SLACK: u64 = 16 << 20;
 
 /// What a client costs outside `cache.ram`, at most: connection, task, the open object's head
 /// and checksums, and a piece between disk and socket.
 const STORED: u64 = 32 << 10;
 
-/// What a client over TLS costs: keys, a buffer for what is read, and what is encrypted and waits for the socket.
+/// What a client over TLS costs: keys, a buffer for what is read, and what is encrypted and waits
+/// for the socket.
 const SECURED: u64 = 84 << 10;
 
-/// The same for a reply whose body is only passed on: its window, and a buffer of the connection to the origin.
+/// The same for a reply whose body is only passed on: its window, and a buffer of the connection to
+/// the origin.
 const PASSED: u64 = 288 << 10;
 
-/// The same for a body that arrives and is written to the disk: its window, the batch that is written, the block that
-/// gathers, and the buffer of the connection to the origin.
+/// The same for a body that arrives and is written to the disk: its window, the batch that is
+/// written, the block that gathers, and the buffer of the connection to the origin.
 const ARRIVING: u64 = 448 << 10;
 
-/// The same once it is stored: what is left is the piece before the socket and the block that was written last.
+/// The same once it is stored: what is left is the piece before the socket and the block that was
+/// written last.
 const ARRIVED: u64 = 144 << 10;
 
 fn clients() -> usize {
@@ -54,7 +60,8 @@ fn setup(origin: &Origin) -> Setup {
     setup.set("upstream.connections_per_origin", 20_000).set("log.access", "")
 }
 
-/// Asks for `path(n)` on a connection of its own for each n, and reads the beginning of each answer.
+/// Asks for `path(n)` on a connection of its own for each n, and reads the beginning of each
+/// answer.
 fn ask(shoal: &Shoal, count: usize, path: impl Fn(usize) -> String) -> Vec<TcpStream> {
     ask_over(|| connect(shoal.address("reverse")), count, path)
 }
@@ -76,7 +83,8 @@ fn ask_over<S: Read + Write>(open: impl Fn() -> S, count: usize, path: impl Fn(u
     streams
 }
 
-/// A connection whose buffer takes next to nothing, so that bytes wait in the process and not in the kernel.
+/// A connection whose buffer takes next to nothing, so that bytes wait in the process and not in
+/// the kernel.
 fn connect(address: SocketAddr) -> TcpStream {
     let socket = rustix::net::socket(AddressFamily::INET, SocketType::STREAM, None).expect("a socket");
     sockopt::set_socket_recv_buffer_size(&socket, 4096).expect("a small buffer");
@@ -86,8 +94,9 @@ fn connect(address: SocketAddr) -> TcpStream {
     stream
 }
 
-/// The largest memory seen while the clients wait, and that at the end, which is waited for longer on a machine that has not
-/// come down to `settled` bytes by then; then some of them read all of `BODY` bytes.
+/// The largest memory seen while the clients wait, and that at the end, which is waited for longer
+/// on a machine that has not come down to `settled` bytes by then; then some of them read all of
+/// `BODY` bytes.
 fn measure<S: Read>(shoal: &Shoal, mut streams: Vec<S>, settled: u64) -> (u64, u64) {
     let mut samples = Vec::new();
     while samples.len() < SAMPLES

@@ -1,8 +1,10 @@
-//! Request smuggling: no two proxies in a row disagree about where a request ends, and what could be framed in two ways is refused.
+//! Request smuggling: no two proxies in a row disagree about where a request ends, and what could
+//! be framed in two ways is refused.
 //!
-//! Shoal stands alone, and before and behind nginx, Squid and itself. Each case of the [`corpus`] is a request that some parsers
-//! frame in one way and others in another, with a second request hidden where the disagreement would be. If front and back
-//! disagreed, the origin would see a request that the front never answered, or the next client on a shared connection would get the
+//! Shoal stands alone, and before and behind nginx, Squid and itself. Each case of the [`corpus`]
+//! is a request that some parsers frame in one way and others in another, with a second request
+//! hidden where the disagreement would be. If front and back disagreed, the origin would see a
+//! request that the front never answered, or the next client on a shared connection would get the
 //! answer to the hidden one.
 
 mod corpus;
@@ -74,7 +76,8 @@ fn expect_answers(case: &Case, client: &mut Connection, last: &str) {
     }
 }
 
-/// Sends every case to `front`; whatever the chain makes of it, requests seen are requests answered.
+/// Sends every case to `front`; whatever the chain makes of it, requests seen are requests
+/// answered.
 fn check(pair: &str, front: SocketAddr, origin: &Origin) {
     let corpus = corpus();
     let mut answers = Vec::new();

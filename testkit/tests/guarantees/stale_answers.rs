@@ -1,7 +1,8 @@
-//! Stale responses: served while they are validated, and when the origin fails (RFC 5861, RFC 9111 section 4.2.4).
+//! Stale responses: served while they are validated, and when the origin fails (RFC 5861, RFC 9111
+//! section 4.2.4).
 //!
-//! A response that arrives with an Age beyond its freshness lifetime is stale from the start, so that these tests need
-//! not wait.
+//! A response that arrives with an Age beyond its freshness lifetime is stale from the start, so
+//! that these tests need not wait.
 
 use shoal_testkit::origin::{After, Framing};
 use shoal_testkit::wait;
@@ -14,8 +15,8 @@ fn stale(body: &str, directives: &str) -> Answer {
     answer.field("Cache-Control", &format!("max-age=10{directives}")).framed(Framing::Close)
 }
 
-/// RFC 5861 section 3: "caches MAY serve the response in which it appears after it becomes stale, up to the
-/// indicated number of seconds", while they revalidate "without blocking".
+/// RFC 5861 section 3: "caches MAY serve the response in which it appears after it becomes stale,
+/// up to the indicated number of seconds", while they revalidate "without blocking".
 #[test]
 fn a_stale_response_is_served_while_it_is_validated() {
     let origin = Origin::start();
@@ -88,9 +89,9 @@ fn failing(origin: &Origin, directives: &str, fault: Answer) -> Shoal {
     shoal
 }
 
-/// RFC 5861 section 4: "when an error is encountered, a cached stale response MAY be used to satisfy the request,
-/// regardless of other freshness information"; an error is "any situation that would result in a 500, 502,
-/// 503, or 504 HTTP response status code being returned".
+/// RFC 5861 section 4: "when an error is encountered, a cached stale response MAY be used to
+/// satisfy the request, regardless of other freshness information"; an error is "any situation that
+/// would result in a 500, 502, 503, or 504 HTTP response status code being returned".
 #[test]
 fn a_stale_response_is_served_under_every_fault_of_the_origin() {
     for (name, fault) in faults() {
@@ -130,10 +131,10 @@ fn what_the_operator_allows_is_served_without_a_directive() {
     shoal.get("/a").expect_status(502);
 }
 
-/// RFC 9111 section 4.2.4: "A cache MUST NOT generate a stale response if it is prohibited by an explicit
-/// in-protocol directive"; section 5.2.2.2: "if a cache ... is disconnected, the cache MUST generate an error
-/// response rather than reuse the stale response. The generated response SHOULD use the 504 (Gateway
-/// Timeout) status code".
+/// RFC 9111 section 4.2.4: "A cache MUST NOT generate a stale response if it is prohibited by an
+/// explicit in-protocol directive"; section 5.2.2.2: "if a cache ... is disconnected, the cache
+/// MUST generate an error response rather than reuse the stale response. The generated response
+/// SHOULD use the 504 (Gateway Timeout) status code".
 #[test]
 fn directives_that_forbid_stale_responses_are_kept_under_faults() {
     for directives in [

@@ -1,4 +1,5 @@
-//! A node starts whatever its disks do: it answers from what is sound within three seconds, and takes up the rest when that answers.
+//! A node starts whatever its disks do: it answers from what is sound within three seconds, and
+//! takes up the rest when that answers.
 
 use shoal_testkit::hanging_disk::HangingDisk;
 use shoal_testkit::seeded::body;

@@ -1,5 +1,5 @@
-//! Cache-Status (RFC 9211) and Proxy-Status (RFC 9209) on every kind of answer. Reading them checks their syntax
-//! and parameters strictly (`shoal_testkit::members`).
+//! Cache-Status (RFC 9211) and Proxy-Status (RFC 9209) on every kind of answer. Reading them checks
+//! their syntax and parameters strictly (`shoal_testkit::members`).
 
 use shoal_testkit::members::{cache_status, proxy_status};
 use shoal_testkit::origin::After;
@@ -32,8 +32,9 @@ fn cache_status_says_what_the_cache_did() {
     assert_eq!(request.word("fwd").as_deref(), Some("request"));
 }
 
-/// RFC 9211 section 2: "Each member of the list represents a cache that has handled the request ... when adding a
-/// value to the Cache-Status header field, caches SHOULD preserve the existing field value".
+/// RFC 9211 section 2: "Each member of the list represents a cache that has handled the request ...
+/// when adding a value to the Cache-Status header field, caches SHOULD preserve the existing field
+/// value".
 #[test]
 fn the_members_of_caches_before_are_kept_in_front() {
     let origin = Origin::start();

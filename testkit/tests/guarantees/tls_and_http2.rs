@@ -174,8 +174,9 @@ fn a_cut_body_resets_the_stream_and_not_the_connection() {
     client.ask(&Request::get("/a"), "site.test").expect_body("body");
 }
 
-/// RFC 9113 section 8.2.2: "An endpoint MUST NOT generate an HTTP/2 message containing connection-specific header
-/// fields"; section 8.3.1 on Host and :authority; section 8.5 on CONNECT.
+/// RFC 9113 section 8.2.2: "An endpoint MUST NOT generate an HTTP/2 message containing
+/// connection-specific header fields"; section 8.3.1 on Host and :authority; section 8.5 on
+/// CONNECT.
 #[test]
 fn malformed_http_2_requests_are_not_forwarded() {
     let origin = Origin::start();

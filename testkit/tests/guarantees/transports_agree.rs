@@ -1,12 +1,14 @@
-//! However a request arrives, the answer is the same up to the clock: on the short way and the ordinary way of HTTP/1, over
-//! TLS, and over HTTP/2. The requests are made of a seed: methods, conditions, ranges, directives.
+//! However a request arrives, the answer is the same up to the clock: on the short way and the
+//! ordinary way of HTTP/1, over TLS, and over HTTP/2. The requests are made of a seed: methods,
+//! conditions, ranges, directives.
 
 use shoal_testkit::certificates::Authority;
 use shoal_testkit::h2::H2Connection;
 use shoal_testkit::seeded::{Random, body};
 use shoal_testkit::{Answer, Connection, Origin, Request, Response, Setup};
 
-/// A token that changes nothing, but makes the request one that is not plain. HTTP/2 has no such field.
+/// A token that changes nothing, but makes the request one that is not plain. HTTP/2 has no such
+/// field.
 const ORDINARY: (&str, &str) = ("Connection", "keep-alive, x-nothing");
 
 const DATE: &str = "Mon, 01 Jan 2024 00:00:00 GMT";
@@ -77,7 +79,8 @@ fn made(random: &mut Random) -> Request {
     request
 }
 
-/// Whether it is answered where its connection waits: such as most clients ask, for what the kernel takes at once.
+/// Whether it is answered where its connection waits: such as most clients ask, for what the kernel
+/// takes at once.
 fn is_plain(request: &Request) -> bool {
     let names = ["Accept-Encoding", "User-Agent", "If-None-Match", "If-Modified-Since", "Range"];
     let ranges = ["bytes=0-0", "bytes=-2", "bytes=1-"];
@@ -94,7 +97,8 @@ fn is_plain(request: &Request) -> bool {
     is_small && fields.iter().all(|(name, value)| is_plain(name, value))
 }
 
-/// All of an answer but what the clock decides, and what only HTTP/1 says. The clock also chooses what parts several ranges.
+/// All of an answer but what the clock decides, and what only HTTP/1 says. The clock also chooses
+/// what parts several ranges.
 fn picture(response: &Response) -> (u16, Vec<(String, String)>, String) {
     let lines = response.fields.lines();
     let kind = response.fields.joined("content-type");

@@ -79,8 +79,8 @@ fn a_certificate_for_another_name_is_refused() {
     assert_eq!(origin.total(), 0);
 }
 
-/// RFC 9110 section 9.2.2: idempotent requests may be retried automatically; "A client SHOULD NOT automatically
-/// retry a request with a non-idempotent method".
+/// RFC 9110 section 9.2.2: idempotent requests may be retried automatically; "A client SHOULD NOT
+/// automatically retry a request with a non-idempotent method".
 #[test]
 fn a_dead_pooled_connection_is_not_the_clients_problem() {
     for (name, dead) in [("closed", Answer::raw("")), ("reset", Answer::raw("").then(After::Reset))] {

@@ -12,9 +12,9 @@ fn with(path: &str, fields: &[(&str, &str)]) -> Request {
     fields.iter().fold(Request::get(path), |request, (name, value)| request.field(name, value))
 }
 
-/// RFC 9111 section 4.1: "the cache MUST NOT use that stored response without revalidation unless all the
-/// presented request header fields nominated by that Vary field value match those fields in the original
-/// request".
+/// RFC 9111 section 4.1: "the cache MUST NOT use that stored response without revalidation unless
+/// all the presented request header fields nominated by that Vary field value match those fields in
+/// the original request".
 #[test]
 fn each_of_many_variants_is_stored_and_selected_apart() {
     let origin = Origin::start();
@@ -47,10 +47,10 @@ fn check_match(
     assert_eq!(origin.count(path), if hit { 1 } else { 2 });
 }
 
-/// RFC 9111 section 4.1: fields match when they can be transformed into each other by "adding or removing
-/// whitespace, where allowed in the header field's syntax", "combining multiple header field lines with
-/// the same field name", "normalizing both header field values in a way that is known to have identical
-/// semantics".
+/// RFC 9111 section 4.1: fields match when they can be transformed into each other by "adding or
+/// removing whitespace, where allowed in the header field's syntax", "combining multiple header
+/// field lines with the same field name", "normalizing both header field values in a way that is
+/// known to have identical semantics".
 #[test]
 fn fields_match_when_they_mean_the_same() {
     let origin = Origin::start();
@@ -79,8 +79,8 @@ fn fields_match_when_they_mean_the_same() {
     }
 }
 
-/// RFC 9111 section 4.1: "A stored response with a Vary header field value containing a member "*" always fails
-/// to match."
+/// RFC 9111 section 4.1: "A stored response with a Vary header field value containing a member "*"
+/// always fails to match."
 #[test]
 fn vary_star_never_matches() {
     let origin = Origin::start();
@@ -161,8 +161,8 @@ fn variants_survive_a_restart() {
     assert_eq!(origin.count("/v"), 3);
 }
 
-/// RFC 9110 section 7.6.1: what Connection names goes no further than here. The origin has not chosen by it, so that nobody else's
-/// variant is chosen by it either.
+/// RFC 9110 section 7.6.1: what Connection names goes no further than here. The origin has not
+/// chosen by it, so that nobody else's variant is chosen by it either.
 #[test]
 fn a_field_that_connection_takes_out_selects_nothing() {
     let origin = Origin::start();

@@ -1,5 +1,6 @@
-//! Connections that wait for a request have no task, and are served hits where they wait, many at a time. Nobody who speaks to
-//! Shoal can tell: every byte, the order of fields and the reason phrase among them, is what the ordinary way sends, but for the clock.
+//! Connections that wait for a request have no task, and are served hits where they wait, many at a
+//! time. Nobody who speaks to Shoal can tell: every byte, the order of fields and the reason phrase
+//! among them, is what the ordinary way sends, but for the clock.
 
 use rustix::process::Signal;
 use shoal_testkit::client::Exact;
@@ -9,7 +10,8 @@ use shoal_testkit::{Answer, Connection, Origin, Request, Setup, Shoal, wait};
 /// A token that changes nothing, but makes the request one that is not plain.
 const ORDINARY: (&str, &str) = ("Connection", "keep-alive, x-nothing");
 
-/// So many bytes that the kernel takes them at once, however a connection begins; what it does not take needs a task.
+/// So many bytes that the kernel takes them at once, however a connection begins; what it does not
+/// take needs a task.
 const PATHS: [&str; 8] = ["/small", "/varied", "/empty", "/gone", "/moved", "/fields", "/copied", "/beside"];
 
 fn start(origin: &Origin) -> Shoal {

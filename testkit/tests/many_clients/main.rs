@@ -1,8 +1,9 @@
-//! Ten thousand clients at once, who get what is on disk, or, one in eight, what has to be fetched and stored: RAM stays within
-//! `cache.ram` and a small overhead for each. A binary of its own, since other tests would not get the CPU beside it.
+//! Ten thousand clients at once, who get what is on disk, or, one in eight, what has to be fetched
+//! and stored: RAM stays within `cache.ram` and a small overhead for each. A binary of its own,
+//! since other tests would not get the CPU beside it.
 //!
-//! All have sent their requests before the first reads its answer. There are fewer where fewer descriptors may be had; `SHOAL_MANY_CLIENTS`
-//! sets another number.
+//! All have sent their requests before the first reads its answer. There are fewer where fewer
+//! descriptors may be had; `SHOAL_MANY_CLIENTS` sets another number.
 
 use rustix::process::{Resource, getrlimit, setrlimit};
 use shoal_testkit::{Answer, Origin, Request, Setup, Shoal, wait};
@@ -14,10 +15,12 @@ use std::time::Duration;
 
 const RAM: u64 = 8 << 20;
 
-/// What the volume holds of RAM, eight stripes that wait and one that is written and a MiB of reads, its index, and what an allocator keeps.
+/// What the volume holds of RAM, eight stripes that wait and one that is written and a MiB of
+/// reads, its index, and what an allocator keeps.
 const BESIDE: u64 = (9 << 20) + (1 << 20) + (16 << 20);
 
-/// What a client costs outside of both, at most: connection, task and request, and a piece between disk or origin and socket.
+/// What a client costs outside of both, at most: connection, task and request, and a piece between
+/// disk or origin and socket.
 const EACH: u64 = 16 << 10;
 
 /// Objects on disk: several times what RAM takes.

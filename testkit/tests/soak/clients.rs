@@ -23,7 +23,8 @@ pub struct World {
     pub resting: AtomicBool,
     /// Held for writing while the node is down, by those who could not go on otherwise for reading.
     pub up: RwLock<()>,
-    /// Held for writing when what is invalidated might not be on disk yet, and the node is about to be killed.
+    /// Held for writing when what is invalidated might not be on disk yet, and the node is about to
+    /// be killed.
     pub invalidating: RwLock<()>,
     pub seen: Seen,
 }
@@ -100,7 +101,8 @@ pub fn start(world: &Arc<World>, seed: u64) -> Vec<JoinHandle<()>> {
     SESSIONS.into_iter().zip((seed..).step_by(101)).map(|(session, seed)| client(session, seed)).collect()
 }
 
-/// A connection on which some requests at once are sent several times; some leave in the middle, and some read slowly.
+/// A connection on which some requests at once are sent several times; some leave in the middle,
+/// and some read slowly.
 fn read(world: &World, random: &mut Random) {
     let Some(mut client) = world.connect(world.reverse) else { return pause() };
     for _ in 0..1 + random.below(8) {
@@ -152,7 +154,8 @@ fn read_http2(world: &World, random: &mut Random) {
     }
 }
 
-/// What the forward proxy has is not what the site's clients get, and is invalidated by nobody here: any version is right.
+/// What the forward proxy has is not what the site's clients get, and is invalidated by nobody
+/// here: any version is right.
 fn read_forward(world: &World, random: &mut Random) {
     let Some(mut client) = world.connect(world.forward) else { return pause() };
     for _ in 0..1 + random.below(8) {
@@ -242,7 +245,8 @@ fn draw(world: &World, random: &mut Random) -> (usize, u64, Request) {
     (url, floor, world.versions.draw(url, random))
 }
 
-/// `None` where the origin broke off before the head, or the node was ended. Who waits for its answer for too long has been forgotten.
+/// `None` where the origin broke off before the head, or the node was ended. Who waits for its
+/// answer for too long has been forgotten.
 fn answer(client: &mut Connection, method: &str) -> Option<Response> {
     let answered = client.try_response(method);
     let ended = match &answered {

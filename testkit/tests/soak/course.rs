@@ -1,4 +1,5 @@
-//! What happens to the node meanwhile: reloads, a disk that is taken out for a while, closes in order, kills.
+//! What happens to the node meanwhile: reloads, a disk that is taken out for a while, closes in
+//! order, kills.
 
 use crate::DISKS;
 use crate::clients::World;
@@ -9,7 +10,8 @@ use shoal_testkit::{Request, Shoal, wait};
 use std::sync::atomic::Ordering::SeqCst;
 use std::time::{Duration, Instant};
 
-/// Runs until the time is over. The last stretch is left alone, so that something of it can be looked at.
+/// Runs until the time is over. The last stretch is left alone, so that something of it can be
+/// looked at.
 pub fn run(shoal: &mut Shoal, world: &World, watch: &Watch, lasts: Duration, mut random: Random) {
     let end = Instant::now() + lasts;
     let mut told = Instant::now();
@@ -41,7 +43,8 @@ pub fn run(shoal: &mut Shoal, world: &World, watch: &Watch, lasts: Duration, mut
     }
 }
 
-/// Takes a disk out of service, or brings it back with what it had; but not with what was purged meanwhile.
+/// Takes a disk out of service, or brings it back with what it had; but not with what was purged
+/// meanwhile.
 fn set_disk(shoal: &Shoal, online: bool) {
     let path = shoal.folder().join(DISKS[1].0);
     let body = format!(r#"{{"path": "{}", "online": {online}}}"#, path.display());
@@ -56,8 +59,9 @@ fn set_disk(shoal: &Shoal, online: bool) {
     });
 }
 
-/// Ends the node, in order or not, and starts it again. What was invalidated need not have reached the disk at once, so nothing is
-/// invalidated until the kill once all is written; clients of HTTP/1 go on when it comes.
+/// Ends the node, in order or not, and starts it again. What was invalidated need not have reached
+/// the disk at once, so nothing is invalidated until the kill once all is written; clients of
+/// HTTP/1 go on when it comes.
 fn end_and_restart(shoal: &mut Shoal, world: &World, in_order: bool) {
     let settled = world.invalidating.write().expect("nobody panics with it");
     let down = world.up.write().expect("nobody panics with it");

@@ -1,6 +1,7 @@
-//! A node under everything at once, for long: clients of all kinds, an origin that changes, fails and breaks off, purges, reloads, a disk taken out, closes
-//! in order and kills. Every complete answer is right ([`Versions`]), memory and disk stay within their numbers, and when the clients have left
-//! nothing of them is left.
+//! A node under everything at once, for long: clients of all kinds, an origin that changes, fails
+//! and breaks off, purges, reloads, a disk taken out, closes in order and kills. Every complete
+//! answer is right ([`Versions`]), memory and disk stay within their numbers, and when the clients
+//! have left nothing of them is left.
 //!
 //! ```text
 //!   readers (HTTP/1, HTTP/2, forward) ──┐                          ┌── origin: /u/N changes, fails, breaks off, is slow
@@ -9,8 +10,9 @@
 //!                                          watch: memory, descriptors
 //! ```
 //!
-//! It takes 15 seconds; `SHOAL_SOAK_SECONDS` sets another time, `SHOAL_SEED` another course, `SHOAL_SOAK_ARCHITECTURE` another store
-//! than the default, and `SHOAL_BIN` names a binary, best of a release build.
+//! It takes 15 seconds; `SHOAL_SOAK_SECONDS` sets another time, `SHOAL_SEED` another course,
+//! `SHOAL_SOAK_ARCHITECTURE` another store than the default, and `SHOAL_BIN` names a binary, best
+//! of a release build.
 
 mod clients;
 mod course;
@@ -60,7 +62,8 @@ fn every_answer_is_right_and_nothing_is_left_behind() {
     assert!(others.iter().all(|count| count.load(Ordering::SeqCst) > 0), "{seen:?}");
 }
 
-/// Most are fresh for long; some have to be validated soon, or each time, and may be served stale meanwhile or when the origin fails.
+/// Most are fresh for long; some have to be validated soon, or each time, and may be served stale
+/// meanwhile or when the origin fails.
 fn freshness(url: usize) -> &'static str {
     match url % 8 {
         0 => "max-age=1",

@@ -1,4 +1,5 @@
-//! What the node holds: memory and disks while it works, descriptors and RAM when its clients have left.
+//! What the node holds: memory and disks while it works, descriptors and RAM when its clients have
+//! left.
 
 use crate::DISKS;
 use shoal_testkit::{Shoal, disk, wait};
@@ -53,5 +54,6 @@ fn descriptors(shoal: &Shoal) -> usize {
 /// What a node with a volume and some dozen clients takes beside `cache.ram`.
 const BESIDE: u64 = 48 << 20;
 
-/// Of a node that serves nobody: listeners, logs, store, runtimes, and some connections to the origin that are kept.
+/// Of a node that serves nobody: listeners, logs, store, runtimes, and some connections to the
+/// origin that are kept.
 const DESCRIPTORS: usize = 120;

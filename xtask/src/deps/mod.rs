@@ -1,7 +1,7 @@
 //! `cargo xtask deps`: who depends on whom, why, under which licence, and in how many versions.
 //!
-//! The crate table of `docs/ARCHITECTURE.md` is compared with what `cargo metadata` says of the workspace for
-//! the platform that is built and measured, [`PLATFORM`].
+//! The crate table of `docs/ARCHITECTURE.md` is compared with what `cargo metadata` says of the
+//! workspace for the platform that is built and measured, [`PLATFORM`].
 
 mod directions;
 mod licences;

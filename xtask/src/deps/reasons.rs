@@ -2,8 +2,8 @@
 
 use crate::finding::Finding;
 
-/// Checks that each line of `[workspace.dependencies]` has a comment right above it. The workspace's own
-/// crates need none.
+/// Checks that each line of `[workspace.dependencies]` has a comment right above it. The
+/// workspace's own crates need none.
 pub fn check(manifest: &str) -> Vec<Finding> {
     let mut findings = Vec::new();
     let mut inside = false;

@@ -5,7 +5,8 @@ use crate::exceptions::{Duplicate, PATH};
 use crate::finding::Finding;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Finds packages present in two versions that cargo holds incompatible, and excuses that excuse nothing.
+/// Finds packages present in two versions that cargo holds incompatible, and excuses that excuse
+/// nothing.
 pub fn check(packages: &[Package], excused: &[Duplicate]) -> Vec<Finding> {
     let mut lines: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
     for package in packages {

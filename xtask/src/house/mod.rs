@@ -1,8 +1,9 @@
 //! `cargo xtask house`: how plainly the house speaks, counted.
 //!
-//! Each [`Count`] looks at sources and pages and gives a number that should fall ([`prose`], [`names`]). Its limit stands in
-//! `xtask/house.toml` and only falls: `cargo xtask tidy` fails when a count is above its limit, and when a count is so
-//! far below that the limit should follow. `cargo xtask house --lower` writes the limits down.
+//! Each [`Count`] looks at sources and pages and gives a number that should fall ([`prose`],
+//! [`names`]). Its limit stands in `xtask/house.toml` and only falls: `cargo xtask tidy` fails when
+//! a count is above its limit, and when a count is so far below that the limit should follow.
+//! `cargo xtask house --lower` writes the limits down.
 
 mod names;
 mod prose;

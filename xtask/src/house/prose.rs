@@ -62,9 +62,12 @@ fn paragraphs(house: &House<'_>) -> Vec<String> {
             let comment =
                 line.trim_start().strip_prefix("//").map(|rest| rest.trim_start_matches(['/', '!']).trim());
             is_code ^= comment.is_some_and(|comment| comment.starts_with("```"));
-            match comment
-                .filter(|comment| !is_code && !comment.is_empty() && !comment.starts_with(['|', '#', '`']))
-            {
+            match comment.filter(|comment| {
+                !is_code
+                    && !comment.is_empty()
+                    && !comment.starts_with(['|', '#'])
+                    && !comment.starts_with("```")
+            }) {
                 Some(comment) if !comment.starts_with("- ") => {
                     text.push_str(comment);
                     text.push(' ');

@@ -5,9 +5,11 @@
 //!  cargo build -Cprofile-use=profile ─► release-profiled/shoal
 //! ```
 //!
-//! The compiler then knows which branches a hit takes, what is worth inlining, and what is hardly ever done and may lie elsewhere. The load is
-//! `shoal_testkit::training`. Both builds have folders of their own below the target folder, so the ordinary release build stays as it is; of the
-//! first, what did not change is kept from run to run. It takes two release builds and a minute or two, and `llvm-profdata` ([`profdata`]).
+//! The compiler then knows which branches a hit takes, what is worth inlining, and what is hardly
+//! ever done and may lie elsewhere. The load is `shoal_testkit::training`. Both builds have folders
+//! of their own below the target folder, so the ordinary release build stays as it is; of the
+//! first, what did not change is kept from run to run. It takes two release builds and a minute or
+//! two, and `llvm-profdata` ([`profdata`]).
 
 mod profdata;
 
@@ -43,7 +45,8 @@ pub fn run(root: &Path, options: &[&str]) -> Outcome {
     })?;
     let optimized = folders.build("optimized");
     step(3, "building the release by its profile, some minutes", || {
-        // cargo sees that flags change, not that the profile does, and would keep what an older one has made.
+        // cargo sees that flags change, not that the profile does, and would keep what an older one
+        // has made.
         remove(&optimized)?;
         build(root, &optimized, &rustc.host, &format!("-Cprofile-use={}", profile.display()))
     })?;
@@ -86,8 +89,8 @@ fn step(number: u32, what: &str, does: impl FnOnce() -> Result<(), String>) -> R
     Ok(())
 }
 
-/// The release build with one more flag. With a named target the flags are not for build scripts and macros, which
-/// would write profiles of their own.
+/// The release build with one more flag. With a named target the flags are not for build scripts
+/// and macros, which would write profiles of their own.
 fn build(root: &Path, folder: &Path, host: &str, flag: &str) -> Result<(), String> {
     let arguments = build_arguments(folder, host);
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
@@ -105,7 +108,8 @@ fn build_arguments(folder: &Path, host: &str) -> Vec<String> {
     fixed.into_iter().map(String::from).chain([folder.to_string_lossy().into_owned()]).collect()
 }
 
-/// Flags as cargo takes them encoded, so that a path may have spaces: what a developer has set, and one more.
+/// Flags as cargo takes them encoded, so that a path may have spaces: what a developer has set, and
+/// one more.
 fn flags(encoded: Option<String>, plain: Option<String>, flag: &str) -> String {
     const PARTED_BY: &str = "\u{1f}";
     let plain = || plain.unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(PARTED_BY);

@@ -1,7 +1,9 @@
-//! `llvm-profdata`, which makes one profile of many: found where it may be, of the compiler's own version.
+//! `llvm-profdata`, which makes one profile of many: found where it may be, of the compiler's own
+//! version.
 //!
-//! The form of raw profiles changes with LLVM, and only a tool of the same major version is sure to read what the compiler's runtime
-//! writes. It comes with the toolchain (rustup's component `llvm-tools`) or with LLVM, where distributions name it by its version.
+//! The form of raw profiles changes with LLVM, and only a tool of the same major version is sure to
+//! read what the compiler's runtime writes. It comes with the toolchain (rustup's component
+//! `llvm-tools`) or with LLVM, where distributions name it by its version.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -69,7 +71,8 @@ impl Profdata {
     }
 }
 
-/// The first of the places whose tool has the compiler's version, by what `version_of` says of a program.
+/// The first of the places whose tool has the compiler's version, by what `version_of` says of a
+/// program.
 fn choose(rustc: &Rustc, version_of: &dyn Fn(&Path) -> Option<u32>) -> Option<PathBuf> {
     let toolchain = rustc.sysroot.join("lib/rustlib").join(&rustc.host).join("bin/llvm-profdata");
     let named = PathBuf::from(format!("llvm-profdata-{}", rustc.llvm));

@@ -1,6 +1,7 @@
 //! Banned code, with what to write instead.
 //!
-//! Who may read a clock, open a file or a socket is a column of the crate table; a ban names its column.
+//! Who may read a clock, open a file or a socket is a column of the crate table; a ban names its
+//! column.
 
 use super::source::{Source, words};
 use crate::crate_table::CrateTable;

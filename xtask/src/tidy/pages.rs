@@ -1,4 +1,5 @@
-//! Pages that hang together: every link between pages leads somewhere, and every page can be reached.
+//! Pages that hang together: every link between pages leads somewhere, and every page can be
+//! reached.
 
 use crate::finding::Finding;
 use crate::workspace::TextFile;
@@ -57,7 +58,8 @@ fn unreached(files: &[TextFile], leads_to: &HashMap<&str, Vec<String>>) -> Vec<F
     lost.map(|page| Finding::new(&page.path, 0, "lost page", message)).collect()
 }
 
-/// The local targets of a page's links and pictures, with their line from 1; code is not looked into.
+/// The local targets of a page's links and pictures, with their line from 1; code is not looked
+/// into.
 fn links(text: &str) -> Vec<(usize, String)> {
     let mut found = Vec::new();
     let mut fenced = false;

@@ -1,12 +1,13 @@
-//! Rust source as the rules see it: code with comments and literals blanked, which lines are tests, and
-//! where each function begins and ends.
+//! Rust source as the rules see it: code with comments and literals blanked, which lines are tests,
+//! and where each function begins and ends.
 //!
-//! This is a scanner, not a parser: it knows comments, strings, characters and braces, which is enough to say
-//! where code is, and it fails towards silence on text that does not compile anyway.
+//! This is a scanner, not a parser: it knows comments, strings, characters and braces, which is
+//! enough to say where code is, and it fails towards silence on text that does not compile anyway.
 
 /// One Rust file, scanned.
 pub struct Source {
-    /// The text with every comment and every literal's inside replaced by spaces; same length and lines.
+    /// The text with every comment and every literal's inside replaced by spaces; same length and
+    /// lines.
     pub code: String,
     /// For each line whether it is test code.
     pub is_test: Vec<bool>,
@@ -202,7 +203,8 @@ fn string_end(bytes: &[u8], mut at: usize) -> usize {
     at
 }
 
-/// The end of a raw string whose hashes or quote start at `at`; `None` for a raw identifier such as `r#type`.
+/// The end of a raw string whose hashes or quote start at `at`; `None` for a raw identifier such as
+/// `r#type`.
 fn raw_string_end(bytes: &[u8], at: usize) -> Option<usize> {
     let hashes = bytes[at..].iter().take_while(|byte| **byte == b'#').count();
     let body = at + hashes + 1;

@@ -98,7 +98,8 @@ fn has_word(line: &str, word: &str) -> bool {
     !super::source::words(line, word).is_empty()
 }
 
-/// Whether an absolute path into `/folder` stands in the line: not the path of a URL, not part of a longer path.
+/// Whether an absolute path into `/folder` stands in the line: not the path of a URL, not part of a
+/// longer path.
 fn has_absolute_path(line: &str, folder: &str) -> bool {
     let starts_path =
         |before: Option<char>| before.is_none_or(|c| !(c.is_alphanumeric() || "_-./}>)$~*".contains(c)));
@@ -111,8 +112,8 @@ fn has_absolute_path(line: &str, folder: &str) -> bool {
     })
 }
 
-/// The IPv4 addresses written in a line. In a comment, or beside the word RFC, four small numbers are a
-/// section (`5.2.2.3`).
+/// The IPv4 addresses written in a line. In a comment, or beside the word RFC, four small numbers
+/// are a section (`5.2.2.3`).
 fn ipv4_addresses(line: &str) -> impl Iterator<Item = Ipv4Addr> {
     let parts = line.split(|c: char| !(c.is_alphanumeric() || "._-+".contains(c)));
     let in_comment = ["//", "#", "|", "*"].iter().any(|mark| line.trim_start().starts_with(mark));
@@ -121,7 +122,8 @@ fn ipv4_addresses(line: &str) -> impl Iterator<Item = Ipv4Addr> {
     parts.filter_map(|part| part.trim_matches('.').parse().ok()).filter(move |address| !is_section(address))
 }
 
-/// Whether an address belongs to nobody on the Internet: loopback, private, documentation and the like.
+/// Whether an address belongs to nobody on the Internet: loopback, private, documentation and the
+/// like.
 fn is_nobodys(address: Ipv4Addr) -> bool {
     let octets = address.octets();
     address.is_loopback()

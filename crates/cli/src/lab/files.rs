@@ -10,7 +10,8 @@ use std::path::{Path, PathBuf};
 
 /// Write SPECweb99's file set to a folder: directories of 36 files, 5.12 MB each
 ///
-/// The files hold bytes that do not compress, the same for the same seed. The folder must be empty or not there.
+/// The files hold bytes that do not compress, the same for the same seed. The folder must be empty
+/// or not there.
 #[derive(clap::Args)]
 pub struct Options {
     /// Folder for the files

@@ -1,7 +1,8 @@
 //! Results of `shoal replay --json`, for the column of a real disk.
 //!
-//! A run goes by its architecture's name. One of `squidmla` whose mapped file gave up objects is a finite cache, and goes by the policy that
-//! chose them, as the runs of Figure 7 on the modelled machine do.
+//! A run goes by its architecture's name. One of `squidmla` whose mapped file gave up objects is a
+//! finite cache, and goes by the policy that chose them, as the runs of Figure 7 on the modelled
+//! machine do.
 
 use crate::failure::Failure;
 use serde_json::Value;

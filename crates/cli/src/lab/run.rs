@@ -16,13 +16,14 @@ use std::path::{Path, PathBuf};
 
 /// Run an experiment and write its report to a folder
 ///
-/// The report is a page (index.html) with the figures in it, a CSV and an SVG file for each figure, and summary.json for programs. The
-/// same trace and seed give the same bytes.
+/// The report is a page (index.html) with the figures in it, a CSV and an SVG file for each figure,
+/// and summary.json for programs. The same trace and seed give the same bytes.
 #[derive(clap::Args)]
 pub struct Options {
     /// The experiment; `shoal lab list` names them
     name: String,
-    /// Trace of requests: an access log or a table, plain or compressed; several are taken one after the other. Without one, proxy traffic is made
+    /// Trace of requests: an access log or a table, plain or compressed; several are taken one
+    /// after the other. Without one, proxy traffic is made
     #[arg(long, value_name = "FILE", num_args = 1..)]
     trace: Vec<PathBuf>,
     /// Folder for the report [default: shoal-NAME]
@@ -31,14 +32,15 @@ pub struct Options {
     /// Seed of everything that is drawn
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// `full`: the whole trace, or as many requests as the paper has; `small`: 20,000 requests, in seconds
+    /// `full`: the whole trace, or as many requests as the paper has; `small`: 20,000 requests, in
+    /// seconds
     #[arg(long, value_name = "SCALE", value_enum, default_value_t = Scale::Full)]
     scale: Scale,
     /// Part of the requests that only warms the cache
     #[arg(long, value_name = "SHARE", default_value_t = 0.513)]
     warm_up: f64,
-    /// Results of `shoal replay --json` on a real disk, one file a run, for a column of their own. One of squidmla that gave up objects stands for its
-    /// segment policy
+    /// Results of `shoal replay --json` on a real disk, one file a run, for a column of their own.
+    /// One of squidmla that gave up objects stands for its segment policy
     #[arg(long, value_name = "FILE", num_args = 1..)]
     measured: Vec<PathBuf>,
     /// Print the summary as JSON
@@ -195,7 +197,8 @@ fn name_of(path: &Path) -> String {
     path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
 }
 
-/// The findings, a line each below the names of the columns; of an experiment without any its facts and tables.
+/// The findings, a line each below the names of the columns; of an experiment without any its facts
+/// and tables.
 fn render(report: &Report) -> String {
     if report.sections.iter().all(|section| section.findings.is_empty()) {
         return plainly(report);

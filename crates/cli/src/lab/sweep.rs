@@ -10,17 +10,20 @@ use std::path::{Path, PathBuf};
 
 /// Compute a grid of simulations and models on all cores, into tables of Parquet
 ///
-/// The specification names traces and, for each kind of question, lists of values; every combination is computed once. What is done is kept in a
-/// journal in the folder: a sweep that was stopped, or killed, goes on when the same command is given again, and one whose specification grew computes
-/// only what is new. The results are FOLDER/policy.parquet, cluster.parquet, wide_area.parquet, gms.parquet, pgms.parquet and wan.parquet, as far as the specification
-/// has such grids. A combination that makes no sense has no results, and the column `refused` says why.
+/// The specification names traces and, for each kind of question, lists of values; every
+/// combination is computed once. What is done is kept in a journal in the folder: a sweep that was
+/// stopped, or killed, goes on when the same command is given again, and one whose specification
+/// grew computes only what is new. The results are FOLDER/policy.parquet, cluster.parquet,
+/// wide_area.parquet, gms.parquet, pgms.parquet and wan.parquet, as far as the specification has
+/// such grids. A combination that makes no sense has no results, and the column `refused` says why.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Options {
     /// The specification, in TOML (docs/SWEEPS.md)
     #[arg(required_unless_present_any = ["example", "reference"])]
     spec: Option<PathBuf>,
-    /// Folder for results and journal [default: the specification's name with -results for its ending]
+    /// Folder for results and journal [default: the specification's name with -results for its
+    /// ending]
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
     /// Threads; as many as there are cores by default

@@ -9,10 +9,12 @@ use std::fmt::Write;
 
 /// How long pages from peers' memory take when many nodes ask few memory servers
 ///
-/// Global nodes run a job that needs more memory than they have. They compute for the think time, ask a memory server (an idle node, or a local
-/// node with jobs of its own, which yield) for a page, wait for it, and send an evicted page in turn. The model is that of Voelker 2000, section
-/// 3.3.1: getpages are a closed class of requests, putpages an open one at f times their rate. Given are the global nodes or a range of them;
-/// told are the response time of a getpage, the throughput, and how busy the busiest idle and local nodes are.
+/// Global nodes run a job that needs more memory than they have. They compute for the think time,
+/// ask a memory server (an idle node, or a local node with jobs of its own, which yield) for a
+/// page, wait for it, and send an evicted page in turn. The model is that of Voelker 2000, section
+/// 3.3.1: getpages are a closed class of requests, putpages an open one at f times their rate.
+/// Given are the global nodes or a range of them; told are the response time of a getpage, the
+/// throughput, and how busy the busiest idle and local nodes are.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Options {
@@ -28,7 +30,8 @@ pub struct Options {
     /// P_local: share of the requests that goes to the local nodes, in equal parts
     #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     local_share: f64,
-    /// P_idle,0: share of the requests that goes to the first idle node, the other idle nodes sharing the rest; without it all are alike
+    /// P_idle,0: share of the requests that goes to the first idle node, the other idle nodes
+    /// sharing the rest; without it all are alike
     #[arg(long, value_name = "SHARE", conflicts_with_all = ["local", "probabilities"])]
     skew: Option<f64>,
     /// P of every server, idle ones first; they sum to 1
@@ -37,10 +40,12 @@ pub struct Options {
     /// Z and D of an application of Table 3.1: m3, ld, atom, render, gdb, oo7
     #[arg(long, value_name = "NAME", default_value = "oo7")]
     application: String,
-    /// Z: time between a page and the next getpage of a global node, in milliseconds [default: the application's]
+    /// Z: time between a page and the next getpage of a global node, in milliseconds [default: the
+    /// application's]
     #[arg(long, value_name = "MS")]
     think_ms: Option<f64>,
-    /// D: what a server works for one getpage or putpage, in microseconds; one for all, or one for each [default: 194]
+    /// D: what a server works for one getpage or putpage, in microseconds; one for all, or one for
+    /// each [default: 194]
     #[arg(long, value_name = "US", num_args = 1.., value_delimiter = ',')]
     demand_us: Vec<f64>,
     /// f: putpages for each getpage
@@ -49,7 +54,8 @@ pub struct Options {
     /// How the model is solved: schweitzer, linearizer or exact
     #[arg(long, value_name = "METHOD", default_value = "linearizer")]
     method: String,
-    /// Simulate so many getpages of the same cluster too, with service times that do not vary and putpages that follow getpages
+    /// Simulate so many getpages of the same cluster too, with service times that do not vary and
+    /// putpages that follow getpages
     #[arg(long, value_name = "GETPAGES")]
     simulate: Option<u64>,
     /// Seed of the simulation

@@ -8,13 +8,17 @@ use shoal_lab::prefetching::{
 };
 use std::fmt::Write;
 
-/// What prefetching with idle nodes' disks and memory is worth to a program that tells what it will read
+/// What prefetching with idle nodes' disks and memory is worth to a program that tells what it will
+/// read
 ///
-/// One node runs a program that reads more pages (8 KB) than it has frames for; beside it are idle nodes with frames, and with a disk each that has a copy of
-/// the program's file. Under GMS idle nodes keep what the program's node evicts. Under PGMS they prefetch too (Voelker 2000, chapter 4): the program's hints
-/// lead to disk-to-global prefetches (d→g) by idle nodes as soon as a less valuable page can go, and to disk-to-local (d→l) and global-to-local (g→l) ones when
-/// the prefetch predicate says that the program would have to wait otherwise. Told for each number of idle nodes: elapsed time and speedup over one node
-/// without hints, the share of the time that the program waits (stall), and fetches of each kind.
+/// One node runs a program that reads more pages (8 KB) than it has frames for; beside it are idle
+/// nodes with frames, and with a disk each that has a copy of the program's file. Under GMS idle
+/// nodes keep what the program's node evicts. Under PGMS they prefetch too (Voelker 2000, chapter
+/// 4): the program's hints lead to disk-to-global prefetches (d→g) by idle nodes as soon as a less
+/// valuable page can go, and to disk-to-local (d→l) and global-to-local (g→l) ones when the
+/// prefetch predicate says that the program would have to wait otherwise. Told for each number of
+/// idle nodes: elapsed time and speedup over one node without hints, the share of the time that the
+/// program waits (stall), and fetches of each kind.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Options {
@@ -36,10 +40,12 @@ pub struct Options {
     /// The program's files are so many times smaller than the testbed's 100 MB
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     scale: u32,
-    /// Computing before each page, in microseconds [default: the program's, 250, and 2500 for render]
+    /// Computing before each page, in microseconds [default: the program's, 250, and 2500 for
+    /// render]
     #[arg(long, value_name = "US")]
     computing_us: Option<f64>,
-    /// What the program tells beforehand: all, none, part:SHARE (of the references), wrong:SHARE (of the hints), or steps:N (all, but N references at a time)
+    /// What the program tells beforehand: all, none, part:SHARE (of the references), wrong:SHARE
+    /// (of the hints), or steps:N (all, but N references at a time)
     #[arg(long, value_name = "HINTS", default_value = "all")]
     hints: String,
     /// Kinds of prefetching: all, none, or several of dl, gl, dg
@@ -177,7 +183,8 @@ impl Options {
         }
         let random_seconds = self.disk_ms / 1e3;
         let testbed = DiskTimes::TESTBED.sequential_seconds;
-        // a disk faster than the testbed's at random reads is no slower at those that follow each other
+        // a disk faster than the testbed's at random reads is no slower at those that follow each
+        // other
         let sequential = self.sequential_ms.map_or(testbed.min(random_seconds), |ms| ms / 1e3);
         let disk = DiskTimes { random_seconds, sequential_seconds: sequential };
         Ok(Costs { disk, ..Costs::TESTBED.with_global(self.global_us / 1e6) })

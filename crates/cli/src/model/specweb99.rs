@@ -1,4 +1,5 @@
-//! `shoal model specweb99`: what a file cache of one size saves a SPECweb99 server, by model, estimate and simulation.
+//! `shoal model specweb99`: what a file cache of one size saves a SPECweb99 server, by model,
+//! estimate and simulation.
 
 use crate::failure::Failure;
 use crate::show::print;
@@ -11,7 +12,8 @@ use shoal_policy::{POLICIES, ReplacementPolicy};
 use shoal_trace::generate::specweb99::FileSet;
 use std::fmt::Write;
 
-/// What a file cache saves a SPECweb99 server: Kant and Won's model, the characteristic time, and a simulation
+/// What a file cache saves a SPECweb99 server: Kant and Won's model, the characteristic time, and a
+/// simulation
 #[derive(clap::Args)]
 pub struct Options {
     /// Directories of the file set, 5.12 MB each; (int)(25 + λ/5) for λ operations a second

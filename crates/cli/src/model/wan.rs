@@ -11,10 +11,12 @@ use std::fmt::Write;
 
 /// How many requests caches answer together, by the number of their clients
 ///
-/// N clients ask for n documents whose popularity is Zipf-like, and a document changes from time to time, popular ones at another rate than others. A
-/// cache that keeps everything answers a request when its document was asked for since it changed. The model is that of Voelker 2000,
-/// chapter 5. Told for each population: the hit rate of cacheable requests C_N and of all requests H_N, the mean latency, the bytes saved for each
-/// request, and the storage. With --levels also what six ways to cooperate in that population ask of each cache (Table 5.3): a hierarchy, placement by
+/// N clients ask for n documents whose popularity is Zipf-like, and a document changes from time to
+/// time, popular ones at another rate than others. A cache that keeps everything answers a request
+/// when its document was asked for since it changed. The model is that of Voelker 2000, chapter 5.
+/// Told for each population: the hit rate of cacheable requests C_N and of all requests H_N, the
+/// mean latency, the bytes saved for each request, and the storage. With --levels also what six
+/// ways to cooperate in that population ask of each cache (Table 5.3): a hierarchy, placement by
 /// hash, directories, and tiers of these.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -49,7 +51,8 @@ pub struct Options {
     /// 1/μ_u: mean days between changes of another document [default: by --rates]
     #[arg(long, value_name = "DAYS")]
     unpopular_days: Option<f64>,
-    /// How intervals between changes are distributed: exponential, lognormal-between or lognormal-within documents, pareto-between or pareto-within
+    /// How intervals between changes are distributed: exponential, lognormal-between or
+    /// lognormal-within documents, pareto-between or pareto-within
     #[arg(long, value_name = "LAW", default_value = "exponential")]
     change: String,
     /// Mean over median of lognormal intervals, or the shape of Pareto ones [default: 10, or 1.2]
@@ -64,10 +67,12 @@ pub struct Options {
     /// lat_hit: latency of a hit, in milliseconds
     #[arg(long, value_name = "MS")]
     hit_ms: Option<f64>,
-    /// Size of the cache, in bytes; least recently used documents are given up. Without it everything is kept
+    /// Size of the cache, in bytes; least recently used documents are given up. Without it
+    /// everything is kept
     #[arg(long, value_name = "BYTES")]
     cache_bytes: Option<f64>,
-    /// Compare ways to cooperate: L_1 to L_k in milliseconds, the latency from a cache of each level, the top one first and a client's own proxy last
+    /// Compare ways to cooperate: L_1 to L_k in milliseconds, the latency from a cache of each
+    /// level, the top one first and a client's own proxy last
     #[arg(long, value_name = "MS", num_args = 1.., value_delimiter = ',')]
     levels: Vec<f64>,
     /// d: caches below each cache of the level above

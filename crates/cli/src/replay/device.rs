@@ -1,8 +1,8 @@
 //! The block device that holds a folder, and the kernel's count of what it did.
 //!
-//! A folder's device number leads through `/sys/dev/block` to the device; its `stat` file has the columns of `/proc/diskstats`
-//! (Linux, Documentation/admin-guide/iostats.rst). The counts are those of the device, so that another user of it is counted
-//! too: whether there is one is told.
+//! A folder's device number leads through `/sys/dev/block` to the device; its `stat` file has the
+//! columns of `/proc/diskstats` (Linux, Documentation/admin-guide/iostats.rst). The counts are
+//! those of the device, so that another user of it is counted too: whether there is one is told.
 
 use rustix::fs::{major, minor};
 use serde::Serialize;

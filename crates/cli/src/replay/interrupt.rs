@@ -1,4 +1,5 @@
-//! Signals that stop a replay: it ends after the request under way, and what was measured is printed.
+//! Signals that stop a replay: it ends after the request under way, and what was measured is
+//! printed.
 
 use std::io;
 use std::sync::Arc;

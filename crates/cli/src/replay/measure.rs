@@ -1,6 +1,7 @@
 //! Looks at the meters at the borders of a part.
 //!
-//! Before each look the file system is synced, so that every part pays for its own dirty pages; how long that took is told apart.
+//! Before each look the file system is synced, so that every part pays for its own dirty pages; how
+//! long that took is told apart.
 
 use super::Options;
 use super::device::{Activity, Device};

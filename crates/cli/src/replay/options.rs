@@ -11,16 +11,19 @@ use std::str::FromStr;
 
 /// Drive a cache architecture on a real disk with a trace, and tell what the disk did
 ///
-/// This is the disk workload generator of Maltzahn, Richardson and Grunwald (USENIX 1999): there is no network; a hit reads
-/// the whole object, a miss writes it. The first part of the trace warms the cache up, the second is measured: requests, hits,
-/// reads and writes of the block device that holds DIR, system calls with their latencies, page faults, CPU, memory.
+/// This is the disk workload generator of Maltzahn, Richardson and Grunwald (USENIX 1999): there is
+/// no network; a hit reads the whole object, a miss writes it. The first part of the trace warms
+/// the cache up, the second is measured: requests, hits, reads and writes of the block device that
+/// holds DIR, system calls with their latencies, page faults, CPU, memory.
 ///
-/// TRACE is a file, - for standard input, or `synthetic` for made traffic (`synthetic:requests=1000000,seed=1`), or
-/// `specweb99` for the GETs of that benchmark (`specweb99:throughput=250,requests=1000000`). Access logs (Squid
-/// native, common, combined, W3C, JSON), tables with named columns, lists and libCacheSim's traces are read, plain or compressed; what was
-/// assumed is printed.
+/// TRACE is a file, - for standard input, or `synthetic` for made traffic
+/// (`synthetic:requests=1000000,seed=1`), or `specweb99` for the GETs of that benchmark
+/// (`specweb99:throughput=250,requests=1000000`). Access logs (Squid native, common, combined, W3C,
+/// JSON), tables with named columns, lists and libCacheSim's traces are read, plain or compressed;
+/// what was assumed is printed.
 ///
-/// When the disk fails or a signal stops the run, what was measured so far is printed and the exit code is 1.
+/// When the disk fails or a signal stops the run, what was measured so far is printed and the exit
+/// code is 1.
 #[derive(clap::Args)]
 pub struct Options {
     /// The trace
@@ -28,7 +31,8 @@ pub struct Options {
     /// Cache architecture
     #[arg(long, value_name = "NAME", default_value = "squid")]
     pub architecture: String,
-    /// What gives objects up: `own` for the architecture's own replacement, or a policy that the driver applies (lru, s3_fifo, …)
+    /// What gives objects up: `own` for the architecture's own replacement, or a policy that the
+    /// driver applies (lru, s3_fifo, …)
     #[arg(long, value_name = "NAME", default_value = "own")]
     pub policy: String,
     /// Disk space for the store; without it there is room for every object of the trace
@@ -43,7 +47,8 @@ pub struct Options {
     /// Requests under way at once
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub in_flight: u16,
-    /// Which requests count: none, or rules parted by commas (http, get, status200, no-query, no-cgi), or `paper` for Maltzahn's
+    /// Which requests count: none, or rules parted by commas (http, get, status200, no-query,
+    /// no-cgi), or `paper` for Maltzahn's
     #[arg(long, value_name = "RULES", default_value = "paper")]
     pub filter: FilterRules,
     /// Leave out requests of fewer bytes
@@ -64,8 +69,8 @@ pub struct Options {
     /// Requests read at most
     #[arg(long, value_name = "N")]
     pub limit: Option<usize>,
-    /// The trace's format: table, squid, common, w3c, json, url_size, csv, paths, pages, oracle_general or shoal; found by its beginning when
-    /// not given
+    /// The trace's format: table, squid, common, w3c, json, url_size, csv, paths, pages,
+    /// oracle_general or shoal; found by its beginning when not given
     #[arg(long, value_name = "NAME")]
     pub format: Option<FormatName>,
     /// Stop at the first line of the trace that cannot be read
@@ -89,7 +94,8 @@ pub struct Options {
     /// Files in a folder, where the architecture leaves that open; 0 takes its default
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub files_per_folder: u32,
-    /// Length of the mapped file of small objects, with squidm, squidml and squidmla; 0 is a quarter of --disk-bytes
+    /// Length of the mapped file of small objects, with squidm, squidml and squidmla; 0 is a
+    /// quarter of --disk-bytes
     #[arg(long, value_name = "SIZE", default_value = "0")]
     pub segments: ByteCount,
     /// Which small object gives up its segment

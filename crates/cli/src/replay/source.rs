@@ -79,7 +79,8 @@ fn assumed(options: &Options, reading: &Reading, unread: &Unread) -> Vec<String>
     assumed
 }
 
-/// Disk space in which a store can hold every object of a trace at its largest size, folders and index included.
+/// Disk space in which a store can hold every object of a trace at its largest size, folders and
+/// index included.
 pub fn room_for_all(trace: &Trace) -> u64 {
     let mut largest = vec![0u64; trace.objects().len()];
     for request in trace.requests() {

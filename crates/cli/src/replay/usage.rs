@@ -1,6 +1,7 @@
 //! What this process has used: CPU, page faults, memory, bytes moved to and from storage.
 //!
-//! From `/proc/self`: user and system time in clock ticks (10 ms), the sum of both in nanoseconds from the process's clock.
+//! From `/proc/self`: user and system time in clock ticks (10 ms), the sum of both in nanoseconds
+//! from the process's clock.
 
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;

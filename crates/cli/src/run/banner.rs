@@ -1,12 +1,13 @@
-//! What `shoal run` prints when it has started: where everything is, and how clients are pointed at it.
+//! What `shoal run` prints when it has started: where everything is, and how clients are pointed at
+//! it.
 
 use shoal_proxy::admin::DiskStatus;
 use shoal_settings::{AdminAddress, Disk, Listen, Mode, Settings};
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// The whole text. `addresses` are what the listeners are bound to, in the order of the settings; `disks` how those of the store
-/// are.
+/// The whole text. `addresses` are what the listeners are bound to, in the order of the settings;
+/// `disks` how those of the store are.
 pub fn text(
     settings: &Settings,
     addresses: &[SocketAddr],
@@ -72,7 +73,8 @@ fn whereabouts(
     let _ = writeln!(text, "  logs     errors on stderr; {access}");
 }
 
-/// Names the clients of a listener that other machines reach: this machine alone in forward mode, unless the settings say more.
+/// Names the clients of a listener that other machines reach: this machine alone in forward mode,
+/// unless the settings say more.
 fn served(text: &mut String, settings: &Settings, listen: &Listen) {
     let Some(networks) = listen.clients(&settings.forward) else { return };
     let networks: Vec<String> = networks.iter().map(ToString::to_string).collect();
@@ -142,7 +144,8 @@ fn url(listen: &Listen, address: SocketAddr) -> String {
     format!("{scheme}://{}", reachable(address))
 }
 
-/// The address that a client on this machine connects to: loopback when the listener takes all addresses.
+/// The address that a client on this machine connects to: loopback when the listener takes all
+/// addresses.
 fn reachable(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         ip if !ip.is_unspecified() => ip,

@@ -1,9 +1,11 @@
-//! Lines of the error log on their way out, by a thread of their own: no reader of the log can hold up who logs.
+//! Lines of the error log on their way out, by a thread of their own: no reader of the log can hold
+//! up who logs.
 //!
-//! A terminal that is paused, or a pipe whose reader hangs, keeps a writer waiting for as long as it likes. So lines go into a bounded queue,
-//! which one thread writes. While it keeps up, who logs waits until the line is out: it stands there before what comes of it, a
-//! crash too. When it takes longer than [`PATIENCE`], nobody waits until it has caught up. What does not fit then, or cannot be written, is
-//! dropped and counted, and the log says so as soon as it can.
+//! A terminal that is paused, or a pipe whose reader hangs, keeps a writer waiting for as long as
+//! it likes. So lines go into a bounded queue, which one thread writes. While it keeps up, who logs
+//! waits until the line is out: it stands there before what comes of it, a crash too. When it takes
+//! longer than [`PATIENCE`], nobody waits until it has caught up. What does not fit then, or cannot
+//! be written, is dropped and counted, and the log says so as soon as it can.
 
 use parking_lot::{Condvar, Mutex};
 use shoal_proxy::access_log::escape_invisible;
@@ -122,7 +124,8 @@ impl Queue {
         state.put
     }
 
-    /// The lines up to this one are written, or cannot be. Gives how many were lost, when that can be told.
+    /// The lines up to this one are written, or cannot be. Gives how many were lost, when that can
+    /// be told.
     fn written(&self, last: u64, is_out: bool) -> u64 {
         let mut state = self.state.lock();
         if !is_out {

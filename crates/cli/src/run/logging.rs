@@ -55,8 +55,8 @@ impl ErrorLog {
 /// How long the last lines may take to be out in the end.
 const FLUSH_PATIENCE: Duration = Duration::from_secs(3);
 
-/// Our own crates at the level that was asked for; libraries only from warnings up, as their lines are for
-/// programmers.
+/// Our own crates at the level that was asked for; libraries only from warnings up, as their lines
+/// are for programmers.
 fn targets(level: LogLevel) -> Targets {
     let ours = match level {
         LogLevel::Error => LevelFilter::ERROR,

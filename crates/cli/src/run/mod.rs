@@ -1,8 +1,8 @@
 //! `shoal run`: a node from its settings to its end.
 //!
-//! The main thread starts everything, then waits for signals: HUP reads the settings again, USR1 opens the logs
-//! again, TERM, INT and QUIT let what is in flight finish, a second one does not wait for it. Signals that would end a process
-//! and mean nothing here are told and ignored.
+//! The main thread starts everything, then waits for signals: HUP reads the settings again, USR1
+//! opens the logs again, TERM, INT and QUIT let what is in flight finish, a second one does not
+//! wait for it. Signals that would end a process and mean nothing here are told and ignored.
 
 mod banner;
 mod error_lines;
@@ -110,8 +110,8 @@ fn ignore(signal: &str) {
     );
 }
 
-/// Reads the settings again, on another thread, since a file may keep it waiting: other signals are heeded meanwhile. True when one says to
-/// stop.
+/// Reads the settings again, on another thread, since a file may keep it waiting: other signals are
+/// heeded meanwhile. True when one says to stop.
 fn reload(running: &Arc<RunningNode>, signals: &mut Signals) -> bool {
     let begin = |signals: &Signals| {
         let reloading = running.clone();
@@ -152,8 +152,8 @@ fn drain(running: &Arc<RunningNode>, signals: &mut Signals) {
     }
 }
 
-/// Binds the admin listener. Where the settings leave its address at the default and another node has it
-/// already, it takes a free port, so that two nodes can be tried on one machine.
+/// Binds the admin listener. Where the settings leave its address at the default and another node
+/// has it already, it takes a free port, so that two nodes can be tried on one machine.
 fn bind_admin(settings: &Settings) -> Result<Option<BoundAdmin>, Failure> {
     let Some(address) = &settings.admin.listen else { return Ok(None) };
     let mut result = BoundAdmin::bind(address);
@@ -173,8 +173,8 @@ fn bind_admin(settings: &Settings) -> Result<Option<BoundAdmin>, Failure> {
     Ok(Some(bound))
 }
 
-/// Says what runs where. On stderr when stdout is the access log. A terminal that has gone, or a full disk, keeps no node from
-/// serving.
+/// Says what runs where. On stderr when stdout is the access log. A terminal that has gone, or a
+/// full disk, keeps no node from serving.
 fn greet(settings: &Settings, running: &RunningNode, admin: Option<&AdminListener>) {
     let disks = running.status().store.map_or_else(Vec::new, |store| store.disks);
     let text = banner::text(settings, &running.addresses(), admin.map(AdminListener::address), &disks);

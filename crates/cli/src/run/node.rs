@@ -18,7 +18,8 @@ pub struct RunningNode {
     node: Node,
     configuration: Configuration,
     error_log: Arc<ErrorLog>,
-    /// As they were read last, but for what waits for the next start. Held for a moment, never while a file is read.
+    /// As they were read last, but for what waits for the next start. Held for a moment, never
+    /// while a file is read.
     settings: Mutex<Settings>,
     /// Held by the one reload that is under way: HUP and the admin listener may ask at once.
     reloading: Mutex<()>,
@@ -147,7 +148,8 @@ impl Control for RunningNode {
 /// How long a reload waits for another to end.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A file or rule that cannot be used is a mistake in the configuration; the rest is the machine's state.
+/// A file or rule that cannot be used is a mistake in the configuration; the rest is the machine's
+/// state.
 fn failure(error: NodeError) -> Failure {
     let why = error.to_string();
     match error {

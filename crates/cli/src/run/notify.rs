@@ -1,7 +1,7 @@
 //! Tells systemd how the node is doing: `Type=notify`, see sd_notify(3).
 //!
-//! The protocol is one datagram of `NAME=value` lines to the socket that `NOTIFY_SOCKET` names: a path, or
-//! `@name` for a socket in the abstract namespace.
+//! The protocol is one datagram of `NAME=value` lines to the socket that `NOTIFY_SOCKET` names: a
+//! path, or `@name` for a socket in the abstract namespace.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::io;

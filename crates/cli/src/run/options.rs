@@ -9,12 +9,13 @@ use std::path::PathBuf;
 /// Run a node: a forward proxy without options, a reverse proxy with --to
 ///
 /// Without --config and --to, the file that SHOAL_CONFIG names is read; without that, the built-in
-/// defaults make a forward proxy on 127.0.0.1:3128 with its cache under ./shoal-cache. No other place is searched:
-/// name /etc/shoal/shoal.toml with --config to have it read. SHOAL_ variables override the file
-/// (SHOAL_CACHE__RAM=512MB), and options override both.
+/// defaults make a forward proxy on 127.0.0.1:3128 with its cache under ./shoal-cache. No other
+/// place is searched: name /etc/shoal/shoal.toml with --config to have it read. SHOAL_ variables
+/// override the file (SHOAL_CACHE__RAM=512MB), and options override both.
 ///
-/// Signals: HUP reads the settings again, and keeps the old ones when the new have mistakes; USR1 opens the logs
-/// again; TERM, INT and QUIT let what is in flight finish (drain_timeout), a second one does not wait for it.
+/// Signals: HUP reads the settings again, and keeps the old ones when the new have mistakes; USR1
+/// opens the logs again; TERM, INT and QUIT let what is in flight finish (drain_timeout), a second
+/// one does not wait for it.
 #[derive(clap::Args, Default)]
 pub struct Options {
     /// Read this configuration file
@@ -23,7 +24,8 @@ pub struct Options {
     /// Serve this origin as a reverse proxy, on 127.0.0.1:8080 unless --listen says otherwise
     #[arg(long, value_name = "URL")]
     to: Option<String>,
-    /// Listen on this address and port; 3128 alone is 127.0.0.1:3128, and :3128 is port 3128 of all IPv4 addresses
+    /// Listen on this address and port; 3128 alone is 127.0.0.1:3128, and :3128 is port 3128 of all
+    /// IPv4 addresses
     #[arg(long, value_name = "ADDRESS", value_parser = shoal_settings::listen_address)]
     listen: Option<SocketAddr>,
     /// Folder of the cache on disk; none for RAM alone
@@ -35,17 +37,20 @@ pub struct Options {
     /// Disk space for the cache
     #[arg(long, value_name = "SIZE")]
     disk: Option<String>,
-    /// Serve clients of this network and of this machine, and no others, on every listener; may be given several times.
-    /// Without it a forward proxy serves this machine, and a reverse proxy everybody
+    /// Serve clients of this network and of this machine, and no others, on every listener; may be
+    /// given several times. Without it a forward proxy serves this machine, and a reverse proxy
+    /// everybody
     #[arg(long, value_name = "NET")]
     allow_clients: Vec<String>,
-    /// Serve this host or network although it is loopback, link-local or private; may be given several times
+    /// Serve this host or network although it is loopback, link-local or private; may be given
+    /// several times
     #[arg(long, value_name = "HOST|NET")]
     allow_private: Vec<String>,
     /// Admin listener: an address and port, unix:/path, or none
     #[arg(long, value_name = "ADDRESS")]
     admin: Option<String>,
-    /// Set any other setting, such as cache.collapse=false; lists with commas or as TOML; may be given several times
+    /// Set any other setting, such as cache.collapse=false; lists with commas or as TOML; may be
+    /// given several times
     #[arg(long, value_name = "SETTING=VALUE", value_parser = assignment)]
     set: Vec<(String, String)>,
 }

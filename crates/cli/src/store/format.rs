@@ -7,8 +7,9 @@ use std::path::PathBuf;
 
 /// Make a block device empty and ready for a store; what it holds is lost
 ///
-/// A blank device needs none of this: the first `shoal run` with it takes it. One that holds anything else, or a store of Shoal, is
-/// left alone without --erase. A device that is mounted or in use is refused.
+/// A blank device needs none of this: the first `shoal run` with it takes it. One that holds
+/// anything else, or a store of Shoal, is left alone without --erase. A device that is mounted or
+/// in use is refused.
 #[derive(clap::Args)]
 pub struct Options {
     /// The device, such as /dev/sdb

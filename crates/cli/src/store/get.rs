@@ -11,8 +11,8 @@ use std::io::{ErrorKind, Write};
 
 /// Write the body that is stored for a URL to stdout
 ///
-/// As it is stored, with its content coding. Of a URL whose responses differ by request fields, the one stored last is
-/// meant; of one of which only ranges are stored, nothing is written.
+/// As it is stored, with its content coding. Of a URL whose responses differ by request fields, the
+/// one stored last is meant; of one of which only ranges are stored, nothing is written.
 #[derive(clap::Args)]
 pub struct Options {
     /// The absolute URL
@@ -53,7 +53,8 @@ impl Options {
     }
 }
 
-/// The response for a URL, on whichever disk it is and of whichever mode; of several the one that was stored last.
+/// The response for a URL, on whichever disk it is and of whichever mode; of several the one that
+/// was stored last.
 fn find(
     stores: &[InspectedStore],
     keys: &[ObjectKey],

@@ -10,7 +10,8 @@ use shoal_store::Error;
 use shoal_store::inspect::{Inspect, StoreInfo};
 use std::fmt::Write;
 
-/// Tell what a store is: geometry, objects, bytes, age, where it is written, whether it was closed in order
+/// Tell what a store is: geometry, objects, bytes, age, where it is written, whether it was closed
+/// in order
 #[derive(clap::Args)]
 pub struct Options {
     #[command(flatten)]

@@ -11,8 +11,8 @@ use std::io::{BufWriter, ErrorKind, Write};
 
 /// List what is stored: when, size, position, URL
 ///
-/// In the order in which it was written, oldest first. Notes of which variants or ranges of a URL are stored are listed
-/// with --all.
+/// In the order in which it was written, oldest first. Notes of which variants or ranges of a URL
+/// are stored are listed with --all.
 #[derive(clap::Args)]
 pub struct Options {
     /// Only URLs that contain this

@@ -13,11 +13,13 @@ use crate::failure::Failure;
 use shoal_store::inspect::{Inspect, inspect};
 use std::path::PathBuf;
 
-/// Look at a store, running or not: what it is, whether it is sound, what it holds; take a disk out of service
+/// Look at a store, running or not: what it is, whether it is sound, what it holds; take a disk out
+/// of service
 ///
-/// `info`, `verify`, `ls` and `get` read the files of stores of the architecture `volume`, without a lock and without writing
-/// anything; a node that is running may have them open. What that node has not written to disk yet, of the last second,
-/// is not seen. `offline` and `online` ask the running node.
+/// `info`, `verify`, `ls` and `get` read the files of stores of the architecture `volume`, without
+/// a lock and without writing anything; a node that is running may have them open. What that node
+/// has not written to disk yet, of the last second, is not seen. `offline` and `online` ask the
+/// running node.
 #[derive(clap::Args)]
 pub struct Options {
     #[command(subcommand)]
@@ -32,14 +34,17 @@ enum Command {
     Ls(ls::Options),
     Get(get::Options),
     Format(format::Options),
-    /// Have a running node take a disk out of service: what it holds is brought to disk, and it can be taken away
+    /// Have a running node take a disk out of service: what it holds is brought to disk, and it can
+    /// be taken away
     ///
-    /// While it is out, its objects are misses and its share goes to the other disks. What is purged meanwhile is removed from it
-    /// before it serves again, as long as the node keeps running.
+    /// While it is out, its objects are misses and its share goes to the other disks. What is
+    /// purged meanwhile is removed from it before it serves again, as long as the node keeps
+    /// running.
     Offline(service::Options),
     /// Have a running node bring a disk back into service
     ///
-    /// One that was taken out, or kept failing, or could not be opened when others could. It is opened anew.
+    /// One that was taken out, or kept failing, or could not be opened when others could. It is
+    /// opened anew.
     Online(service::Options),
 }
 
@@ -60,7 +65,8 @@ impl Options {
 /// Which stores are meant.
 #[derive(clap::Args)]
 struct StoreSelection {
-    /// Folder or device of the store; may be given more than once. Without it, the disks of the settings are meant
+    /// Folder or device of the store; may be given more than once. Without it, the disks of the
+    /// settings are meant
     #[arg(long = "store", value_name = "PATH")]
     stores: Vec<PathBuf>,
     /// Take the store's disks from this configuration file
@@ -69,7 +75,8 @@ struct StoreSelection {
 }
 
 impl StoreSelection {
-    /// All of them, opened for looking at: what can be seen of some is told although others cannot be read.
+    /// All of them, opened for looking at: what can be seen of some is told although others cannot
+    /// be read.
     fn open(self) -> Result<Stores, Failure> {
         let configuration = Configuration::find(self.config);
         let is_named = !self.stores.is_empty() || configuration.file.is_some();

@@ -19,7 +19,8 @@ pub fn time(at: Timestamp) -> String {
     format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", second / 3600, second / 60 % 60, second % 60)
 }
 
-/// Year, month and day of a day since 1970 (H. Hinnant, "chrono-compatible low-level date algorithms", civil_from_days).
+/// Year, month and day of a day since 1970 (H. Hinnant, "chrono-compatible low-level date
+/// algorithms", civil_from_days).
 fn date(days: u64) -> (u64, u64, u64) {
     let shifted = days + 719_468;
     let (era, of_era) = (shifted / 146_097, shifted % 146_097);

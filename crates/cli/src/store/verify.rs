@@ -10,9 +10,10 @@ use std::fmt::Write;
 
 /// Read everything and check it; exit code 1 when something is damaged
 ///
-/// Each write's ends and contents, the record that each entry of the index leads to, the bodies of large objects piece by piece. What is
-/// damaged is never served: it is a miss when it is asked for. Entries that lead to something else are no damage:
-/// after a crash, or while a node is writing, the index may be older than the log.
+/// Each write's ends and contents, the record that each entry of the index leads to, the bodies of
+/// large objects piece by piece. What is damaged is never served: it is a miss when it is asked
+/// for. Entries that lead to something else are no damage: after a crash, or while a node is
+/// writing, the index may be older than the log.
 #[derive(clap::Args)]
 pub struct Options {
     #[command(flatten)]

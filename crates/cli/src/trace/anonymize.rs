@@ -11,10 +11,11 @@ use std::path::{Path, PathBuf};
 
 /// Replace names by keyed hashes that keep their structure
 ///
-/// Hosts keep their labels' number and the last label, paths their segments' number and a well-known extension; hosts of one domain and files of
-/// one folder stay together. Clients are hashed, user names and queries dropped. Times, sizes, methods and statuses stay: whoever knows
-/// when somebody asked for an object of a rare size may recognise it. Without --key-file a key is drawn and thrown away, so that nobody,
-/// you included, can hash a name to look for it.
+/// Hosts keep their labels' number and the last label, paths their segments' number and a
+/// well-known extension; hosts of one domain and files of one folder stay together. Clients are
+/// hashed, user names and queries dropped. Times, sizes, methods and statuses stay: whoever knows
+/// when somebody asked for an object of a rare size may recognise it. Without --key-file a key is
+/// drawn and thrown away, so that nobody, you included, can hash a name to look for it.
 #[derive(clap::Args)]
 pub struct Options {
     /// The trace

@@ -9,8 +9,9 @@ use shoal_trace::generate::{Impossible, Traffic, specweb99};
 /// Write a trace in another format
 #[derive(clap::Args)]
 pub struct Options {
-    /// The trace, or `synthetic` for made proxy traffic (`synthetic:requests=1000000,seed=1`), or `specweb99` for
-    /// the operations of that benchmark, POSTs included (`specweb99:throughput=2500,requests=1000000,seed=1`)
+    /// The trace, or `synthetic` for made proxy traffic (`synthetic:requests=1000000,seed=1`), or
+    /// `specweb99` for the operations of that benchmark, POSTs included
+    /// (`specweb99:throughput=2500,requests=1000000,seed=1`)
     trace: String,
     #[command(flatten)]
     reading: TraceInputOptions,

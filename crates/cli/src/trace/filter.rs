@@ -14,7 +14,8 @@ use shoal_trace::{Filter, Record, host_of, timestamp};
 pub struct Options {
     /// The trace
     trace: String,
-    /// Rules, parted by commas: http, get, found (200, 304), status200, cacheable, no-query, no-cgi, or paper for Maltzahn's
+    /// Rules, parted by commas: http, get, found (200, 304), status200, cacheable, no-query,
+    /// no-cgi, or paper for Maltzahn's
     #[arg(long, value_name = "RULES", default_value = "none")]
     rules: FilterRules,
     /// Sizes from this

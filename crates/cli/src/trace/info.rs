@@ -14,7 +14,8 @@ use std::path::PathBuf;
 pub struct Options {
     /// The trace
     trace: String,
-    /// Which requests count: none, or rules parted by commas (http, get, found for 200 and 304, status200, cacheable, no-query, no-cgi)
+    /// Which requests count: none, or rules parted by commas (http, get, found for 200 and 304,
+    /// status200, cacheable, no-query, no-cgi)
     #[arg(long, value_name = "RULES", default_value = "none")]
     filter: FilterRules,
     /// Requests read at most

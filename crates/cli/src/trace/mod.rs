@@ -16,9 +16,11 @@ use clap::Subcommand;
 
 /// Look at access logs and traces, and make one of another
 ///
-/// A trace is a file, or - for standard input; plain, gzip, zstd or xz. Squid's native log, NCSA common and combined with what nginx and
-/// varnishncsa add, W3C extended, JSON lines (ours, Caddy's), tables with named columns, lists, libCacheSim's oracleGeneral and csv, and our
-/// own columns are read; the format is found by the beginning. Lines that cannot be read are counted and the first told.
+/// A trace is a file, or - for standard input; plain, gzip, zstd or xz. Squid's native log, NCSA
+/// common and combined with what nginx and varnishncsa add, W3C extended, JSON lines (ours,
+/// Caddy's), tables with named columns, lists, libCacheSim's oracleGeneral and csv, and our own
+/// columns are read; the format is found by the beginning. Lines that cannot be read are counted
+/// and the first told.
 #[derive(clap::Args)]
 pub struct Options {
     #[command(subcommand)]

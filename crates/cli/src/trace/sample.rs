@@ -7,7 +7,8 @@ use shoal_trace::{SampleBy, Sampler};
 
 /// Keep a part that is like the whole
 ///
-/// By object, a cache as much smaller hits the sample as often as the whole cache hits the whole trace.
+/// By object, a cache as much smaller hits the sample as often as the whole cache hits the whole
+/// trace.
 #[derive(clap::Args)]
 pub struct Options {
     /// The trace

@@ -1,4 +1,5 @@
-//! Where requests go: a file or standard output, in a format that is told or that the name asks for.
+//! Where requests go: a file or standard output, in a format that is told or that the name asks
+//! for.
 
 use super::source::Source;
 use super::told::account;
@@ -17,7 +18,8 @@ pub struct TraceOutputOptions {
     /// File to write; .gz and .zst are compressed. Without it, or with -, standard output
     #[arg(long, short, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// The format: shoal, parquet, csv or oracle_general; told by the file's name when not given, and csv on standard output
+    /// The format: shoal, parquet, csv or oracle_general; told by the file's name when not given,
+    /// and csv on standard output
     #[arg(long, value_name = "NAME")]
     pub to: Option<TargetName>,
     /// The size of requests that come without one, where the format must have one
@@ -47,8 +49,9 @@ pub struct Sink {
     written: u64,
 }
 
-/// A file that is written beside the one that it becomes, so that nothing is lost where a trace is written over itself, and no half of one is left where
-/// the disk is full or the command is stopped.
+/// A file that is written beside the one that it becomes, so that nothing is lost where a trace is
+/// written over itself, and no half of one is left where the disk is full or the command is
+/// stopped.
 struct Part {
     path: PathBuf,
     becomes: PathBuf,

@@ -1,4 +1,5 @@
-//! Where requests come from: a file or standard input, with a bar that tells how far it has been read.
+//! Where requests come from: a file or standard input, with a bar that tells how far it has been
+//! read.
 
 use crate::failure::Failure;
 use crate::replay::FormatName;
@@ -10,7 +11,8 @@ use std::path::Path;
 /// How a trace is read.
 #[derive(clap::Args, Clone)]
 pub struct TraceInputOptions {
-    /// The format: table, squid, common, w3c, json, url_size, csv, paths, pages, oracle_general or shoal; found by the beginning when not given
+    /// The format: table, squid, common, w3c, json, url_size, csv, paths, pages, oracle_general or
+    /// shoal; found by the beginning when not given
     #[arg(long, value_name = "NAME")]
     pub format: Option<FormatName>,
     /// Names of the columns of a table that does not name them, such as `time_s,client,url,bytes`
@@ -31,7 +33,8 @@ pub struct Source {
 }
 
 impl TraceInputOptions {
-    /// The options as they can be given again, with a blank before each; nothing where all are the defaults.
+    /// The options as they can be given again, with a blank before each; nothing where all are the
+    /// defaults.
     pub fn render(&self) -> String {
         let mut text = self.format.map_or(String::new(), |format| format!(" --format {}", format.0.name()));
         if let Some(columns) = &self.columns {
@@ -95,7 +98,8 @@ impl Source {
     }
 }
 
-/// Bytes as they lie in the file, with rate and time left; nothing is drawn where stderr is no terminal.
+/// Bytes as they lie in the file, with rate and time left; nothing is drawn where stderr is no
+/// terminal.
 fn bar(length: Option<u64>) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(length, ProgressDrawTarget::stderr());
     let shape = match length {

@@ -273,7 +273,8 @@ fn request_in_flight(node: &Node) -> (TcpStream, TcpStream) {
     (client, origin)
 }
 
-/// Whoever reads the errors may stop to read: clients are served, what is lost is counted, and told when he goes on.
+/// Whoever reads the errors may stop to read: clients are served, what is lost is counted, and told
+/// when he goes on.
 #[test]
 fn an_error_log_that_takes_nothing_holds_up_nobody() {
     let (mut errors, log) = std::io::pipe().expect("a pipe");

@@ -66,7 +66,8 @@ fn a_disk_larger_than_its_room_is_refused_with_the_number_that_fits() {
     assert!(!checked(&format!("{} {unit}", number / 2)).contains("warning"), "half of {fits}");
 }
 
-/// The node serves from RAM meanwhile, says so wherever one looks, and needs nobody when the store is free.
+/// The node serves from RAM meanwhile, says so wherever one looks, and needs nobody when the store
+/// is free.
 #[test]
 fn a_locked_store_that_is_not_required_serves_once_it_is_free() {
     let folder = TempDir::new().expect("a folder");

@@ -30,7 +30,8 @@ listen = \"unix:admin.sock\"
 const OBJECTS: usize = 40;
 const LARGE_BYTES: usize = 300_000;
 
-/// An origin whose objects are their own names, repeated; `/large` is long and `/vary` differs by Accept.
+/// An origin whose objects are their own names, repeated; `/large` is long and `/vary` differs by
+/// Accept.
 fn origin() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
     let address = listener.local_addr().expect("bound");
@@ -236,7 +237,8 @@ fn a_disk_that_cannot_be_opened_is_said_once_and_the_rest_serves() {
     assert!(status.contains("  d1 "), "{status}");
 }
 
-/// RAM serves alone then, and whoever looks is told so: nothing looks like a store that happens to be empty.
+/// RAM serves alone then, and whoever looks is told so: nothing looks like a store that happens to
+/// be empty.
 #[test]
 fn a_store_that_cannot_be_opened_is_told_wherever_one_looks_and_serves_once_it_can() {
     let taken = TempDir::new().expect("a folder");

@@ -1,9 +1,12 @@
-//! Digests: sets of keys in a few bits each, which may say that they hold what they do not, and never the reverse.
+//! Digests: sets of keys in a few bits each, which may say that they hold what they do not, and
+//! never the reverse.
 //!
-//! Bloom, *Space/time trade-offs in hash coding with allowable errors*, CACM 1970. A node counts how many of its keys set each bit, so that
-//! keys can leave (Fan, Cao, Almeida, Broder, *Summary cache*, IEEE/ACM Transactions on Networking 2000): counters of four bits, which stick
-//! when they are full. With b bits a key and h hashes a key that is not in is found with probability about (1 − e^(−h/b))^h: 2.4% for 8 bits and
-//! 4 hashes, 0.24% for 16. O(hashes) an operation; a node's own digest takes five bits of memory where a peer's copy takes one.
+//! Bloom, *Space/time trade-offs in hash coding with allowable errors*, CACM 1970. A node counts
+//! how many of its keys set each bit, so that keys can leave (Fan, Cao, Almeida, Broder, *Summary
+//! cache*, IEEE/ACM Transactions on Networking 2000): counters of four bits, which stick when they
+//! are full. With b bits a key and h hashes a key that is not in is found with probability about (1
+//! − e^(−h/b))^h: 2.4% for 8 bits and 4 hashes, 0.24% for 16. O(hashes) an operation; a node's own
+//! digest takes five bits of memory where a peer's copy takes one.
 
 use shoal_core::Key;
 
@@ -17,7 +20,8 @@ pub struct DigestShape {
 }
 
 impl DigestShape {
-    /// So many bits for each of so many keys, and so many hashes, each at least one and at most 32; 2^32 bits at most.
+    /// So many bits for each of so many keys, and so many hashes, each at least one and at most 32;
+    /// 2^32 bits at most.
     pub fn new(keys: u64, bits_per_key: u32, hashes: u32) -> Self {
         let bits = keys.saturating_mul(u64::from(bits_per_key.clamp(1, 32)));
         let words = bits.div_ceil(64).clamp(1, MOST_WORDS) as u32;
@@ -29,7 +33,8 @@ impl DigestShape {
         u64::from(self.words) * 64
     }
 
-    /// The bits of a key: double hashing with the halves of its hash (Kirsch and Mitzenmacher 2008).
+    /// The bits of a key: double hashing with the halves of its hash (Kirsch and Mitzenmacher
+    /// 2008).
     fn bits_of(self, key: Key) -> impl Iterator<Item = u32> {
         let (first, step, bits) = (key.low(), key.high() | 1, self.bits());
         (0..u64::from(self.hashes)).map(move |index| {
@@ -82,7 +87,8 @@ impl Digest {
         differences
     }
 
-    /// The share of bits that are set: the probability that a hash of a strange key finds its bit set.
+    /// The share of bits that are set: the probability that a hash of a strange key finds its bit
+    /// set.
     pub fn filled(&self) -> f64 {
         let set: u64 = self.words.iter().map(|word| u64::from(word.count_ones())).sum();
         set as f64 / self.shape.bits() as f64

@@ -1,21 +1,26 @@
-//! Directories: every node knows roughly what each other holds, from digests that they send each other.
+//! Directories: every node knows roughly what each other holds, from digests that they send each
+//! other.
 //!
-//! Fan, Cao, Almeida, Broder, *Summary cache: a scalable wide-area Web cache sharing protocol*, SIGCOMM 1998 and IEEE/ACM Transactions on
-//! Networking 2000; the directory scheme of Voelker 2000, section 5.3. A node tells the others its digest when the keys that came or went since
-//! the last time are a threshold's share of those it holds:
+//! Fan, Cao, Almeida, Broder, *Summary cache: a scalable wide-area Web cache sharing protocol*,
+//! SIGCOMM 1998 and IEEE/ACM Transactions on Networking 2000; the directory scheme of Voelker 2000,
+//! section 5.3. A node tells the others its digest when the keys that came or went since the last
+//! time are a threshold's share of those it holds:
 //!
 //! ```text
 //!   stored, removed ─► own digest ─ threshold ─► update() ─► Update ─► each peer: receive() ─► Applied, or Gap: send whole()
 //!   a miss ─► holders(key) ─► ask the first; it does not hold it (a false hit) ─► the next, then the origin
 //! ```
 //!
-//! Digests lie in three ways: by chance (a bit set by other keys), by age (the key has left: a false hit; it has come: a false miss), and never otherwise. An
-//! update numbers itself, and one that does not follow the last is a gap: the peer's digest is dropped rather than bent. So is one that tells of
-//! another life, since a node that began anew numbers from the start, and one that names bits that its digest does not have. Updates are the bits that
-//! turned over, or the whole digest where that is shorter.
+//! Digests lie in three ways: by chance (a bit set by other keys), by age (the key has left: a
+//! false hit; it has come: a false miss), and never otherwise. An update numbers itself, and one
+//! that does not follow the last is a gap: the peer's digest is dropped rather than bent. So is one
+//! that tells of another life, since a node that began anew numbers from the start, and one that
+//! names bits that its digest does not have. Updates are the bits that turned over, or the whole
+//! digest where that is shorter.
 //!
-//! Costs O(hashes) for each key that comes or goes, O(nodes · hashes) a lookup, O(bits/64) an update. Fits where asking a node in vain is cheap beside the
-//! origin; messages grow with the square of the nodes.
+//! Costs O(hashes) for each key that comes or goes, O(nodes · hashes) a lookup, O(bits/64) an
+//! update. Fits where asking a node in vain is cheap beside the origin; messages grow with the
+//! square of the nodes.
 
 mod bloom;
 
@@ -84,7 +89,8 @@ pub enum UpdateOutcome {
 }
 
 impl Update {
-    /// Its size on the wire, in bytes: a head of 16 (life and number), and 4 for each bit or one for eight of all.
+    /// Its size on the wire, in bytes: a head of 16 (life and number), and 4 for each bit or one
+    /// for eight of all.
     pub fn bytes(&self) -> u64 {
         16 + match &self.body {
             UpdateBody::Whole(digest) => digest.shape().bits() / 8,
@@ -102,8 +108,9 @@ impl Peer {
 }
 
 impl Directory {
-    /// A node that holds nothing and knows of no peer. It tells the others when changes exceed this share of what it holds; at 0 after every change.
-    /// Its life is any number that it has not had before, such as a random one; lives are not in order, and need no clock.
+    /// A node that holds nothing and knows of no peer. It tells the others when changes exceed this
+    /// share of what it holds; at 0 after every change. Its life is any number that it has not had
+    /// before, such as a random one; lives are not in order, and need no clock.
     pub fn new(shape: DigestShape, threshold: f64, life: u64) -> Self {
         Self {
             own: CountingFilter::new(shape),

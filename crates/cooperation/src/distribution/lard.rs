@@ -1,4 +1,5 @@
-//! Locality-aware request distribution (LARD): every target has a back-end, and another when that one has too much to do.
+//! Locality-aware request distribution (LARD): every target has a back-end, and another when that
+//! one has too much to do.
 //!
 //! Pai et al. 1998, Figure 2:
 //!
@@ -8,8 +9,9 @@
 //!   its load > T_high and some back-end's load < T_low, or its load ≥ 2 T_high: to the least loaded, remembered
 //! ```
 //!
-//! Assignments stand in a table of fixed size, found by the target modulo its length: with as many entries as there are targets each has its own, as in the paper, with
-//! fewer some share theirs. O(1) a choice, O(back-ends) for a first request and under overload.
+//! Assignments stand in a table of fixed size, found by the target modulo its length: with as many
+//! entries as there are targets each has its own, as in the paper, with fewer some share theirs.
+//! O(1) a choice, O(back-ends) for a first request and under overload.
 
 use super::{Backends, Distribution, MOST_BACKENDS, OUT_OF_SERVICE, Turn};
 
@@ -26,7 +28,8 @@ impl Thresholds {
     /// Those of section 2.4, for servers of the paper's time: 25 and 65 active connections.
     pub const PAI: Self = Self { low: 25, high: 65 };
 
-    /// S: how many requests a front end lets in at once, so that at most n − 2 back-ends can be above T_high while none is below T_low (section 2.4).
+    /// S: how many requests a front end lets in at once, so that at most n − 2 back-ends can be
+    /// above T_high while none is below T_low (section 2.4).
     pub fn admitted(&self, backends: usize) -> usize {
         let others = backends.saturating_sub(1);
         (others * self.high as usize + self.low as usize).saturating_sub(1).max(1)

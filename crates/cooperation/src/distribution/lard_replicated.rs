@@ -1,4 +1,5 @@
-//! LARD with replication (LARD/R): every target has a set of back-ends, which grows under load and shrinks when it has rested.
+//! LARD with replication (LARD/R): every target has a set of back-ends, which grows under load and
+//! shrinks when it has rested.
 //!
 //! Pai et al. 1998, Figure 3:
 //!
@@ -8,7 +9,8 @@
 //! a set of several that has not changed for K: its most loaded leaves
 //! ```
 //!
-//! So one target that is asked for more than one back-end can answer is answered by several. A table as [`Lard`](super::Lard)'s. O(set) a choice, O(back-ends) under overload.
+//! So one target that is asked for more than one back-end can answer is answered by several. A
+//! table as [`Lard`](super::Lard)'s. O(set) a choice, O(back-ends) under overload.
 
 use super::{Backends, Distribution, MOST_BACKENDS, OUT_OF_SERVICE, Thresholds, Turn};
 
@@ -30,7 +32,8 @@ struct Set {
 }
 
 impl LardReplicated {
-    /// With so many assignments, at least one; a set loses a member when it has not changed for `rest`. The paper rests for 20 seconds.
+    /// With so many assignments, at least one; a set loses a member when it has not changed for
+    /// `rest`. The paper rests for 20 seconds.
     pub fn new(thresholds: Thresholds, assignments: usize, rest: u64) -> Self {
         Self { thresholds, rest, sets: vec![Set::default(); assignments.max(1)], turn: Turn::default() }
     }

@@ -1,8 +1,11 @@
-//! Which back-end answers a request that came to a front end: by how much each has to do, by what each seems to hold, or by both.
+//! Which back-end answers a request that came to a front end: by how much each has to do, by what
+//! each seems to hold, or by both.
 //!
-//! The six policies of Pai, Aron, Banga, Svendsen, Druschel, Zwaenepoel, Nahum, *Locality-aware request distribution in cluster-based network servers*,
-//! ASPLOS 1998; Voelker 2000, section 2.2.3. Bunt, Eager, Oster, Williamson, *Achieving load balance and effective caching in clustered web servers*, WCW 1999,
-//! ask the same question: locality needs no knowledge of loads, balance does, and only what heeds both has both.
+//! The six policies of Pai, Aron, Banga, Svendsen, Druschel, Zwaenepoel, Nahum, *Locality-aware
+//! request distribution in cluster-based network servers*, ASPLOS 1998; Voelker 2000, section
+//! 2.2.3. Bunt, Eager, Oster, Williamson, *Achieving load balance and effective caching in
+//! clustered web servers*, WCW 1999, ask the same question: locality needs no knowledge of loads,
+//! balance does, and only what heeds both has both.
 //!
 //! | policy | heeds | cost of a choice | memory |
 //! |---|---|---|---|
@@ -12,8 +15,10 @@
 //! | [`Lard`] (LARD) | who was chosen last, unless that one is overloaded | O(1), else O(back-ends) | a byte an assignment |
 //! | [`LardReplicated`] (LARD/R) | a set of those chosen, which grows with load and shrinks with time | O(set), else O(back-ends) | 16 bytes an assignment |
 //!
-//! WRR/GMS is WRR whose back-ends share their memories as [`global_memory`](crate::global_memory) says. All choose among back-ends that are in service, and `None` only when
-//! none is. Fits where any back-end can answer anything and the front end sees every request; a front end whose back-ends share one disk gains balance only.
+//! WRR/GMS is WRR whose back-ends share their memories as [`global_memory`](crate::global_memory)
+//! says. All choose among back-ends that are in service, and `None` only when none is. Fits where
+//! any back-end can answer anything and the front end sees every request; a front end whose
+//! back-ends share one disk gains balance only.
 
 mod global_cache;
 mod lard;
@@ -32,8 +37,8 @@ pub use round_robin::RoundRobin;
 
 /// Chooses a back-end for each request.
 pub trait Distribution {
-    /// The back-end that answers a request for a target, a number that stands for what is asked for. The caller counts the request among that back-end's
-    /// loads until it is answered.
+    /// The back-end that answers a request for a target, a number that stands for what is asked
+    /// for. The caller counts the request among that back-end's loads until it is answered.
     fn choose(&mut self, target: u64, backends: &dyn Backends) -> Option<usize>;
 }
 
@@ -50,7 +55,8 @@ pub trait Backends {
         None
     }
 
-    /// When the object was last used that a back-end would give up next; `None` when it has room for one more.
+    /// When the object was last used that a back-end would give up next; `None` when it has room
+    /// for one more.
     fn next_victim_used(&self, _backend: usize) -> Option<u64> {
         None
     }

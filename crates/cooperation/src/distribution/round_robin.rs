@@ -1,7 +1,9 @@
-//! Weighted round robin (WRR): requests in turn to the back-ends, weighted by how much each has to do.
+//! Weighted round robin (WRR): requests in turn to the back-ends, weighted by how much each has to
+//! do.
 //!
-//! Pai et al. 1998, section 2.2: what commercial front ends do. Load is as even as can be, and every back-end is asked for everything, so that each cache holds much the same:
-//! adding back-ends adds no cache. Fits where what is asked for fits into one memory. O(back-ends) a choice.
+//! Pai et al. 1998, section 2.2: what commercial front ends do. Load is as even as can be, and
+//! every back-end is asked for everything, so that each cache holds much the same: adding back-ends
+//! adds no cache. Fits where what is asked for fits into one memory. O(back-ends) a choice.
 
 use super::{Backends, Distribution, Turn};
 
@@ -13,7 +15,8 @@ pub struct RoundRobin {
 }
 
 impl RoundRobin {
-    /// Back-ends that can do so much, in proportion to each other. One without a weight, or whose weight is not above zero, counts as 1.
+    /// Back-ends that can do so much, in proportion to each other. One without a weight, or whose
+    /// weight is not above zero, counts as 1.
     pub fn weighted(weights: Vec<f64>) -> Self {
         Self { weights, turn: Turn::default() }
     }

@@ -2,10 +2,13 @@
 //!
 //! Two ways of knowing (Voelker 2000, sections 3.6.1 and 3.6.3):
 //!
-//! - **By an initiator**, as in GMS (Feeley, Morgan, Pighin, Karlin, Levy, Thekkath, *Implementing global memory management in a workstation cluster*, SOSP 1995):
-//!   each epoch all nodes tell how many pages of each age they hold, and [`age_weights`] finds whose the M oldest are. O(groups·log groups).
-//! - **By what replies carry**: each server tells the age of its x-th oldest page, and [`ReportedAges`] keeps the last word of each. O(1) a reply. One age
-//!   says little about how many pages are that old; x is how many it vouches for.
+//! - **By an initiator**, as in GMS (Feeley, Morgan, Pighin, Karlin, Levy, Thekkath, *Implementing
+//!   global memory management in a workstation cluster*, SOSP 1995): each epoch all nodes tell how
+//!   many pages of each age they hold, and [`age_weights`] finds whose the M oldest are.
+//!   O(groups·log groups).
+//! - **By what replies carry**: each server tells the age of its x-th oldest page, and
+//!   [`ReportedAges`] keeps the last word of each. O(1) a reply. One age says little about how many
+//!   pages are that old; x is how many it vouches for.
 //!
 //! Ages are in any unit, the same for all nodes.
 
@@ -21,15 +24,19 @@ pub struct AgeGroup {
 /// Where the oldest pages are, for one epoch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AgeWeights {
-    /// Each node's share of the oldest pages. They sum to one, or are all zero when there is no page.
+    /// Each node's share of the oldest pages. They sum to one, or are all zero when there is no
+    /// page.
     pub of: Vec<f64>,
-    /// The age of the youngest among the oldest: a page that is older when it is evicted is not worth putting.
+    /// The age of the youngest among the oldest: a page that is older when it is evicted is not
+    /// worth putting.
     pub least_age: u64,
-    /// How many pages the weights stand for: the epoch is over when so many were put. Less than asked for when there are not so many.
+    /// How many pages the weights stand for: the epoch is over when so many were put. Less than
+    /// asked for when there are not so many.
     pub oldest_pages: u64,
 }
 
-/// Finds whose the so many globally oldest pages are. Where only some pages of one age are among them, each node has its share of those.
+/// Finds whose the so many globally oldest pages are. Where only some pages of one age are among
+/// them, each node has its share of those.
 pub fn age_weights(nodes: &[Vec<AgeGroup>], oldest_pages: u64) -> AgeWeights {
     let mut groups: Vec<(usize, AgeGroup)> = nodes
         .iter()
@@ -74,18 +81,20 @@ impl ReportedAges {
         Self { told: vec![None; servers] }
     }
 
-    /// A reply came: the server's x-th oldest page is so old now. A server that does not exist is passed over.
+    /// A reply came: the server's x-th oldest page is so old now. A server that does not exist is
+    /// passed over.
     pub fn report(&mut self, server: usize, age: u64, now: u64) {
         if let Some(told) = self.told.get_mut(server) {
             *told = Some((age, now));
         }
     }
 
-    /// The age weights now: each server's age over the sum of all. Pages have grown older since they were told of; a server that has told nothing
-    /// counts as the mean of the others.
+    /// The age weights now: each server's age over the sum of all. Pages have grown older since
+    /// they were told of; a server that has told nothing counts as the mean of the others.
     ///
-    /// The text divides by the sum over the *other* nodes, which gives shares that do not sum to one and none for a single server; we divide by the sum over
-    /// all. All are zero when nothing is known.
+    /// The text divides by the sum over the *other* nodes, which gives shares that do not sum to
+    /// one and none for a single server; we divide by the sum over all. All are zero when nothing
+    /// is known.
     pub fn weights(&self, now: u64) -> Vec<f64> {
         let aged = |(age, at): (u64, u64)| age.saturating_add(now.saturating_sub(at)) as f64;
         let ages: Vec<Option<f64>> = self.told.iter().map(|told| told.map(aged)).collect();

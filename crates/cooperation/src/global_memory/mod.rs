@@ -1,7 +1,9 @@
-//! Where an evicted page goes: to the memory server that holds the oldest pages, or to the one that has least to do.
+//! Where an evicted page goes: to the memory server that holds the oldest pages, or to the one that
+//! has least to do.
 //!
-//! The family of replacement algorithms of Voelker, *Cooperative Caching in Local-Area and Wide-Area Networks*, dissertation, University of Washington,
-//! 2000, section 3.6. Its notation (Table 3.3) and where it stands here:
+//! The family of replacement algorithms of Voelker, *Cooperative Caching in Local-Area and
+//! Wide-Area Networks*, dissertation, University of Washington, 2000, section 3.6. Its notation
+//! (Table 3.3) and where it stands here:
 //!
 //! | symbol | meaning | here |
 //! |---|---|---|
@@ -32,7 +34,8 @@ pub use bounds::{RequestRate, unused};
 pub use select::{Frequencies, select};
 pub use tuner::Tuner;
 
-/// The target weights of servers: each one's share of the pages that can be replaced without harm (section 3.6.1). All zero when there are none.
+/// The target weights of servers: each one's share of the pages that can be replaced without harm
+/// (section 3.6.1). All zero when there are none.
 ///
 /// O(servers).
 pub fn target_weights(replaceable_pages: &[u64]) -> Vec<f64> {

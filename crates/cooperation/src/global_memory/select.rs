@@ -1,15 +1,19 @@
 //! Selection frequencies: how often each memory server is chosen to take an evicted page.
 //!
-//! Voelker 2000, section 3.6.1. Each server's frequency is b·w + (1 − b)·a (Equation 3.1). Where that is more than the server's bound it becomes the
-//! bound, and the rest of the total is shared anew among the others, with their weights renormalised, until nobody is above his bound.
+//! Voelker 2000, section 3.6.1. Each server's frequency is b·w + (1 − b)·a (Equation 3.1). Where
+//! that is more than the server's bound it becomes the bound, and the rest of the total is shared
+//! anew among the others, with their weights renormalised, until nobody is above his bound.
 //!
 //! What the text leaves open is settled so:
 //!
-//! - When the servers that are left hold none of the oldest pages, their age weights sum to zero and cannot be renormalised; then target weights alone
-//!   share what is left, and the other way round. A page finds a place while any server with memory to give is below its bound.
-//! - What no server may take is *unplaced*: the node does not put that part of its pages, it drops them (or writes them) as it would without peers.
+//! - When the servers that are left hold none of the oldest pages, their age weights sum to zero
+//!   and cannot be renormalised; then target weights alone share what is left, and the other way
+//!   round. A page finds a place while any server with memory to give is below its bound.
+//! - What no server may take is *unplaced*: the node does not put that part of its pages, it drops
+//!   them (or writes them) as it would without peers.
 //!
-//! O(servers) a round; each round but the last fixes at least one server, so at most servers + 1 rounds, and one or two when few bounds bind.
+//! O(servers) a round; each round but the last fixes at least one server, so at most servers + 1
+//! rounds, and one or two when few bounds bind.
 
 use super::Error;
 
@@ -22,8 +26,10 @@ pub struct Frequencies {
     pub unplaced: f64,
 }
 
-/// The frequencies for target weights, age weights, a load balancing rate from 0 to 1, and upper bounds, to which is added what each server lets this node
-/// borrow (see [`RequestRate`](super::RequestRate)). Weights of each kind need not sum to one; a bound may be infinite.
+/// The frequencies for target weights, age weights, a load balancing rate from 0 to 1, and upper
+/// bounds, to which is added what each server lets this node borrow (see
+/// [`RequestRate`](super::RequestRate)). Weights of each kind need not sum to one; a bound may be
+/// infinite.
 ///
 /// # Errors
 /// When the lists differ in length, a number is negative or none, or the rate is out of range.
@@ -111,7 +117,8 @@ fn check(weights: &[f64], ages: &[f64], b: f64, bounds: &[f64], borrowing: &[f64
 }
 
 impl Frequencies {
-    /// The server for a page, by a number drawn evenly from 0 up to 1; `None` for the share that no server may take. O(servers).
+    /// The server for a page, by a number drawn evenly from 0 up to 1; `None` for the share that no
+    /// server may take. O(servers).
     pub fn choose(&self, draw: f64) -> Option<usize> {
         let mut sum = 0.0;
         let chosen = self.of.iter().position(|frequency| {

@@ -124,7 +124,8 @@ fn equation_3_1_and_its_bounds_by_hand() {
     for (found, expected) in halfway.of.iter().zip([0.25, 0.225, 0.525]) {
         assert!((found - expected).abs() < 1e-12);
     }
-    // the third is bound to 0.3; 0.7 is left for w = (2/3, 1/3) and a = (0, 1): 0.7·(1/3 + 0, 1/6 + 1/2)
+    // the third is bound to 0.3; 0.7 is left for w = (2/3, 1/3) and a = (0, 1): 0.7·(1/3 + 0, 1/6 +
+    // 1/2)
     let bound = of(0.5, [1.0, 1.0, 0.3]);
     for (found, expected) in bound.of.iter().zip([0.7 / 3.0, 0.7 * 2.0 / 3.0, 0.3]) {
         assert!((found - expected).abs() < 1e-12, "{bound:?}");
@@ -141,7 +142,8 @@ fn equation_3_1_and_its_bounds_by_hand() {
 
 #[test]
 fn bounds_and_what_is_borrowed_are_frequencies() {
-    // T = 2.5 ms between requests, S = 194 µs, four nodes: 12.89 requests could be served meanwhile, a quarter of them ours
+    // T = 2.5 ms between requests, S = 194 µs, four nodes: 12.89 requests could be served
+    // meanwhile, a quarter of them ours
     let pace = RequestRate::new(2.5e-3, 4, 194e-6).unwrap();
     assert!((pace.bound(0.2) - 0.2 * 2.5e-3 / (4.0 * 194e-6)).abs() < 1e-12);
     assert!((pace.bound(0.2) - 0.6443).abs() < 1e-4);

@@ -1,15 +1,21 @@
 //! The load balancing rate tuned while the cluster runs.
 //!
-//! Voelker 2000, section 3.6.3, leaves it as future work: "dynamically tuning b at run-time using measured impact on global memory paging rates". What b trades is
-//! the time that getpages wait against the faults that reach the disk, and both are in one number that a node can measure: the mean time that a fault takes,
-//! whoever serves it. [`Tuner`] takes that number for each epoch and looks for the b that makes it least, by steps in the direction that helped last (Hooke and
-//! Jeeves, *Direct search solution of numerical and statistical problems*, JACM 1961, in one dimension).
+//! Voelker 2000, section 3.6.3, leaves it as future work: "dynamically tuning b at run-time using
+//! measured impact on global memory paging rates". What b trades is the time that getpages wait
+//! against the faults that reach the disk, and both are in one number that a node can measure: the
+//! mean time that a fault takes, whoever serves it. [`Tuner`] takes that number for each epoch and
+//! looks for the b that makes it least, by steps in the direction that helped last (Hooke and
+//! Jeeves, *Direct search solution of numerical and statistical problems*, JACM 1961, in one
+//! dimension).
 //!
-//! - It tries a b for some epochs, then another beside it, and moves when that one was better by more than the noise that it sees between epochs of one b.
-//! - When neither side is better it halves its step; below the least step it rests at the best b, and looks around again when the cost there has changed by more
-//!   than the noise, as when a node joins or the load rises.
+//! - It tries a b for some epochs, then another beside it, and moves when that one was better by
+//!   more than the noise that it sees between epochs of one b.
+//! - When neither side is better it halves its step; below the least step it rests at the best b,
+//!   and looks around again when the cost there has changed by more than the noise, as when a node
+//!   joins or the load rises.
 //!
-//! It fits loads that stay for tens of epochs. Faster changes it follows late, and then b stands where it was good before. O(1) an epoch.
+//! It fits loads that stay for tens of epochs. Faster changes it follows late, and then b stands
+//! where it was good before. O(1) an epoch.
 
 /// Looks for the best load balancing rate, epoch by epoch.
 #[derive(Clone, Debug)]
@@ -60,8 +66,8 @@ impl Tuner {
         self.best
     }
 
-    /// An epoch is over in which a fault took so long on average, in any unit. An epoch without faults tells nothing and is not reported; a cost
-    /// that is no number is passed over.
+    /// An epoch is over in which a fault took so long on average, in any unit. An epoch without
+    /// faults tells nothing and is not reported; a cost that is no number is passed over.
     pub fn epoch(&mut self, cost: f64) {
         if !cost.is_finite() || !self.window.add(cost) {
             return;

@@ -1,10 +1,13 @@
-//! The Cache Array Routing Protocol: homes as Squid and Microsoft's proxies compute them, so that a Shoal can stand in such an array.
+//! The Cache Array Routing Protocol: homes as Squid and Microsoft's proxies compute them, so that a
+//! Shoal can stand in such an array.
 //!
-//! Valloppillil and Ross, *Cache Array Routing Protocol v1.0*, Internet draft draft-vinod-carp-v1-03, 1998. URL and node name are hashed to 32 bits, combined,
-//! and multiplied by a factor that gives each node its load share (section 3.4 of the draft). The score is the only thing that
-//! matters: the highest wins. O(nodes) a key. Its hash mixes little: loads are
-//! off by up to a fifth. Where no other implementation takes part, [`Rendezvous`](super::Rendezvous) is more even.
-//! With unequal shares a lost node changes the others' factors, so that a few of their keys move too.
+//! Valloppillil and Ross, *Cache Array Routing Protocol v1.0*, Internet draft
+//! draft-vinod-carp-v1-03, 1998. URL and node name are hashed to 32 bits, combined, and multiplied
+//! by a factor that gives each node its load share (section 3.4 of the draft). The score is the
+//! only thing that matters: the highest wins. O(nodes) a key. Its hash mixes little: loads are off
+//! by up to a fifth. Where no other implementation takes part, [`Rendezvous`](super::Rendezvous) is
+//! more even. With unequal shares a lost node changes the others' factors, so that a few of their
+//! keys move too.
 
 use super::HashPlacement;
 use crate::route::NodeId;
@@ -35,7 +38,8 @@ impl Carp {
         array
     }
 
-    /// Takes in a member under the name by which all members know it. One that is in gets the new name and share.
+    /// Takes in a member under the name by which all members know it. One that is in gets the new
+    /// name and share.
     pub fn insert_named(&mut self, node: NodeId, name: &str, weight: f64) {
         self.take_in(node, scrambled(hashed(name.as_bytes())), weight);
     }

@@ -1,7 +1,8 @@
 //! Rendezvous hashing: the home is the node with the highest score for the key.
 //!
-//! After Thaler and Ravishankar 1998, weighted after Schindelhauer and Schomaker 2005: see [`rendezvous_score`]. A lost
-//! node's keys go to whoever came second and no other key moves. O(nodes) a key; 16 bytes a node.
+//! After Thaler and Ravishankar 1998, weighted after Schindelhauer and Schomaker 2005: see
+//! [`rendezvous_score`]. A lost node's keys go to whoever came second and no other key moves.
+//! O(nodes) a key; 16 bytes a node.
 
 use super::HashPlacement;
 use crate::route::NodeId;

@@ -1,8 +1,11 @@
-//! Consistent hashing: nodes own stretches of a ring, and a key's home is the first node at or after it.
+//! Consistent hashing: nodes own stretches of a ring, and a key's home is the first node at or
+//! after it.
 //!
-//! Karger et al., *Consistent hashing and random trees*, STOC 1997; *Web caching with consistent hashing*, WWW 1999. Every node has 160
-//! points on the ring for weight 1, which keeps loads within some 8% (one deviation) of even. A lost node's stretches go to their neighbours. O(log
-//! points) a key; 16 bytes a point. Fits many nodes and many lookups; [`Rendezvous`](super::Rendezvous) is more even and smaller.
+//! Karger et al., *Consistent hashing and random trees*, STOC 1997; *Web caching with consistent
+//! hashing*, WWW 1999. Every node has 160 points on the ring for weight 1, which keeps loads within
+//! some 8% (one deviation) of even. A lost node's stretches go to their neighbours. O(log points) a
+//! key; 16 bytes a point. Fits many nodes and many lookups; [`Rendezvous`](super::Rendezvous) is
+//! more even and smaller.
 
 use super::HashPlacement;
 use crate::route::NodeId;

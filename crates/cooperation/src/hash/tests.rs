@@ -122,7 +122,8 @@ fn tiers_go_from_the_nearest_group_to_the_widest() {
         assert_eq!(path.last(), other.last(), "the widest home is the same for all");
     }
     assert_eq!(firsts.len(), 10);
-    // a home of the state is that of the city with probability 1/2, of the coast that of the state likewise
+    // a home of the state is that of the city with probability 1/2, of the coast that of the state
+    // likewise
     assert!((lengths as f64 / 2000.0 - 2.0).abs() < 0.1, "{lengths}");
     tiers.lose(NodeId(13));
     tiers.path(NodeId(13), Key::unkeyed(b"x"), &mut path);

@@ -1,8 +1,11 @@
-//! Homes in tiers: one in the city, one in the state, and so on, each the home of a key among the nodes of its group.
+//! Homes in tiers: one in the city, one in the state, and so on, each the home of a key among the
+//! nodes of its group.
 //!
-//! What Voelker 2000, section 5.3, leaves as obvious: a flat hash sends every request over the average distance of all nodes; with tiers a request goes to
-//! the nearest group's home first, which asks the next group's home on a miss and keeps a copy. It is a hierarchy whose upper levels are spread over all
-//! nodes, so that none is a bottleneck. O(nodes of the groups passed) a key.
+//! What Voelker 2000, section 5.3, leaves as obvious: a flat hash sends every request over the
+//! average distance of all nodes; with tiers a request goes to the nearest group's home first,
+//! which asks the next group's home on a miss and keeps a copy. It is a hierarchy whose upper
+//! levels are spread over all nodes, so that none is a bottleneck. O(nodes of the groups passed) a
+//! key.
 
 use super::{HashPlacement, Rendezvous};
 use crate::route::{NodeId, Route};
@@ -19,7 +22,8 @@ pub struct Tiers {
 }
 
 impl Tiers {
-    /// Nodes with the names of their groups, the narrowest first. A node with fewer groups than others has no part in the wider ones.
+    /// Nodes with the names of their groups, the narrowest first. A node with fewer groups than
+    /// others has no part in the wider ones.
     pub fn new(places: impl IntoIterator<Item = (NodeId, Vec<u64>)>) -> Self {
         let mut tiers = Self::default();
         for (node, groups) in places {

@@ -1,15 +1,21 @@
 //! Epochs: what nodes know of each other's pages, for some seconds.
 //!
-//! Voelker 2000, section 4.3.3. At the start of an epoch each node tells the coordinator its load and a summary of what its buffers are worth. The coordinator finds the so many
-//! least valuable buffers of all nodes; w_i of them are node i's, and *MaxValue* is the worth of the best among them. Until the epoch ends, nodes give up pages without asking:
-//! what is evicted goes to node i with probability w_i / Σw, and prefetches for others go to nodes with w_i > 0. A node whose processor is busy gives none. It ends when its
-//! time is over, when Σw pages were replaced, or when its knowledge turns out to be wrong.
+//! Voelker 2000, section 4.3.3. At the start of an epoch each node tells the coordinator its load
+//! and a summary of what its buffers are worth. The coordinator finds the so many least valuable
+//! buffers of all nodes; w_i of them are node i's, and *MaxValue* is the worth of the best among
+//! them. Until the epoch ends, nodes give up pages without asking: what is evicted goes to node i
+//! with probability w_i / Σw, and prefetches for others go to nodes with w_i > 0. A node whose
+//! processor is busy gives none. It ends when its time is over, when Σw pages were replaced, or
+//! when its knowledge turns out to be wrong.
 //!
 //! It is the epoch of GMS with values for ages ([`age_weights`] does both), and two things added: a
-//! coordinator's choice by load, and the weights as counts that go down as pages are replaced, which acknowledgements tell.
+//! coordinator's choice by load, and the weights as counts that go down as pages are replaced,
+//! which acknowledgements tell.
 //!
-//! What the text leaves open: *wrong* is here when more than a quarter of the replaced buffers, and no fewer than [`LEAST_WRONG`], were worth more than MaxValue. Values are of
-//! the start of the epoch: what was three seconds off then is two seconds off a second later, and is compared as of then.
+//! What the text leaves open: *wrong* is here when more than a quarter of the replaced buffers, and
+//! no fewer than [`LEAST_WRONG`], were worth more than MaxValue. Values are of the start of the
+//! epoch: what was three seconds off then is two seconds off a second later, and is compared as of
+//! then.
 //!
 //! Planning is O(groups·log groups), everything else O(nodes) or less.
 
@@ -21,7 +27,8 @@ use crate::global_memory::{AgeGroup, age_weights, select};
 pub struct NodeReport {
     /// The share of its processor that its own programs use, from 0 to 1.
     pub processor: f64,
-    /// Its buffers by worth. Only the least valuable matter: no more of them than an epoch replaces.
+    /// Its buffers by worth. Only the least valuable matter: no more of them than an epoch
+    /// replaces.
     pub buffers: Vec<BufferGroup>,
 }
 
@@ -76,12 +83,14 @@ pub enum EpochEnd {
     Wrong,
 }
 
-/// The node that coordinates the next epoch: the one with the least load, the first among equals. `None` without nodes.
+/// The node that coordinates the next epoch: the one with the least load, the first among equals.
+/// `None` without nodes.
 pub fn coordinator(loads: &[NodeReport]) -> Option<usize> {
     (0..loads.len()).min_by(|a, b| loads[*a].processor.total_cmp(&loads[*b].processor))
 }
 
-/// Plans an epoch in which so many pages, the rate of evictions and prefetches times its length, are likely to be replaced.
+/// Plans an epoch in which so many pages, the rate of evictions and prefetches times its length,
+/// are likely to be replaced.
 ///
 /// # Errors
 /// When a load is not from 0 to 1.
@@ -138,17 +147,19 @@ impl Epoch {
         &self.left
     }
 
-    /// MaxValue: what the best of the buffers that are given up is worth now, as far as was known when the epoch began. A page that is worth more is
-    /// worth fetching, one that is worth less is not worth sending.
+    /// MaxValue: what the best of the buffers that are given up is worth now, as far as was known
+    /// when the epoch began. A page that is worth more is worth fetching, one that is worth less is
+    /// not worth sending.
     pub fn max_value(&self, now_seconds: f64) -> Value {
         self.max_value.later(now_seconds - self.began_seconds)
     }
 
-    /// The epoch with loads balanced: weights follow target weights at the rate b, as selection frequencies do
-    /// ([`select`]; Voelker 2000, section 3.6). With b = 0, or weights that cannot be selected by, it is unchanged.
+    /// The epoch with loads balanced: weights follow target weights at the rate b, as selection
+    /// frequencies do ([`select`]; Voelker 2000, section 3.6). With b = 0, or weights that cannot
+    /// be selected by, it is unchanged.
     ///
-    /// Frames that are given up for the sake of balance may be worth more than MaxValue, which therefore proves nothing wrong any more; whoever replaces them
-    /// still compares both pages.
+    /// Frames that are given up for the sake of balance may be worth more than MaxValue, which
+    /// therefore proves nothing wrong any more; whoever replaces them still compares both pages.
     pub fn balanced(mut self, targets: &[f64], b: f64) -> Self {
         let sum: u64 = self.weights.iter().sum();
         let own: Vec<f64> = self.weights.iter().map(|weight| *weight as f64).collect();
@@ -162,8 +173,8 @@ impl Epoch {
         self
     }
 
-    /// Which node takes an evicted page of node `own`, by a number drawn evenly from 0 up to 1: any other, with probability w_i / Σw. `None` when no
-    /// other gives any.
+    /// Which node takes an evicted page of node `own`, by a number drawn evenly from 0 up to 1: any
+    /// other, with probability w_i / Σw. `None` when no other gives any.
     pub fn choose(&self, own: usize, draw: f64) -> Option<usize> {
         let others = || self.weights.iter().enumerate().filter(|(node, weight)| *node != own && **weight > 0);
         let sum: u64 = others().map(|(_, weight)| weight).sum();
@@ -187,8 +198,8 @@ impl Epoch {
         }
     }
 
-    /// A node began with a request and told how many of its buffers are left, others' requests having taken some. It never gives more than it said
-    /// at first.
+    /// A node began with a request and told how many of its buffers are left, others' requests
+    /// having taken some. It never gives more than it said at first.
     pub fn acknowledged(&mut self, node: usize, left: u64) {
         if let Some(known) = self.left.get_mut(node) {
             *known = left.min(self.weights[node]);
@@ -203,7 +214,8 @@ impl Epoch {
         self.wrong += u64::from(!self.is_balanced);
     }
 
-    /// Whether all nodes but this one have given what they give. Its own pages are of no use to it, and no reason to wait for the end of the epoch.
+    /// Whether all nodes but this one have given what they give. Its own pages are of no use to it,
+    /// and no reason to wait for the end of the epoch.
     pub fn is_used_up_for(&self, own: usize) -> bool {
         self.left.iter().enumerate().all(|(node, left)| node == own || *left == 0)
     }
@@ -236,8 +248,8 @@ impl Epoch {
     }
 }
 
-/// Shares of a whole that sum to one, as counts that sum to it: each is rounded down, and what is left goes to the largest fractions (Hamilton's method).
-/// O(shares·log shares).
+/// Shares of a whole that sum to one, as counts that sum to it: each is rounded down, and what is
+/// left goes to the largest fractions (Hamilton's method). O(shares·log shares).
 fn apportioned(shares: &[f64], whole: u64) -> Vec<u64> {
     let exact = |share: &f64| share * whole as f64;
     let mut counts: Vec<u64> = shares.iter().map(|share| exact(share) as u64).collect();

@@ -1,16 +1,20 @@
 //! What a program will ask for next: the references that it told, and how far it has come in them.
 //!
-//! A program tells pages in the order in which it will ask for them (Voelker 2000, section 4.2.2, as in Patterson, Gibson, Ginting, Stodolsky, Zelenka, *Informed prefetching and
-//! caching*, SOSP 1995). What it tells may be all, a part, or wrong, so each reference is matched with the hints:
+//! A program tells pages in the order in which it will ask for them (Voelker 2000, section 4.2.2,
+//! as in Patterson, Gibson, Ginting, Stodolsky, Zelenka, *Informed prefetching and caching*, SOSP
+//! 1995). What it tells may be all, a part, or wrong, so each reference is matched with the hints:
 //!
 //! - It is the next hinted one: the program goes on in them.
-//! - It is hinted a little further on: what lies between was wrong, or came in another order, and is dropped.
-//! - Neither: the program did something that it had not told, and the hints stay. How far *a little* is grows with each such reference, so that any number of wrong hints is
-//!   overcome in the end, while a single stray reference does not throw away many good ones.
+//! - It is hinted a little further on: what lies between was wrong, or came in another order, and
+//!   is dropped.
+//! - Neither: the program did something that it had not told, and the hints stay. How far *a
+//!   little* is grows with each such reference, so that any number of wrong hints is overcome in
+//!   the end, while a single stray reference does not throw away many good ones.
 //!
-//! The share of recent references that were foretold is the [coverage](Hints::coverage); pages that hints do not name are judged by it. Hints are bounded in number; what is told
-//! beyond the bound is not taken, and the program may tell it again later. O(1) a hint and, amortized, a reference; some 100 to 160 bytes a hint where each names
-//! another page, less where pages come again.
+//! The share of recent references that were foretold is the [coverage](Hints::coverage); pages that
+//! hints do not name are judged by it. Hints are bounded in number; what is told beyond the bound
+//! is not taken, and the program may tell it again later. O(1) a hint and, amortized, a reference;
+//! some 100 to 160 bytes a hint where each names another page, less where pages come again.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -46,7 +50,8 @@ impl Hints {
         Self { upcoming: VecDeque::new(), places: HashMap::new(), at: 0, most, unmatched: 0, coverage: 0.0 }
     }
 
-    /// The program tells what it will ask for after all that it told before. Gives how many were taken, from the first on.
+    /// The program tells what it will ask for after all that it told before. Gives how many were
+    /// taken, from the first on.
     pub fn add(&mut self, pages: impl IntoIterator<Item = u64>) -> usize {
         let before = self.upcoming.len();
         for page in pages.into_iter().take(self.most.saturating_sub(before)) {
@@ -57,7 +62,8 @@ impl Hints {
         self.upcoming.len() - before
     }
 
-    /// The program asks for a page. Pages whose hints are used up by it, dropped ones among them, are put into `passed`, which is emptied before.
+    /// The program asks for a page. Pages whose hints are used up by it, dropped ones among them,
+    /// are put into `passed`, which is emptied before.
     pub fn referenced(&mut self, page: u64, passed: &mut Vec<u64>) -> HintMatch {
         passed.clear();
         let reach = NEAR + FARTHER * self.unmatched;
@@ -80,7 +86,8 @@ impl Hints {
         self.next(page).map(|place| place - self.at)
     }
 
-    /// The place of the next hint for a page among all ever told: it stays the same until the page's hint is passed.
+    /// The place of the next hint for a page among all ever told: it stays the same until the
+    /// page's hint is passed.
     pub fn next(&self, page: u64) -> Option<u64> {
         self.places.get(&page).and_then(|places| places.front()).copied()
     }

@@ -1,8 +1,10 @@
 //! Cooperative prefetching: which page goes where before anybody asks for it, and what gives way.
 //!
-//! The algorithm of Voelker, *Cooperative Caching in Local-Area and Wide-Area Networks*, dissertation, University of Washington, 2000, chapter 4 (PGMS; first in Voelker,
-//! Anderson, Kimbrel, Feeley, Chase, Karlin, Levy, *Implementing cooperative prefetching and caching in a globally-managed memory system*, SIGMETRICS 1998). It
-//! is careful with the memory of the node that runs a program, and lavish with that of the others:
+//! The algorithm of Voelker, *Cooperative Caching in Local-Area and Wide-Area Networks*,
+//! dissertation, University of Washington, 2000, chapter 4 (PGMS; first in Voelker, Anderson,
+//! Kimbrel, Feeley, Chase, Karlin, Levy, *Implementing cooperative prefetching and caching in a
+//! globally-managed memory system*, SIGMETRICS 1998). It is careful with the memory of the node
+//! that runs a program, and lavish with that of the others:
 //!
 //! ```text
 //!               Aggressive, B at once, round robin                 Forestall: as late as may be
@@ -43,13 +45,15 @@ pub struct AccessTimes {
 }
 
 impl AccessTimes {
-    /// The testbed of section 4.4: a page from global memory in 370 µs, from disk in 13 ms. A local hit counts for nothing.
+    /// The testbed of section 4.4: a page from global memory in 370 µs, from disk in 13 ms. A local
+    /// hit counts for nothing.
     pub const TESTBED: Self = Self { local_seconds: 0.0, global_seconds: 370e-6, disk_seconds: 13e-3 };
 
     /// These times.
     ///
     /// # Errors
-    /// Unless 0 ≤ F_L < F_G < F_D, all of them finite: without that order there are no three levels.
+    /// Unless 0 ≤ F_L < F_G < F_D, all of them finite: without that order there are no three
+    /// levels.
     pub fn new(local_seconds: f64, global_seconds: f64, disk_seconds: f64) -> Result<Self, Error> {
         let is_ordered =
             0.0 <= local_seconds && local_seconds < global_seconds && global_seconds < disk_seconds;
@@ -74,7 +78,8 @@ impl AccessTimes {
         self.disk_seconds
     }
 
-    /// How many times the least possible cost the replacement of [`glfd`] costs at most: 1 + 3 F_G / F_D (section 4.2.3).
+    /// How many times the least possible cost the replacement of [`glfd`] costs at most: 1 + 3 F_G
+    /// / F_D (section 4.2.3).
     pub fn bound(&self) -> f64 {
         1.0 + 3.0 * self.global_seconds / self.disk_seconds
     }

@@ -1,18 +1,24 @@
-//! The prefetch predicate: whether a page must be fetched into local memory now, so that nobody waits later.
+//! The prefetch predicate: whether a page must be fetched into local memory now, so that nobody
+//! waits later.
 //!
-//! Forestall (Kimbrel, Tomkins, Patterson, Bershad, Cao, Felten, Gibson, Karlin, Li, *A trace-driven comparison of algorithms for parallel prefetching and caching*, OSDI
-//! 1996) as Voelker 2000, section 4.2.2, adapts it to two distances. Fetches into a node come one after the other; b\[j\] is the j-th missing page among the
-//! hinted references to come, t_b\[j\] the time until it is asked for if nothing stalls, F_i what it takes to fetch the i-th: F_G from global memory, F_D from disk. The predicate is true
-//! when for some j
+//! Forestall (Kimbrel, Tomkins, Patterson, Bershad, Cao, Felten, Gibson, Karlin, Li, *A
+//! trace-driven comparison of algorithms for parallel prefetching and caching*, OSDI 1996) as
+//! Voelker 2000, section 4.2.2, adapts it to two distances. Fetches into a node come one after the
+//! other; b\[j\] is the j-th missing page among the hinted references to come, t_b\[j\] the time
+//! until it is asked for if nothing stalls, F_i what it takes to fetch the i-th: F_G from global
+//! memory, F_D from disk. The predicate is true when for some j
 //!
 //! ```text
 //!   F_1 + F_2 + … + F_j  ≥  t_b[j]
 //! ```
 //!
-//! and then the node fetches its *first* missing page, if it can give up one that is asked for later. The least t_b\[j\] − ΣF over all j is the [`slack`]: for so long
-//! nothing need be fetched. A node need not look at each reference: [`Forestall`] keeps the slack and tells when it may have run out.
+//! and then the node fetches its *first* missing page, if it can give up one that is asked for
+//! later. The least t_b\[j\] − ΣF over all j is the [`slack`]: for so long nothing need be fetched.
+//! A node need not look at each reference: [`Forestall`] keeps the slack and tells when it may have
+//! run out.
 //!
-//! O(pages looked at). A caller looks no further ahead than its local memory has room for: what comes after that could not be kept if it were fetched.
+//! O(pages looked at). A caller looks no further ahead than its local memory has room for: what
+//! comes after that could not be kept if it were fetched.
 
 /// A missing page.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -32,8 +38,9 @@ pub fn is_due(missing: impl IntoIterator<Item = MissingPage>) -> bool {
     })
 }
 
-/// How many seconds of computing there are until prefetching must begin; zero or less when it must now, `None` when nothing is missing. It reads no further
-/// than to the first page that makes it zero or less.
+/// How many seconds of computing there are until prefetching must begin; zero or less when it must
+/// now, `None` when nothing is missing. It reads no further than to the first page that makes it
+/// zero or less.
 pub fn slack(missing: impl IntoIterator<Item = MissingPage>) -> Option<f64> {
     let (mut fetching, mut least) = (0.0, None);
     for page in missing {
@@ -54,7 +61,8 @@ pub struct Forestall {
 }
 
 impl Forestall {
-    /// Whether it is time to look at the missing pages again. Until then the predicate is false, as long as all that makes it truer was told.
+    /// Whether it is time to look at the missing pages again. Until then the predicate is false, as
+    /// long as all that makes it truer was told.
     pub fn must_look(&self) -> bool {
         self.slack_seconds <= 0.0
     }
@@ -64,10 +72,12 @@ impl Forestall {
         self.slack_seconds -= seconds;
     }
 
-    /// A hinted page, asked for after so much computing, takes so much longer to fetch than before: it left local memory, or global memory.
+    /// A hinted page, asked for after so much computing, takes so much longer to fetch than before:
+    /// it left local memory, or global memory.
     ///
-    /// Of a page that was missing, or has missing pages before it, at least the kept slack was left, since they were looked at; of one that
-    /// is missing now as the first, all the time until it is asked for.
+    /// Of a page that was missing, or has missing pages before it, at least the kept slack was
+    /// left, since they were looked at; of one that is missing now as the first, all the time until
+    /// it is asked for.
     pub fn moved_away(&mut self, until_seconds: f64, longer_seconds: f64) {
         self.slack_seconds = self.slack_seconds.min(until_seconds) - longer_seconds;
     }
@@ -127,8 +137,8 @@ mod tests {
             prop_assert_eq!(is_due(pages(&list)), slack(pages(&list)).is_some_and(|slack| slack <= 0.0));
         }
 
-        /// What the kept slack promises: while it lasts, computing and pages moving away, those that were local among them, cannot have made the
-        /// predicate true.
+        /// What the kept slack promises: while it lasts, computing and pages moving away, those
+        /// that were local among them, cannot have made the predicate true.
         #[test]
         fn while_slack_is_kept_nothing_is_due(
             list in proptest::collection::vec((0.0..1.0f64, prop_oneof![Just(0.0), 0.0..0.1f64]), 1..20),

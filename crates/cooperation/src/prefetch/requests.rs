@@ -1,14 +1,20 @@
-//! Prefetching into global memory: who asks whose disk for which page, and in what order requests are obeyed.
+//! Prefetching into global memory: who asks whose disk for which page, and in what order requests
+//! are obeyed.
 //!
-//! The Aggressive algorithm (Cao, Felten, Karlin, Li, *A study of integrated prefetching and caching strategies*, SIGMETRICS 1995) over the disks and the memory of many nodes, as
-//! Voelker 2000, sections 4.2.2 and 4.3.3, has it: the page on disk that is asked for soonest is fetched as long as some page in the cluster's memory is asked for later. Nobody
-//! can look at all pages for each request, so both sides of the comparison are of the epoch:
+//! The Aggressive algorithm (Cao, Felten, Karlin, Li, *A study of integrated prefetching and
+//! caching strategies*, SIGMETRICS 1995) over the disks and the memory of many nodes, as Voelker
+//! 2000, sections 4.2.2 and 4.3.3, has it: the page on disk that is asked for soonest is fetched as
+//! long as some page in the cluster's memory is asked for later. Nobody can look at all pages for
+//! each request, so both sides of the comparison are of the epoch:
 //!
-//! - A [`PrefetchRequester`] asks other nodes with w_k > 0 in turn, for pages that are worth more than MaxValue, with at most B requests outstanding.
-//! - The [`PrefetchQueue`] of the node that is asked begins with the page of highest value and tells the requester when it begins. The acknowledgement ends the request's being
-//!   outstanding, and carries how many of w_k are left.
+//! - A [`PrefetchRequester`] asks other nodes with w_k > 0 in turn, for pages that are worth more
+//!   than MaxValue, with at most B requests outstanding.
+//! - The [`PrefetchQueue`] of the node that is asked begins with the page of highest value and
+//!   tells the requester when it begins. The acknowledgement ends the request's being outstanding,
+//!   and carries how many of w_k are left.
 //!
-//! B bounds what waits in queues, not what disks do: with B = 8 as in the prototype and four idle nodes each disk has one page to read and two more waiting. O(log requests) each.
+//! B bounds what waits in queues, not what disks do: with B = 8 as in the prototype and four idle
+//! nodes each disk has one page to read and two more waiting. O(log requests) each.
 
 use super::{Epoch, Value};
 use std::collections::BTreeMap;
@@ -33,8 +39,9 @@ impl PrefetchRequester {
         self.outstanding < self.most_outstanding
     }
 
-    /// The node that is asked for a page of this worth; `None` when B are outstanding, when no other node has pages of less worth to give up, or when
-    /// the page is not worth it. The request then is outstanding until it is [acknowledged](Self::acknowledged).
+    /// The node that is asked for a page of this worth; `None` when B are outstanding, when no
+    /// other node has pages of less worth to give up, or when the page is not worth it. The request
+    /// then is outstanding until it is [acknowledged](Self::acknowledged).
     pub fn ask(&mut self, value: Value, epoch: &Epoch, now_seconds: f64) -> Option<usize> {
         if !self.may_ask() || value <= epoch.max_value(now_seconds) {
             return None;
@@ -96,8 +103,8 @@ impl<P: Copy + PartialEq> PrefetchQueue<P> {
         self.waiting.pop_first().map(|(_, request)| request)
     }
 
-    /// Takes a node's request back, since it needs the page at once. Gives false when it is not waiting; another node's request for the page stays.
-    /// O(requests).
+    /// Takes a node's request back, since it needs the page at once. Gives false when it is not
+    /// waiting; another node's request for the page stays. O(requests).
     pub fn withdraw(&mut self, from: usize, page: P) -> bool {
         let is_it = |request: &PrefetchRequest<P>| request.from == from && request.page == page;
         let found = self.waiting.iter().find(|(_, request)| is_it(request)).map(|(key, _)| *key);

@@ -1,12 +1,15 @@
 //! What a page is worth: the sooner it is asked for, the more.
 //!
-//! Voelker 2000, section 4.3.3: the value of a buffer is an estimate of the time until the next reference to its page. For a page that a hint names it is the number
-//! of hinted references before it, times the time between references; for others it is the time since the last reference, so that LRU is the special case without
-//! hints. Times between references are of computing, measured in the recent past, and scaled by the share of the time that the program was on a processor.
+//! Voelker 2000, section 4.3.3: the value of a buffer is an estimate of the time until the next
+//! reference to its page. For a page that a hint names it is the number of hinted references before
+//! it, times the time between references; for others it is the time since the last reference, so
+//! that LRU is the special case without hints. Times between references are of computing, measured
+//! in the recent past, and scaled by the share of the time that the program was on a processor.
 //!
-//! One case the text leaves open: a page that a program *with* hints has used, and names no more. Its age says that it was used just now, its hints that it
-//! is not used for as long as they reach. Which to believe depends on how much of what the program does it foretold: [`Value::unforetold`] goes from one to
-//! the other in proportion. All is O(1).
+//! One case the text leaves open: a page that a program *with* hints has used, and names no more.
+//! Its age says that it was used just now, its hints that it is not used for as long as they reach.
+//! Which to believe depends on how much of what the program does it foretold: [`Value::unforetold`]
+//! goes from one to the other in proportion. All is O(1).
 
 /// How soon a page is asked for. The greater value is the sooner one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +23,8 @@ impl Value {
     /// Of a page that is asked for now: the greatest of all.
     pub const NOW: Self = Self { until_us: 0 };
 
-    /// Of a page that is asked for in so many seconds. Less than zero, or no number, counts as zero.
+    /// Of a page that is asked for in so many seconds. Less than zero, or no number, counts as
+    /// zero.
     pub fn until(seconds: f64) -> Self {
         Self { until_us: (seconds * 1e6) as u64 }
     }
@@ -35,7 +39,8 @@ impl Value {
         Self::until(age_seconds)
     }
 
-    /// Of a page that hints reaching so many seconds ahead do not name, where such a share (from 0 to 1) of the references was foretold.
+    /// Of a page that hints reaching so many seconds ahead do not name, where such a share (from 0
+    /// to 1) of the references was foretold.
     pub fn unforetold(age_seconds: f64, horizon_seconds: f64, coverage: f64) -> Self {
         let coverage = if coverage.is_nan() { 0.0 } else { coverage.clamp(0.0, 1.0) };
         Self::until(age_seconds + coverage * (horizon_seconds - age_seconds).max(0.0))
@@ -51,7 +56,8 @@ impl Value {
         Self { until_us }
     }
 
-    /// The value so many seconds later, of a page that has not been asked for since. Never stays never.
+    /// The value so many seconds later, of a page that has not been asked for since. Never stays
+    /// never.
     pub fn later(self, seconds: f64) -> Self {
         let passed = if self == Self::NEVER { 0 } else { (seconds * 1e6) as u64 };
         Self { until_us: self.until_us.saturating_sub(passed) }
@@ -78,7 +84,8 @@ pub struct Stride {
 }
 
 impl Stride {
-    /// Begins with a guess of the seconds of computing between two references; without one that is a number it begins at zero.
+    /// Begins with a guess of the seconds of computing between two references; without one that is
+    /// a number it begins at zero.
     pub fn new(computing_seconds: f64) -> Self {
         Self {
             computing_seconds: if computing_seconds > 0.0 { computing_seconds } else { 0.0 },
@@ -86,7 +93,8 @@ impl Stride {
         }
     }
 
-    /// The program has computed for so long between two references. What is negative or no number tells nothing.
+    /// The program has computed for so long between two references. What is negative or no number
+    /// tells nothing.
     pub fn computed(&mut self, seconds: f64) {
         if seconds.is_finite() && seconds >= 0.0 {
             self.computing_seconds += NEWEST * (seconds - self.computing_seconds);

@@ -1,8 +1,10 @@
-//! The volume as far as reading is concerned: where records lie, written stripe by stripe, and what the cursor takes and carries over.
+//! The volume as far as reading is concerned: where records lie, written stripe by stripe, and what
+//! the cursor takes and carries over.
 //!
-//! As the store does: sixteen connections complete what they miss in any order, the records of a site lie together in a stripe, bodies of more
-//! than 64 KiB are kept in pieces, and when there is no unused space left a newcomer is on probation. Left out are parts of stripes,
-//! written because a second has passed.
+//! As the store does: sixteen connections complete what they miss in any order, the records of a
+//! site lie together in a stripe, bodies of more than 64 KiB are kept in pieces, and when there is
+//! no unused space left a newcomer is on probation. Left out are parts of stripes, written because
+//! a second has passed.
 
 use super::{Trace, on_disk};
 use shoal_core::Key;

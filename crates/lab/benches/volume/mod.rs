@@ -1,4 +1,5 @@
-//! What the benches about the volume share: a trace of the yardstick, and the RAM tier in front of the disk.
+//! What the benches about the volume share: a trace of the yardstick, and the RAM tier in front of
+//! the disk.
 
 // Not every bench needs all of it.
 #[allow(dead_code)]

@@ -1,7 +1,9 @@
-//! Reading a log for its character: what is in it, counted before anything is left out, and sizes only where they are sizes.
+//! Reading a log for its character: what is in it, counted before anything is left out, and sizes
+//! only where they are sizes.
 //!
-//! A response to HEAD, a 304 and a 204 carry no body: what their lines call a size is that of a head, or 0. Such requests get the size
-//! that their object has in other lines ([`Trace::fill_sizes`]).
+//! A response to HEAD, a 304 and a 204 carry no body: what their lines call a size is that of a
+//! head, or 0. Such requests get the size that their object has in other lines
+//! ([`Trace::fill_sizes`]).
 
 use super::Known;
 use shoal_trace::{Error, Filled, Filter, Reader, Reading, Record, Request, Trace, Unread};
@@ -19,7 +21,8 @@ pub struct Loaded {
     pub census: Census,
     /// Where missing sizes came from.
     pub filled: Filled,
-    /// Requests with a time far from all others, which count as made with the one before ([`Trace::mend_times`]).
+    /// Requests with a time far from all others, which count as made with the one before
+    /// ([`Trace::mend_times`]).
     pub wrong_times: u64,
 }
 
@@ -84,7 +87,8 @@ impl Census {
     }
 }
 
-/// Reads a whole trace: at most `limit` requests that the filter takes, every size known at the end.
+/// Reads a whole trace: at most `limit` requests that the filter takes, every size known at the
+/// end.
 ///
 /// # Errors
 /// As [`Reader::next`].

@@ -1,8 +1,9 @@
 //! How often objects change, as far as sizes tell.
 //!
-//! A repeat of another size is taken for a change. Errors and aborted transfers look the same, so the rates are bounds from above; a change that
-//! leaves the size alone is not seen, which is rare. Popular objects are the most popular 0.3%, as Wolman et al. part them (*On
-//! the scale and performance of cooperative Web proxy caching*, SOSP 1999), whose model asks for both rates.
+//! A repeat of another size is taken for a change. Errors and aborted transfers look the same, so
+//! the rates are bounds from above; a change that leaves the size alone is not seen, which is rare.
+//! Popular objects are the most popular 0.3%, as Wolman et al. part them (*On the scale and
+//! performance of cooperative Web proxy caching*, SOSP 1999), whose model asks for both rates.
 
 use super::popularity::Popularity;
 use shoal_trace::Trace;

@@ -3,7 +3,8 @@
 use super::{Census, ChangeClass, Character, Loaded, Spread};
 use serde_json::{Value, json};
 
-/// Everything that `shoal trace info --json` prints: the character, and how the trace came out of its log.
+/// Everything that `shoal trace info --json` prints: the character, and how the trace came out of
+/// its log.
 pub fn json(character: &Character, loaded: &Loaded) -> Value {
     let mut told = facts(character);
     told["reading"] = reading(loaded);

@@ -10,7 +10,8 @@ pub struct Locality {
     pub same_host: f64,
     /// The same among requests of one client.
     pub same_host_per_client: f64,
-    /// Distinct other hosts since the last request to the same host, the median; 0 is the next request.
+    /// Distinct other hosts since the last request to the same host, the median; 0 is the next
+    /// request.
     pub distance_p50: u64,
     /// The same where a run of requests to one host counts as one: the median.
     pub collapsed_p50: u64,

@@ -1,10 +1,12 @@
 //! The character of a trace: what of it a cache feels.
 //!
-//! One value, [`Character`], made by a few passes over a trace in memory, each O(requests): how often objects come back and how soon, how
-//! popularity falls, how sizes lie, how hosts follow one another, how the working set grows and how often objects change. Statistics keep
-//! the definitions of the shared traces' published figures, which the golden tests compare them with.
+//! One value, [`Character`], made by a few passes over a trace in memory, each O(requests): how
+//! often objects come back and how soon, how popularity falls, how sizes lie, how hosts follow one
+//! another, how the working set grows and how often objects change. Statistics keep the definitions
+//! of the shared traces' published figures, which the golden tests compare them with.
 //!
-//! Memory beside the trace: some 60 bytes an object, and the stack of reuse distances, which is sampled where there are many requests.
+//! Memory beside the trace: some 60 bytes an object, and the stack of reuse distances, which is
+//! sampled where there are many requests.
 
 pub mod census;
 mod change;

@@ -1,12 +1,13 @@
-//! How popularity falls: counts by rank, the Zipf exponent with the error of its fit, and objects asked for once.
+//! How popularity falls: counts by rank, the Zipf exponent with the error of its fit, and objects
+//! asked for once.
 
 use shoal_trace::Trace;
 
 /// The popularity of a trace's objects.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Popularity {
-    /// The exponent: minus the slope of log count on log rank, by least squares over ranks at even steps of their logarithm, so that the
-    /// many objects of one request do not outweigh the rest.
+    /// The exponent: minus the slope of log count on log rank, by least squares over ranks at even
+    /// steps of their logarithm, so that the many objects of one request do not outweigh the rest.
     pub alpha: f64,
     /// The standard error of the slope.
     pub alpha_error: f64,

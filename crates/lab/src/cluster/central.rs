@@ -1,8 +1,9 @@
 //! Centrally coordinated caching: a part of each client's memory is the server's to manage.
 //!
-//! Dahlin et al. 1994, section 2.3. The coordinated parts are one cache behind the server's own, replaced by LRU over all of them; what the server gives up goes there. A
-//! client manages the rest for itself, and what stands there serves nobody else. Each request that misses locally goes through the server, and
-//! so does each block that is placed.
+//! Dahlin et al. 1994, section 2.3. The coordinated parts are one cache behind the server's own,
+//! replaced by LRU over all of them; what the server gives up goes there. A client manages the rest
+//! for itself, and what stands there serves nobody else. Each request that misses locally goes
+//! through the server, and so does each block that is placed.
 
 use super::{BLOCK, Cluster, ClusterScheme, ClusterSize, Memory, SERVER, ServedFrom};
 

@@ -73,8 +73,8 @@ impl Counts {
         self.server_load as f64 / self.requests.max(1) as f64
     }
 
-    /// How long a request took on average when its node also waits for what it sends away: a hop and the wire for each block forwarded, the disk for each
-    /// written. In milliseconds.
+    /// How long a request took on average when its node also waits for what it sends away: a hop
+    /// and the wire for each block forwarded, the disk for each written. In milliseconds.
     pub fn mean_ms_with_pageouts(&self) -> f64 {
         let sent = self.forwarded * (TRANSFER_US + HOP_US) + self.disk_writes * DISK_US;
         (self.microseconds + sent) as f64 / 1e3 / self.requests.max(1) as f64

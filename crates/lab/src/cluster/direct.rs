@@ -1,7 +1,8 @@
 //! Direct client cooperation: the memory of idle nodes is private backing store of active ones.
 //!
-//! Dahlin et al. 1994, section 2.1; as Comer and Griffioen 1990, Felten and Zahorjan 1991 and the Remote Memory Pager have it. What a client evicts goes to its part of
-//! the idle nodes' memory; nobody else can get it there. The server knows nothing of it.
+//! Dahlin et al. 1994, section 2.1; as Comer and Griffioen 1990, Felten and Zahorjan 1991 and the
+//! Remote Memory Pager have it. What a client evicts goes to its part of the idle nodes' memory;
+//! nobody else can get it there. The server knows nothing of it.
 
 use super::{Cluster, ClusterScheme, LocatedBy, Memory, ServedFrom};
 
@@ -14,7 +15,8 @@ pub struct Direct {
 }
 
 impl Direct {
-    /// The memory of nodes that are idle is shared out equally among the others. A node beyond the list is active.
+    /// The memory of nodes that are idle is shared out equally among the others. A node beyond the
+    /// list is active.
     pub fn new(size: &super::ClusterSize, is_idle: &[bool]) -> Self {
         let idle = |node: usize| is_idle.get(node).copied().unwrap_or(false);
         let nodes = size.nodes.len();

@@ -1,12 +1,17 @@
 //! Dodo: idle memory keeps whole regions of pages, each on one node.
 //!
-//! Koussih, Acharya, Setia, *Dodo: a user-level system for exploiting idle memory in workstation clusters*, HPDC 1999; Voelker 2000, section 2.1.5. A program opens regions, here so many
-//! consecutive pages each, opened and read from disk with the first request for one of them. A region is allocated only when one idle node has room for the whole of it, and stays there. The
-//! node that uses it caches regions as a whole, replaced by LRU or never ([`RegionReplacement`]); what it misses comes over as a whole, from the idle node or, when the region could not be allocated,
-//! from disk. Of a region that it does not keep it reads the page alone.
-//! A write goes to the idle node and to disk at once and brings nothing in (no write allocate), so that nothing on idle nodes need be safe.
+//! Koussih, Acharya, Setia, *Dodo: a user-level system for exploiting idle memory in workstation
+//! clusters*, HPDC 1999; Voelker 2000, section 2.1.5. A program opens regions, here so many
+//! consecutive pages each, opened and read from disk with the first request for one of them. A
+//! region is allocated only when one idle node has room for the whole of it, and stays there. The
+//! node that uses it caches regions as a whole, replaced by LRU or never ([`RegionReplacement`]);
+//! what it misses comes over as a whole, from the idle node or, when the region could not be
+//! allocated, from disk. Of a region that it does not keep it reads the page alone. A write goes to
+//! the idle node and to disk at once and brings nothing in (no write allocate), so that nothing on
+//! idle nodes need be safe.
 //!
-//! Fits one program with large sequential reads; what is asked for at random pays for the rest of the region. O(pages of a region) a miss.
+//! Fits one program with large sequential reads; what is asked for at random pays for the rest of
+//! the region. O(pages of a region) a miss.
 
 use super::{BackgroundOp, Cluster, ClusterScheme, ClusterSize, LocatedBy, ServedFrom, TRANSFER_US};
 
@@ -39,7 +44,8 @@ enum Home {
 }
 
 impl Dodo {
-    /// Regions of so many pages, at least one, kept on the idle nodes. A node beyond the list is active.
+    /// Regions of so many pages, at least one, kept on the idle nodes. A node beyond the list is
+    /// active.
     pub fn new(size: &ClusterSize, is_idle: &[bool], pages: usize, keep: RegionReplacement) -> Self {
         let pages = pages.max(1);
         let idle = (0..size.nodes.len())
@@ -64,7 +70,8 @@ impl Dodo {
         first as u32..(first + self.pages).min(self.objects) as u32
     }
 
-    /// Opens a region, which is read from disk: on the first idle node that has room for all of it, which gets a copy.
+    /// Opens a region, which is read from disk: on the first idle node that has room for all of it,
+    /// which gets a copy.
     fn open(&mut self, cluster: &mut Cluster, node: usize, object: u32) {
         let wanted = self.region(object).len();
         let found = self.idle.iter_mut().find(|(_, free)| *free >= wanted);

@@ -1,8 +1,10 @@
 //! A front end that hands requests to back-ends, each with a memory and a disk of its own.
 //!
-//! Pai et al. 1998; Voelker 2000, section 2.2.3. Which back-end it is, [`shoal_cooperation::distribution`] decides; WRR/GMS is weighted round robin over back-ends that share their
-//! memories as [`Gms`] has it. A back-end replaces by LRU, where the paper takes GreedyDual-Size: objects are of one size here, for which both are the same but for the inflation of
-//! GreedyDual-Size's clock.
+//! Pai et al. 1998; Voelker 2000, section 2.2.3. Which back-end it is,
+//! [`shoal_cooperation::distribution`] decides; WRR/GMS is weighted round robin over back-ends that
+//! share their memories as [`Gms`] has it. A back-end replaces by LRU, where the paper takes
+//! GreedyDual-Size: objects are of one size here, for which both are the same but for the inflation
+//! of GreedyDual-Size's clock.
 
 use super::{Cluster, ClusterScheme, DiskPlacement, Gms, ServedFrom};
 use shoal_cooperation::distribution::{

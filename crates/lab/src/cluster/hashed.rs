@@ -1,7 +1,8 @@
 //! Hash-distributed caching: centrally coordinated caching, each block with a home node by hash.
 //!
-//! Dahlin et al. 1994, section 2.3. A client asks the home node first, which passes the request on to the server when it does not have the block; the server
-//! sends what it gives up to its home. So the server hears only of what is not found, at the price of one more hop for that.
+//! Dahlin et al. 1994, section 2.3. A client asks the home node first, which passes the request on
+//! to the server when it does not have the block; the server sends what it gives up to its home. So
+//! the server hears only of what is not found, at the price of one more hop for that.
 
 use super::central::{keep, locals};
 use super::{

@@ -85,7 +85,8 @@ impl Memory {
         self.link(frame);
     }
 
-    /// Puts an object that it does not hold at the new end, and gives up the oldest when there is no room. A memory without frames gives up the object itself.
+    /// Puts an object that it does not hold at the new end, and gives up the oldest when there is
+    /// no room. A memory without frames gives up the object itself.
     pub fn take_in(&mut self, object: u32, now: u32) -> Option<u32> {
         if self.capacity == 0 {
             return Some(object);
@@ -127,8 +128,8 @@ impl Memory {
         })
     }
 
-    /// One step of a walk from the oldest, for those who walk several memories at once: the frame after this one (0 to begin), its object and the
-    /// time of its last use. `None` at the end.
+    /// One step of a walk from the oldest, for those who walk several memories at once: the frame
+    /// after this one (0 to begin), its object and the time of its last use. `None` at the end.
     pub(super) fn step_from_oldest(&self, frame: u32) -> Option<(u32, u32, u32)> {
         let next = self.frames[frame as usize].newer;
         let Frame { object, last_used, .. } = self.frames[next as usize];

@@ -1,7 +1,8 @@
-//! Clusters whose nodes share memories or requests, side by side: nodes with memories, a server with memory and disk, and one trace of who asks for what.
+//! Clusters whose nodes share memories or requests, side by side: nodes with memories, a server
+//! with memory and disk, and one trace of who asks for what.
 //!
-//! Voelker 2000, chapter 2. Each system is a file behind one trait, [`ClusterScheme`], and decides where requests are answered and where copies go; [`Cluster`] holds the
-//! memories and the books.
+//! Voelker 2000, chapter 2. Each system is a file behind one trait, [`ClusterScheme`], and decides
+//! where requests are answered and where copies go; [`Cluster`] holds the memories and the books.
 //!
 //! | system | shares what | who replaces |
 //! |---|---|---|
@@ -16,14 +17,21 @@
 //! | [`Dodo`] | nothing: idle memory keeps regions of many pages | nobody |
 //! | [`FrontEnd`] | requests, which a front end hands to back-ends with disks of their own | each back-end, or [`Gms`] |
 //!
-//! The first seven are the taxonomy of Dahlin, Wang, Anderson, Patterson, *Cooperative caching: using remote client memory to improve file system performance*, OSDI 1994, with
-//! GMS (Feeley et al., SOSP 1995); [`Pager`] is Markatos and Dramitinos 1996, [`Dodo`] Koussih, Acharya, Setia 1999, [`FrontEnd`] Pai et al. 1998.
+//! The first seven are the taxonomy of Dahlin, Wang, Anderson, Patterson, *Cooperative caching:
+//! using remote client memory to improve file system performance*, OSDI 1994, with GMS (Feeley et
+//! al., SOSP 1995); [`Pager`] is Markatos and Dramitinos 1996, [`Dodo`] Koussih, Acharya, Setia
+//! 1999, [`FrontEnd`] Pai et al. 1998.
 //!
-//! Two drivers take a system through a trace. [`simulate`] makes nobody wait for anybody, with the latencies of Dahlin et al.: 250 µs from memory, 200 µs a hop, 400 µs for a
-//! block on the wire, 14.8 ms from disk; what a busy server means is told by its load, 1 for a message, 2 for a block sent or read from disk. [`serve`] queues requests at processors and disks and
-//! tells throughput. Whether a block is a singlet stands in its metadata, and where an evicted one went is told with the request that it made room for, so that neither costs
-//! a message. An object is one block, whatever its size. What a node writes is written to disk when it leaves the node, unless the system keeps it safe otherwise, and others' copies
-//! of it go. O(1) a request but for [`WeightedLru`], whose evictions look at each node. Memory: 4 bytes an object for each node, and 24 a frame.
+//! Two drivers take a system through a trace. [`simulate`] makes nobody wait for anybody, with the
+//! latencies of Dahlin et al.: 250 µs from memory, 200 µs a hop, 400 µs for a block on the wire,
+//! 14.8 ms from disk; what a busy server means is told by its load, 1 for a message, 2 for a block
+//! sent or read from disk. [`serve`] queues requests at processors and disks and tells throughput.
+//! Whether a block is a singlet stands in its metadata, and where an evicted one went is told with
+//! the request that it made room for, so that neither costs a message. An object is one block,
+//! whatever its size. What a node writes is written to disk when it leaves the node, unless the
+//! system keeps it safe otherwise, and others' copies of it go. O(1) a request but for
+//! [`WeightedLru`], whose evictions look at each node. Memory: 4 bytes an object for each node, and
+//! 24 a frame.
 
 mod central;
 mod counts;
@@ -68,13 +76,14 @@ pub trait ClusterScheme {
     /// Its name.
     fn name(&self) -> &'static str;
 
-    /// Which node answers a client: the client's own, unless a front end hands requests out. `None` when no node can.
+    /// Which node answers a client: the client's own, unless a front end hands requests out. `None`
+    /// when no node can.
     fn answers(&mut self, _cluster: &Cluster, client: usize, _object: u32) -> Option<usize> {
         Some(client)
     }
 
-    /// A node wants an object. The system says from where it comes, and afterwards the node holds it
-    /// (but for [`RegionReplacement::FirstIn`]).
+    /// A node wants an object. The system says from where it comes, and afterwards the node holds
+    /// it (but for [`RegionReplacement::FirstIn`]).
     fn request(&mut self, cluster: &mut Cluster, node: usize, object: u32) -> ServedFrom;
 
     /// A node has changed an object that it has just got: no other copy is good any more.
@@ -82,7 +91,8 @@ pub trait ClusterScheme {
         cluster.written(node, object);
     }
 
-    /// A node is gone with its memory, which the cluster has emptied: what the system knows of the node goes too.
+    /// A node is gone with its memory, which the cluster has emptied: what the system knows of the
+    /// node goes too.
     fn lost(&mut self, _cluster: &mut Cluster, _node: usize) {}
 }
 
@@ -145,7 +155,8 @@ pub struct RunPlan {
     pub failure: Option<(u64, usize)>,
 }
 
-/// Runs a system over requests, where nobody waits for anybody. The first `warm_up` are not counted. Requests of nodes or for objects that do not exist are passed over.
+/// Runs a system over requests, where nobody waits for anybody. The first `warm_up` are not
+/// counted. Requests of nodes or for objects that do not exist are passed over.
 pub fn simulate(
     system: &mut dyn ClusterScheme,
     size: &ClusterSize,

@@ -1,8 +1,11 @@
-//! N-chance forwarding: a client passes the last copy of a block on, up to n times, before it is given up.
+//! N-chance forwarding: a client passes the last copy of a block on, up to n times, before it is
+//! given up.
 //!
-//! Dahlin et al. 1994, section 2.4; xFS has it. A client that evicts a singlet sends it to another at random, with a recirculation count of n; who receives it
-//! takes it as if it had just been used, and lowers the count when it evicts it in turn. A request for it clears the count. Lest one eviction
-//! set off another without end, who makes room for such a block gives up a duplicate among its oldest, or else the one with the fewest chances left, and passes nothing on.
+//! Dahlin et al. 1994, section 2.4; xFS has it. A client that evicts a singlet sends it to another
+//! at random, with a recirculation count of n; who receives it takes it as if it had just been
+//! used, and lowers the count when it evicts it in turn. A request for it clears the count. Lest
+//! one eviction set off another without end, who makes room for such a block gives up a duplicate
+//! among its oldest, or else the one with the fewest chances left, and passes nothing on.
 
 use super::{Cluster, ClusterScheme, Memory, ServedFrom, greedy};
 use shoal_trace::Random;
@@ -23,7 +26,8 @@ impl NChance {
     fn evict(&mut self, cluster: &mut Cluster, node: usize) {
         let Some(object) = cluster.nodes[node].oldest() else { return };
         let (last_used, mark) = (cluster.nodes[node].last_used(object), cluster.nodes[node].mark(object));
-        // a mark of one more than the chances left tells a block that was never passed on from one with none left
+        // a mark of one more than the chances left tells a block that was never passed on from one
+        // with none left
         let left = if mark == 0 { self.chances } else { mark - 1 };
         cluster.remove(node, object);
         if cluster.copies(object) > 0 {

@@ -26,7 +26,8 @@ pub struct Cluster {
     pub now: u32,
     /// The time in microseconds: where nobody waits, how long all requests so far took together.
     pub clock_us: u64,
-    /// Requests that each node is answering: none where nobody waits, [`OUT_OF_SERVICE`] when it is lost.
+    /// Requests that each node is answering: none where nobody waits, [`OUT_OF_SERVICE`] when it is
+    /// lost.
     pub loads: Vec<u32>,
     /// What was counted.
     pub counts: Counts,
@@ -63,7 +64,8 @@ impl Cluster {
         }
     }
 
-    /// Takes a request through a system: the node that answered it, and how. `None` for one of a node or for an object that does not exist, or that nobody answers.
+    /// Takes a request through a system: the node that answered it, and how. `None` for one of a
+    /// node or for an object that does not exist, or that nobody answers.
     pub fn perform(&mut self, system: &mut dyn ClusterScheme, access: Access) -> Option<(usize, ServedFrom)> {
         let Access { node, object, is_write } = access;
         if object as usize >= self.holders.len() {
@@ -134,7 +136,8 @@ impl Cluster {
         }
     }
 
-    /// Takes an object out of a node's memory, and says whether it was changed there and not yet written.
+    /// Takes an object out of a node's memory, and says whether it was changed there and not yet
+    /// written.
     pub fn take(&mut self, node: usize, object: u32) -> bool {
         let was_changed = self.nodes[node].is_changed(object);
         if self.nodes[node].remove(object) {
@@ -143,7 +146,8 @@ impl Cluster {
         was_changed
     }
 
-    /// A node changed an object that it holds: others' copies and the server's go, for they are old now.
+    /// A node changed an object that it holds: others' copies and the server's go, for they are old
+    /// now.
     pub fn written(&mut self, node: usize, object: u32) {
         while let Some(other) = self.other_holder(node, object) {
             self.take(other, object);
@@ -170,7 +174,8 @@ impl Cluster {
         }
     }
 
-    /// Asks the server's memory and, when it is not there either, the disk, whose block the server keeps. Gives what the server gave up for it.
+    /// Asks the server's memory and, when it is not there either, the disk, whose block the server
+    /// keeps. Gives what the server gave up for it.
     pub fn ask_server(&mut self, object: u32, hops: u32) -> (ServedFrom, Option<u32>) {
         if self.server.touch(object, self.now) {
             self.counts.server_load += MESSAGE + BLOCK;

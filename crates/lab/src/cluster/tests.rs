@@ -35,7 +35,8 @@ fn alike() -> All {
 
 #[test]
 fn dahlin_n_chance_is_fastest_and_loads_the_server_least() {
-    // Voelker 2000, section 2.1.2: "N-chance had the lowest average request latency and server load"
+    // Voelker 2000, section 2.1.2: "N-chance had the lowest average request latency and server
+    // load"
     let all = alike();
     for other in ["direct", "greedy", "central", "hashed"] {
         assert!(all.ms("n_chance") < all.ms(other), "{other}");
@@ -45,7 +46,8 @@ fn dahlin_n_chance_is_fastest_and_loads_the_server_least() {
 
 #[test]
 fn dahlin_direct_cooperation_is_slowest_and_central_coordination_loads_the_server_most() {
-    // "(2) direct client cooperation had the highest average request latency, and (3) centrally coordinated caching had the highest server load"
+    // "(2) direct client cooperation had the highest average request latency, and (3) centrally
+    // coordinated caching had the highest server load"
     let all = alike();
     for other in ["greedy", "central", "hashed", "n_chance", "weighted_lru", "gms"] {
         assert!(all.ms("direct") > all.ms(other), "{other}");
@@ -57,7 +59,8 @@ fn dahlin_direct_cooperation_is_slowest_and_central_coordination_loads_the_serve
 
 #[test]
 fn dahlin_hashing_spares_the_server_and_no_time() {
-    // "Hash-distributed caching significantly reduced the server load of centrally coordinated caching, but had no effect on response time"
+    // "Hash-distributed caching significantly reduced the server load of centrally coordinated
+    // caching, but had no effect on response time"
     let all = alike();
     assert!(all.load("hashed") < 0.9 * all.load("central"));
     assert!((all.ms("hashed") / all.ms("central") - 1.0).abs() < 0.02);
@@ -72,7 +75,8 @@ fn dahlin_greedy_forwarding_turns_disk_accesses_into_network_accesses() {
 
 #[test]
 fn weighted_lru_is_about_as_good_as_n_chance() {
-    // "Response time for Weighted LRU was slightly worse than N-chance, although it is not clear why"
+    // "Response time for Weighted LRU was slightly worse than N-chance, although it is not clear
+    // why"
     let all = alike();
     assert!(
         (all.ms("weighted_lru") / all.ms("n_chance") - 1.0).abs() < 0.03,
@@ -84,8 +88,9 @@ fn weighted_lru_is_about_as_good_as_n_chance() {
 
 #[test]
 fn feeley_gms_beats_n_chance_where_idle_memory_is_uneven() {
-    // section 2.1.3: "when idle memory is unevenly distributed across nodes in the cluster, the global coordination of GMS performed
-    // significantly better than the autonomous coordination of N-chance": one idle node has nearly all of it
+    // section 2.1.3: "when idle memory is unevenly distributed across nodes in the cluster, the
+    // global coordination of GMS performed significantly better than the autonomous coordination of
+    // N-chance": one idle node has nearly all of it
     let uneven = ClusterSize {
         nodes: [vec![250; 12], vec![4000], vec![10; 3]].concat(),
         server: 800,
@@ -114,7 +119,8 @@ fn gms_looks_again_where_its_pages_are_when_all_that_leaves_is_old() {
             ask(0, round % 40);
             ask(1, 50 + round % 32);
         }
-        // it goes on with one page: what leaves is older than all that the epoch was told of, and what it holds is older still
+        // it goes on with one page: what leaves is older than all that the epoch was told of, and
+        // what it holds is older still
         let mut disk = 0;
         for round in quick..quick + 800 {
             (0..20).for_each(|_| _ = ask(1, 50));
@@ -193,7 +199,8 @@ fn every_system(size: &ClusterSize) -> Vec<(Box<dyn ClusterScheme>, &'static str
 
 const OBJECTS: usize = 40_000;
 
-/// Requests of so many nodes, the first far more active than the last; this share of them for objects that all want, the rest for their own.
+/// Requests of so many nodes, the first far more active than the last; this share of them for
+/// objects that all want, the rest for their own.
 fn traffic(requests: usize, shared: f64, nodes: u64) -> impl Iterator<Item = (usize, u32)> {
     let mut random = Random::new(9);
     let (common, own) = (10_000.0, 1800.0);

@@ -1,8 +1,10 @@
 //! Weighted LRU: what is worth least in all memories goes.
 //!
-//! Dahlin et al. 1994, section 2.5. A copy is worth what it costs to get again (over the network when there is another, from disk when not) over the time since it was
-//! used. A node that needs room gives up its own least, or passes it on to the node whose least is worth still less. All is known here that a real node could only estimate,
-//! but of each memory the oldest few alone are looked at: O(nodes) an eviction.
+//! Dahlin et al. 1994, section 2.5. A copy is worth what it costs to get again (over the network
+//! when there is another, from disk when not) over the time since it was used. A node that needs
+//! room gives up its own least, or passes it on to the node whose least is worth still less. All is
+//! known here that a real node could only estimate, but of each memory the oldest few alone are
+//! looked at: O(nodes) an eviction.
 
 use super::{
     Cluster, ClusterScheme, DISK_US, HOP_US, MEMORY_US, MOST_NODES, ServedFrom, TRANSFER_US, greedy,
@@ -53,9 +55,11 @@ impl Least {
     }
 }
 
-/// What is worth least in all memories, `own` being that of the node that evicts; a free frame of another is worth nothing.
+/// What is worth least in all memories, `own` being that of the node that evicts; a free frame of
+/// another is worth nothing.
 ///
-/// All memories are walked at once, one step each in turn: a step waits for memory, and so the waits of different memories overlap.
+/// All memories are walked at once, one step each in turn: a step waits for memory, and so the
+/// waits of different memories overlap.
 fn lowest(cluster: &Cluster, own: Least) -> Least {
     let has_room = |node: &usize| !cluster.nodes[*node].is_full() && cluster.serves(*node);
     if let Some(node) = (0..cluster.nodes.len()).find(has_room) {

@@ -1,4 +1,5 @@
-//! Reuse distances by size, finely enough for a curve: 32 steps to a doubling, so that a cache's size is off by 2% at most.
+//! Reuse distances by size, finely enough for a curve: 32 steps to a doubling, so that a cache's
+//! size is off by 2% at most.
 
 use super::stack::Distance;
 
@@ -20,7 +21,8 @@ struct Cell {
 }
 
 impl Histogram {
-    /// A request of so many bytes that stands for `weight` requests; `None` for a first one. The distance is that among all objects.
+    /// A request of so many bytes that stands for `weight` requests; `None` for a first one. The
+    /// distance is that among all objects.
     pub fn add(&mut self, distance: Option<Distance>, bytes: u64, weight: f64) {
         let weighed = Cell { requests: weight, bytes: weight * bytes as f64 };
         self.requests += weighed.requests;
@@ -31,8 +33,9 @@ impl Histogram {
         }
     }
 
-    /// Adds requests that were expected and not sampled, or takes away those too many, at the smallest distance: SHARDS-adj
-    /// (Waldspurger et al. 2015, 3.4). Few objects have most requests, and whether these were drawn moves the whole curve.
+    /// Adds requests that were expected and not sampled, or takes away those too many, at the
+    /// smallest distance: SHARDS-adj (Waldspurger et al. 2015, 3.4). Few objects have most
+    /// requests, and whether these were drawn moves the whole curve.
     pub fn adjust(&mut self, requests: f64, bytes: f64) {
         let missing = Cell { requests: requests - self.requests, bytes: bytes - self.bytes };
         self.requests = requests;
@@ -113,7 +116,8 @@ fn grow(cells: &mut Vec<Cell>, distance: u64, by: Cell) {
     cells[index].bytes += by.bytes;
 }
 
-/// The cell of a distance: numbers below [`STEPS`] have their own, and each doubling beyond has [`STEPS`].
+/// The cell of a distance: numbers below [`STEPS`] have their own, and each doubling beyond has
+/// [`STEPS`].
 fn index(distance: u64) -> usize {
     if distance < STEPS {
         return distance as usize;

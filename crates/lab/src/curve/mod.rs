@@ -7,8 +7,9 @@
 //! | small caches over a sample | any of `shoal_policy::POLICIES` | a hash; one step a size for one in 1/rate | [`MiniSimulation`] |
 //! | RAM before disk | any, before any disk | as above, for each pair of sizes | [`TwoTiers`] |
 //!
-//! All of them count requests and bytes. The estimate's error is not guessed from the sample's size: the sample is parted into
-//! [`GROUPS`] by other bits of the same hash, each part makes a curve of its own, and the spread of these says how far the whole may be off.
+//! All of them count requests and bytes. The estimate's error is not guessed from the sample's
+//! size: the sample is parted into [`GROUPS`] by other bits of the same hash, each part makes a
+//! curve of its own, and the spread of these says how far the whole may be off.
 
 mod histogram;
 mod shards;
@@ -47,8 +48,8 @@ pub struct Point {
 }
 
 impl Curve {
-    /// The least size whose hit ratio is at least `target`, between points by straight lines over the size's logarithm. `None` when
-    /// no size reaches it.
+    /// The least size whose hit ratio is at least `target`, between points by straight lines over
+    /// the size's logarithm. `None` when no size reaches it.
     pub fn size_for(&self, target: f64) -> Option<u64> {
         let above = self.points.iter().position(|point| point.hit_ratio >= target)?;
         let right = self.points[above];
@@ -58,7 +59,8 @@ impl Curve {
         Some((low + (high - low) * along).exp() as u64)
     }
 
-    /// The hit ratio and the byte hit ratio at a size, between points by straight lines over the size's logarithm.
+    /// The hit ratio and the byte hit ratio at a size, between points by straight lines over the
+    /// size's logarithm.
     pub fn at(&self, size: u64) -> (f64, f64) {
         let right = self.points.partition_point(|point| point.size < size);
         let Some(after) = self.points.get(right) else {
@@ -72,9 +74,9 @@ impl Curve {
         (between(before.hit_ratio, after.hit_ratio), between(before.byte_hit_ratio, after.byte_hit_ratio))
     }
 
-    /// The knee: the point farthest above the straight line from the first to the last, sizes by their logarithm (Satopää, Albrecht,
-    /// Irwin, Raghavan, *Finding a "Kneedle" in a Haystack*, ICDCS Workshops 2011). `None` of fewer than three points or a curve
-    /// that does not rise.
+    /// The knee: the point farthest above the straight line from the first to the last, sizes by
+    /// their logarithm (Satopää, Albrecht, Irwin, Raghavan, *Finding a "Kneedle" in a Haystack*,
+    /// ICDCS Workshops 2011). `None` of fewer than three points or a curve that does not rise.
     pub fn knee(&self) -> Option<Point> {
         let (first, last) = (self.points.first()?, self.points.last()?);
         let (low, high) = ((first.size.max(1) as f64).ln(), (last.size.max(1) as f64).ln());
@@ -104,7 +106,8 @@ pub fn sizes_between(low: u64, high: u64, count: usize) -> Vec<u64> {
 /// Parts of a sample that make curves of their own.
 pub const GROUPS: usize = 10;
 
-/// How far the mean of some values may be off at 95% confidence: Student's t times the standard error. 0 of fewer than three.
+/// How far the mean of some values may be off at 95% confidence: Student's t times the standard
+/// error. 0 of fewer than three.
 fn spread(values: &[f64]) -> f64 {
     let count = values.len() as f64;
     let Some(t) = values.len().checked_sub(3).map(|at| STUDENT_T.get(at).copied().unwrap_or(2.0)) else {

@@ -1,12 +1,16 @@
-//! LRU's curve from a sample of the objects: SHARDS, and the exact one where the sample is all of them.
+//! LRU's curve from a sample of the objects: SHARDS, and the exact one where the sample is all of
+//! them.
 //!
-//! Waldspurger, Park, Garthwaite, Ahmad, *Efficient MRC Construction with SHARDS*, FAST 2015. Objects whose hash lies below a threshold are
-//! watched, all their requests and no others; a distance among them is the distance among all, times the sampling rate. With a fixed
-//! size the threshold falls whenever more objects than that are watched, and what was counted before is weighed down by as much (their
-//! section 3.2). The first cell takes what the sample has too few or too many requests (3.4).
+//! Waldspurger, Park, Garthwaite, Ahmad, *Efficient MRC Construction with SHARDS*, FAST 2015.
+//! Objects whose hash lies below a threshold are watched, all their requests and no others; a
+//! distance among them is the distance among all, times the sampling rate. With a fixed size the
+//! threshold falls whenever more objects than that are watched, and what was counted before is
+//! weighed down by as much (their section 3.2). The first cell takes what the sample has too few or
+//! too many requests (3.4).
 //!
-//! Which of the few most popular objects are in the sample moves the curve where some dozens of watched objects fit, and is not known from the
-//! sample: sizes of fewer than a hundred watched objects want a higher rate.
+//! Which of the few most popular objects are in the sample moves the curve where some dozens of
+//! watched objects fit, and is not known from the sample: sizes of fewer than a hundred watched
+//! objects want a higher rate.
 //!
 //! A hash a request; for a sampled one O(log objects). About 90 bytes a watched object.
 
@@ -173,7 +177,8 @@ impl Shards {
         self.all.forget(object, hash);
         let group = self.group_of(hash);
         self.groups[group].forget(object, hash);
-        // Weights are those of the rate at their time (1 / rate); what was counted stands for as many requests as before.
+        // Weights are those of the rate at their time (1 / rate); what was counted stands for as
+        // many requests as before.
         debug_assert!(self.rate() <= before);
     }
 }
@@ -223,7 +228,8 @@ impl WatchedObjects {
     }
 }
 
-/// The hash by which the table finds its place: the high half of watched objects' hashes says only that they are watched.
+/// The hash by which the table finds its place: the high half of watched objects' hashes says only
+/// that they are watched.
 fn placed(hash: u64) -> u64 {
     hash.rotate_left(32)
 }

@@ -1,8 +1,10 @@
-//! Curves of any policy: caches of all sizes beside one another over a sample of the objects, each as much smaller as the sample is.
+//! Curves of any policy: caches of all sizes beside one another over a sample of the objects, each
+//! as much smaller as the sample is.
 //!
-//! Waldspurger, Saemundsson, Ahmad, Park, *Cache Modeling and Optimization using Miniature Simulations*, USENIX ATC 2017. The policies are
-//! the code that the RAM tier runs. Objects larger than the miniature cache would distort it, so those that the full cache would
-//! take are taken as long as they fit at all.
+//! Waldspurger, Saemundsson, Ahmad, Park, *Cache Modeling and Optimization using Miniature
+//! Simulations*, USENIX ATC 2017. The policies are the code that the RAM tier runs. Objects larger
+//! than the miniature cache would distort it, so those that the full cache would take are taken as
+//! long as they fit at all.
 //!
 //! A hash a request; for a sampled one a step of the policy a size, and one more for the error.
 
@@ -41,8 +43,8 @@ struct CountsSnapshot {
 }
 
 impl MiniSimulation {
-    /// Caches of these sizes in bytes under one policy, over this share of the objects: from more than 0 to 1, where 1 is no sample but
-    /// all of them.
+    /// Caches of these sizes in bytes under one policy, over this share of the objects: from more
+    /// than 0 to 1, where 1 is no sample but all of them.
     pub fn new(construct: Construct, sizes: &[u64], rate: f64, seed: u64) -> Self {
         let rate = rate.clamp(f64::MIN_POSITIVE, 1.0);
         let caches = |rate: f64| -> Vec<Cache> {
@@ -107,8 +109,8 @@ impl MiniSimulation {
         self.marks = vec![self.now()];
     }
 
-    /// Ends a block of the measured part. Blocks of equal length show how much the hit ratio changes from one stretch of time to the next, which
-    /// is part of the error then ([`unrest`]).
+    /// Ends a block of the measured part. Blocks of equal length show how much the hit ratio
+    /// changes from one stretch of time to the next, which is part of the error then ([`unrest`]).
     pub fn end_block(&mut self) {
         self.marks.push(self.now());
     }
@@ -167,7 +169,8 @@ impl MiniSimulation {
         }
     }
 
-    /// Misses are what a sample estimates without being moved by the few objects that have most requests: these hit, in or out of it.
+    /// Misses are what a sample estimates without being moved by the few objects that have most
+    /// requests: these hit, in or out of it.
     fn ratios(
         &self,
         from: &CountsSnapshot,

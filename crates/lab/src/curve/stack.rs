@@ -1,12 +1,15 @@
-//! Stack distances in objects and in bytes, in memory that goes with the objects and not with the requests.
+//! Stack distances in objects and in bytes, in memory that goes with the objects and not with the
+//! requests.
 //!
-//! Mattson, Gecsei, Slutz, Traiger, *Evaluation techniques for storage hierarchies*, IBM Systems Journal 1970: a request hits in an LRU
-//! cache exactly when the objects asked for since the last request for its object, with itself, fit into it. Bennett and Kruskal (*LRU
-//! stack processing*, IBM J. Res. Dev. 1975) mark each object's last use on a line of times and count marks by a tree; here a Fenwick tree
-//! holds counts and bytes side by side. When the line is full its marks are pushed together (Olken 1981), so that it is never longer
-//! than twice the objects.
+//! Mattson, Gecsei, Slutz, Traiger, *Evaluation techniques for storage hierarchies*, IBM Systems
+//! Journal 1970: a request hits in an LRU cache exactly when the objects asked for since the last
+//! request for its object, with itself, fit into it. Bennett and Kruskal (*LRU stack processing*,
+//! IBM J. Res. Dev. 1975) mark each object's last use on a line of times and count marks by a tree;
+//! here a Fenwick tree holds counts and bytes side by side. When the line is full its marks are
+//! pushed together (Olken 1981), so that it is never longer than twice the objects.
 //!
-//! O(log objects) a request; 12 bytes a place of the line, two places an object, and 8 bytes an object.
+//! O(log objects) a request; 12 bytes a place of the line, two places an object, and 8 bytes an
+//! object.
 
 /// The line of last uses.
 pub struct Stack {
@@ -49,8 +52,8 @@ impl Stack {
         }
     }
 
-    /// Object `number` was asked for with this size; numbers are small and dense. Tells how far down it was, with the size that it has
-    /// now; `None` when it was not in.
+    /// Object `number` was asked for with this size; numbers are small and dense. Tells how far
+    /// down it was, with the size that it has now; `None` when it was not in.
     pub fn touch(&mut self, number: u32, bytes: u64) -> Option<Distance> {
         if number as usize >= self.places.len() {
             self.places.resize(number as usize + 1, 0);

@@ -1,8 +1,10 @@
 //! RAM before disk, both at once: what each hits, and what the disk must do, for pairs of sizes.
 //!
-//! As the proxy has it: a request is looked for in RAM, then on disk; what comes from the origin goes to both, and what the disk has is
-//! brought to RAM. The disk's replacement does not hear of hits in RAM. An object takes other amounts of RAM and of disk than its body has
-//! bytes ([`Weights`]; a disk knows what it takes), and what is too large for RAM is on disk alone. Sampled like [`super::MiniSimulation`].
+//! As the proxy has it: a request is looked for in RAM, then on disk; what comes from the origin
+//! goes to both, and what the disk has is brought to RAM. The disk's replacement does not hear of
+//! hits in RAM. An object takes other amounts of RAM and of disk than its body has bytes
+//! ([`Weights`]; a disk knows what it takes), and what is too large for RAM is on disk alone.
+//! Sampled like [`super::MiniSimulation`].
 
 use super::mixed;
 use super::simulated::Construct;
@@ -38,7 +40,8 @@ impl Weights {
 
 /// A disk of some size: what it holds, and what it gives up.
 pub trait DiskTier {
-    /// One request that RAM missed, for an object whose body has so many bytes. True when it hits; otherwise the object is taken, or not.
+    /// One request that RAM missed, for an object whose body has so many bytes. True when it hits;
+    /// otherwise the object is taken, or not.
     fn request(&mut self, object: u64, body_bytes: u64) -> bool;
 
     /// A request that RAM answered.
@@ -56,7 +59,8 @@ pub trait DiskTier {
     fn is_full(&self) -> bool;
 }
 
-/// Makes a disk of so many bytes that is asked for this share of the objects, and as much smaller as that.
+/// Makes a disk of so many bytes that is asked for this share of the objects, and as much smaller
+/// as that.
 pub type MakeDisk<'a> = &'a dyn Fn(u64, f64) -> Box<dyn DiskTier>;
 
 impl DiskTier for Simulator<Box<dyn Replacement<u64>>> {
@@ -108,9 +112,11 @@ pub struct TierPoint {
     pub byte_hit_ratio: f64,
     /// Share of requests that are written to disk.
     pub write_ratio: f64,
-    /// How far both hit ratios together may be off for as many requests again, by how much they change between marks ([`unrest`]).
+    /// How far both hit ratios together may be off for as many requests again, by how much they
+    /// change between marks ([`unrest`]).
     pub error: f64,
-    /// The lowest and the highest of both hit ratios together in fifths of what is between marks; 0 without.
+    /// The lowest and the highest of both hit ratios together in fifths of what is between marks; 0
+    /// without.
     pub range: (f64, f64),
 }
 
@@ -155,7 +161,8 @@ impl TwoTiers {
         }
     }
 
-    /// The next request. Tells what becomes of it in the first pair; `None` where the object is none of the sample.
+    /// The next request. Tells what becomes of it in the first pair; `None` where the object is
+    /// none of the sample.
     #[inline]
     pub fn request(&mut self, object: u64, weights: Weights) -> Option<Became> {
         self.requests += 1;

@@ -1,8 +1,9 @@
-//! How much the modelled machine's answers hang on what was assumed about it: two architectures over one trace, one
-//! assumption changed at a time.
+//! How much the modelled machine's answers hang on what was assumed about it: two architectures
+//! over one trace, one assumption changed at a time.
 //!
-//! What the papers do not say about their machine had to be filled in ([`Machine`] marks it). An answer that stays when such a value
-//! is halved or switched off does not depend on it; one that moves says which value to look up first.
+//! What the papers do not say about their machine had to be filled in ([`Machine`] marks it). An
+//! answer that stays when such a value is halved or switched off does not depend on it; one that
+//! moves says which value to look up first.
 
 use super::{Error, Experiment, Inputs, Progress};
 use crate::replay::{Driver, End, ReplayPlan, Sizes, TracePart};

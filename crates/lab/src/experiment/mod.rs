@@ -1,7 +1,8 @@
 //! Experiments: questions with everything that is needed to ask them again.
 //!
-//! An experiment is a row of [`EXPERIMENTS`]: a name, its question, what it needs, and the function that makes its
-//! [`Report`]. It reads no clock and no files: traces, seed and results measured elsewhere are its [`Inputs`].
+//! An experiment is a row of [`EXPERIMENTS`]: a name, its question, what it needs, and the function
+//! that makes its [`Report`]. It reads no clock and no files: traces, seed and results measured
+//! elsewhere are its [`Inputs`].
 
 mod drawing;
 pub mod forecast;

@@ -1,7 +1,8 @@
 //! Every replacement policy over one trace: how often each misses, by the cache's size.
 //!
-//! The policies are those that the RAM tier can run, and Belady by size, who knows the trace. Sizes are shares of the bytes
-//! of all objects, each counted once. What the warm-up part asks for fills the cache and is not counted.
+//! The policies are those that the RAM tier can run, and Belady by size, who knows the trace. Sizes
+//! are shares of the bytes of all objects, each counted once. What the warm-up part asks for fills
+//! the cache and is not counted.
 
 use super::{Error, Experiment, Inputs, Progress, Workload};
 use crate::figure::{Axis, Drawing, Figure, Plot, Series, Shape, Unit};

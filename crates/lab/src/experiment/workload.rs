@@ -1,7 +1,8 @@
-//! A trace made ready for experiments: objects and servers as numbers, parted into warm-up and measurement.
+//! A trace made ready for experiments: objects and servers as numbers, parted into warm-up and
+//! measurement.
 //!
-//! Every figure asks the same things of a request (which object, whose, how large), many times over. So URLs stay behind in the [`Trace`];
-//! a request takes 24 bytes.
+//! Every figure asks the same things of a request (which object, whose, how large), many times
+//! over. So URLs stay behind in the [`Trace`]; a request takes 24 bytes.
 
 use shoal_core::ByteCount;
 use shoal_trace::{Record, Request, Trace};
@@ -72,8 +73,8 @@ impl Workload {
         self.requests.iter().filter(|request| fresh(request)).map(|request| request.object).collect()
     }
 
-    /// The share of requests whose object was asked for before, over all requests and over the measured ones: what an infinite cache
-    /// that never doubts its objects would hit.
+    /// The share of requests whose object was asked for before, over all requests and over the
+    /// measured ones: what an infinite cache that never doubts its objects would hit.
     pub fn infinite_hit_ratios(&self) -> (f64, f64) {
         let mut seen = vec![false; self.objects];
         let (mut hits, mut measured) = (0u64, 0u64);
@@ -91,8 +92,9 @@ impl Workload {
         ByteCount(self.sizes().iter().sum())
     }
 
-    /// The exponent of the Zipf-like popularity: the slope of log count on log rank by least squares, with ranks taken at even steps of
-    /// their logarithm so that the many objects of one request do not outweigh the rest.
+    /// The exponent of the Zipf-like popularity: the slope of log count on log rank by least
+    /// squares, with ranks taken at even steps of their logarithm so that the many objects of one
+    /// request do not outweigh the rest.
     pub fn zipf_exponent(&self) -> f64 {
         let mut counts = vec![0u64; self.objects];
         for request in &self.requests {
@@ -110,8 +112,9 @@ impl Workload {
     }
 }
 
-/// The part of a trace whose objects are stored with at most `limit` bytes, and how many of its requests warm the cache: what the paper's finite
-/// caches were driven with ("we removed from the traces all references to objects larger than 8K Bytes", 4).
+/// The part of a trace whose objects are stored with at most `limit` bytes, and how many of its
+/// requests warm the cache: what the paper's finite caches were driven with ("we removed from the
+/// traces all references to objects larger than 8K Bytes", 4).
 pub fn at_most(trace: &Trace, warm_up: usize, limit: u64) -> (Trace, usize) {
     let sizes = Workload::new(trace, warm_up).sizes();
     part_of(trace, warm_up, |object| sizes[object as usize] <= limit)

@@ -1,4 +1,5 @@
-//! Quantities of named things: horizontal bars, each a stack of parts, with a claim to compare each with.
+//! Quantities of named things: horizontal bars, each a stack of parts, with a claim to compare each
+//! with.
 
 use super::axis::{Axis, Settled};
 use super::csv::{Table, number};

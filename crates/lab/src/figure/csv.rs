@@ -40,7 +40,8 @@ impl Table {
     }
 }
 
-/// A number with at most six decimals and no trailing zeros: enough to compute on, short enough to read.
+/// A number with at most six decimals and no trailing zeros: enough to compute on, short enough to
+/// read.
 pub(super) fn number(value: f64) -> String {
     let text = format!("{value:.6}");
     let text = text.trim_end_matches('0').trim_end_matches('.');

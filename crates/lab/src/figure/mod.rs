@@ -1,7 +1,8 @@
 //! Figures as values: what is plotted against what, drawn as SVG and written as CSV.
 //!
-//! A [`Figure`] holds numbers and their meaning (labels, units, scales), not lines and colours, so that the picture and the table
-//! beside it come from the same value and cannot disagree. Three kinds of drawing serve every experiment:
+//! A [`Figure`] holds numbers and their meaning (labels, units, scales), not lines and colours, so
+//! that the picture and the table beside it come from the same value and cannot disagree. Three
+//! kinds of drawing serve every experiment:
 //!
 //! | drawing | for |
 //! |---|---|
@@ -9,8 +10,9 @@
 //! | [`Bars`] | quantities of named things, each a stack of parts |
 //! | [`Pages`] | where objects lie in pages: a picture of a packing |
 //!
-//! A claim to compare with (a paper's number) is marked in its place by a [`Mark`] or a bar's claim. The SVG carries its own style with a
-//! light and a dark face, needs no fonts and no scripts, and is the same to the byte for the same value.
+//! A claim to compare with (a paper's number) is marked in its place by a [`Mark`] or a bar's
+//! claim. The SVG carries its own style with a light and a dark face, needs no fonts and no
+//! scripts, and is the same to the byte for the same value.
 
 mod axis;
 mod bars;

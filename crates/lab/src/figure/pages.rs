@@ -1,4 +1,5 @@
-//! A picture of a packing: pages side by side, the objects in them, and those that cross from one page to the next.
+//! A picture of a packing: pages side by side, the objects in them, and those that cross from one
+//! page to the next.
 
 use super::csv::Table;
 use super::style::colour;

@@ -245,7 +245,8 @@ impl Frame {
         }
     }
 
-    /// At which side of a point, near it if possible, a text of so many pixels covers the least of the series.
+    /// At which side of a point, near it if possible, a text of so many pixels covers the least of
+    /// the series.
     fn free_corner(&self, (x, y): (f64, f64), width: f64, series: &[Series]) -> (Anchor, (f64, f64)) {
         let drawn: Vec<(f64, f64)> = series.iter().flat_map(|series| self.trail(series)).collect();
         let corners = MARK_BASES.map(|down| [(x + 8.0, y + down), (x - 8.0 - width, y + down)]);

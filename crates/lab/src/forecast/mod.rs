@@ -1,19 +1,25 @@
 //! What a cache will hit next: from what became of the requests that it has served.
 //!
-//! A log says what its own requests would have hit. What the next ones hit is another question, and four things stand between the two:
+//! A log says what its own requests would have hit. What the next ones hit is another question, and
+//! four things stand between the two:
 //!
-//! - *History.* Early requests of a log can only hit what the log itself has brought in. A repeat whose object was last asked for before the
-//!   log began counts as a miss, so a mean over the log is too low for a cache that goes on. [`Returns`] corrects for it: how many
-//!   requests come back within each span is estimated from those alone that could be seen to come back within it (the
-//!   estimator of Kaplan and Meier, *Nonparametric Estimation from Incomplete Observations*, JASA 53, 1958, for times that are cut off by the
-//!   log's beginning). Longer spans than the log go on falling as the last two octaves do.
-//! - *Room.* A cache takes everything until it is full, and from then on what its policy wants: what it did before tells nothing of what it will do, and
-//!   is left out where at least half of the past remains ([`Seen::from`]).
-//! - *Change.* Traffic changes from week to week, and means of neighbouring stretches differ by far more than chance among
-//!   independent requests would have it. The error of a forecast is taken from that: [`unrest`] is twice the two-sample
-//!   deviation of Allan (*Statistics of Atomic Frequency Standards*, Proc. IEEE 54, 1966) over stretches of a fifth and of a third of the log.
-//! - *What has not happened yet.* No log knows it. [`back_tests`] forecasts the log's own later parts from its earlier ones, so that a reader
-//!   sees how much that was.
+//! - *History.* Early requests of a log can only hit what the log itself has brought in. A repeat
+//!   whose object was last asked for before the log began counts as a miss, so a mean over the log
+//!   is too low for a cache that goes on. [`Returns`] corrects for it: how many requests come back
+//!   within each span is estimated from those alone that could be seen to come back within it (the
+//!   estimator of Kaplan and Meier, *Nonparametric Estimation from Incomplete Observations*, JASA
+//!   53, 1958, for times that are cut off by the log's beginning). Longer spans than the log go on
+//!   falling as the last two octaves do.
+//! - *Room.* A cache takes everything until it is full, and from then on what its policy wants:
+//!   what it did before tells nothing of what it will do, and is left out where at least half of
+//!   the past remains ([`Seen::from`]).
+//! - *Change.* Traffic changes from week to week, and means of neighbouring stretches differ by far
+//!   more than chance among independent requests would have it. The error of a forecast is taken
+//!   from that: [`unrest`] is twice the two-sample deviation of Allan (*Statistics of Atomic
+//!   Frequency Standards*, Proc. IEEE 54, 1966) over stretches of a fifth and of a third of the
+//!   log.
+//! - *What has not happened yet.* No log knows it. [`back_tests`] forecasts the log's own later
+//!   parts from its earlier ones, so that a reader sees how much that was.
 //!
 //! O(requests) for each forecast; four bytes a request.
 
@@ -63,7 +69,8 @@ impl Forecast {
     }
 }
 
-/// Forecasts from the first quarter, half and three quarters of a past, each over as many requests again as far as there are.
+/// Forecasts from the first quarter, half and three quarters of a past, each over as many requests
+/// again as far as there are.
 pub fn back_tests(past: &Past) -> Vec<BackTest> {
     let of = |quarters: usize| {
         let (all, known) = (past.requests(), past.requests() * quarters / 4);
@@ -83,8 +90,8 @@ pub fn hit_ratio(since: &[u32]) -> f64 {
 pub struct Returns {
     /// Requests that are known.
     known: f64,
-    /// The share of requests that hit what was asked for within `known / 2` to `known` requests before, within half of these, and so on; the
-    /// last takes all that is sooner.
+    /// The share of requests that hit what was asked for within `known / 2` to `known` requests
+    /// before, within half of these, and so on; the last takes all that is sooner.
     octaves: [f64; OCTAVES],
 }
 
@@ -103,7 +110,8 @@ impl Returns {
         Self { known, octaves }
     }
 
-    /// The share that hits when what was asked for within so many requests is known, up to all of the past.
+    /// The share that hits when what was asked for within so many requests is known, up to all of
+    /// the past.
     pub fn within(&self, history: f64) -> f64 {
         if self.known < 1.0 {
             return 0.0;
@@ -127,7 +135,8 @@ impl Returns {
         octave * (longer * longer.ln() - longer + 1.0) / (longer - 1.0) / LN_2
     }
 
-    /// Hit ratios of [`STRETCHES`] equal parts of what tells, each as if all of the history had been before it.
+    /// Hit ratios of [`STRETCHES`] equal parts of what tells, each as if all of the history had
+    /// been before it.
     pub fn stretches(&self, seen: Seen<'_>) -> Vec<f64> {
         let all = self.within(self.known);
         let end = |stretch: usize| seen.from + stretch * (seen.since.len() - seen.from) / STRETCHES;
@@ -139,10 +148,12 @@ impl Returns {
     }
 }
 
-/// How far the mean of the next values may be from the mean of these, at 95%, where values near one another are alike: twice the largest root
-/// mean square difference between neighbouring stretches, of a fifth and of a third of the values. 0 of fewer than six.
+/// How far the mean of the next values may be from the mean of these, at 95%, where values near one
+/// another are alike: twice the largest root mean square difference between neighbouring stretches,
+/// of a fifth and of a third of the values. 0 of fewer than six.
 ///
-/// A standard error, which takes values for independent, is several times too small for a forecast of traffic (docs/experiments/forecast.md).
+/// A standard error, which takes values for independent, is several times too small for a forecast
+/// of traffic (docs/experiments/forecast.md).
 pub fn unrest(values: &[f64]) -> f64 {
     if values.len() < 6 {
         return 0.0;
@@ -159,8 +170,9 @@ pub fn unrest(values: &[f64]) -> f64 {
     2.0 * of(values.len() / 5).max(of(values.len() / 3))
 }
 
-/// How many of the requests from one on could be seen to come back within this octave: those before which the past is longer than the octave, and
-/// of the others the part of it that they have, by the logarithm.
+/// How many of the requests from one on could be seen to come back within this octave: those before
+/// which the past is longer than the octave, and of the others the part of it that they have, by
+/// the logarithm.
 fn could_be_seen(from: f64, known: f64, octave: usize) -> f64 {
     if octave == LAST_OCTAVE {
         return known - from;

@@ -1,4 +1,5 @@
-//! A past that is being written: which requests hit, how long ago their objects were asked for before, and since when the cache is full.
+//! A past that is being written: which requests hit, how long ago their objects were asked for
+//! before, and since when the cache is full.
 
 use std::collections::HashMap;
 
@@ -23,14 +24,17 @@ pub struct Became {
 /// A past up to some request.
 #[derive(Clone, Copy, Debug)]
 pub struct Seen<'a> {
-    /// For each request 0 where it missed, and for a hit the requests since the last one for its object.
+    /// For each request 0 where it missed, and for a hit the requests since the last one for its
+    /// object.
     pub since: &'a [u32],
-    /// The first request that tells what the cache does from now on. One that is full does not do what it did while it took everything.
+    /// The first request that tells what the cache does from now on. One that is full does not do
+    /// what it did while it took everything.
     pub from: usize,
 }
 
 impl Past {
-    /// The next request. False when there is no more room, after 2³² − 1 of them; it is not taken then.
+    /// The next request. False when there is no more room, after 2³² − 1 of them; it is not taken
+    /// then.
     pub fn push(&mut self, object: u64, became: Became) -> bool {
         let Ok(now) = u32::try_from(self.since.len() + 1) else { return false };
         let before = self.last.insert(object, now);

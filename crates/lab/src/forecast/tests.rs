@@ -80,7 +80,8 @@ fn a_cache_that_is_full_is_not_taken_for_one_that_fills() {
 
 #[test]
 fn exposures_add_up() {
-    // A request at a place sees an octave whole, in part or not at all: the integral is that of single requests.
+    // A request at a place sees an octave whole, in part or not at all: the integral is that of
+    // single requests.
     for (from, octave) in [(0, 0), (300, 0), (700, 0), (0, 2), (200, 2), (900, 2)] {
         let low = half_to(1000.0, octave);
         let sees = |at: usize| ((at as f64 + 0.5) / low).log2().clamp(0.0, 1.0);

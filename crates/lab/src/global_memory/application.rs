@@ -1,7 +1,9 @@
 //! Programs as their references to pages, read or made.
 //!
-//! The programs of the dissertation (m3, ld, render, …) were traced on Alphas and are not to be had; their *kinds* are made here, so that an experiment runs
-//! without a trace: what has a small hot part, what goes round in circles, what moves on. Read ones come from any trace of page numbers.
+//! The programs of the dissertation (m3, ld, render, …) were traced on Alphas and are not to be
+//! had; their *kinds* are made here, so that an experiment runs without a trace: what has a small
+//! hot part, what goes round in circles, what moves on. Read ones come from any trace of page
+//! numbers.
 
 use shoal_trace::{Random, Trace};
 
@@ -89,7 +91,8 @@ fn circles(random: &mut Random, at: u64, _: u64, pages: u64) -> u64 {
     if at.is_multiple_of(4) { hot + at / 4 % (pages - hot) } else { random.below(hot) }
 }
 
-/// Popularity after Zipf with exponent 0.8, by inversion of the continuous distribution: an object database.
+/// Popularity after Zipf with exponent 0.8, by inversion of the continuous distribution: an object
+/// database.
 fn database(random: &mut Random, _: u64, _: u64, pages: u64) -> u64 {
     let page = pages as f64 * random.unit().powf(1.0 / 0.2);
     (page as u64).min(pages - 1)

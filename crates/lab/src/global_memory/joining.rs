@@ -1,8 +1,10 @@
 //! What it costs to fill a new idle node at a steady rate instead of at once.
 //!
-//! Voelker 2000, section 3.4.3 ("Naive Load Balancing", Figure 3.7): one program, two idle nodes, and a third that joins after the first third of the references. With
-//! [`Policy::StrictLru`] its free memory is taken as the oldest there is, and evicted pages go there until it is full; with [`Policy::Naive`] each
-//! third one does. Nobody waits for a server here, so that what naive balancing costs is more than it would be. O(servers) a reference.
+//! Voelker 2000, section 3.4.3 ("Naive Load Balancing", Figure 3.7): one program, two idle nodes,
+//! and a third that joins after the first third of the references. With [`Policy::StrictLru`] its
+//! free memory is taken as the oldest there is, and evicted pages go there until it is full; with
+//! [`Policy::Naive`] each third one does. Nobody waits for a server here, so that what naive
+//! balancing costs is more than it would be. O(servers) a reference.
 
 use super::recency::Recency;
 use super::{Application, Faults};

@@ -1,6 +1,8 @@
-//! Programs over global memory: what it costs them when pages are not replaced in the order of their ages.
+//! Programs over global memory: what it costs them when pages are not replaced in the order of
+//! their ages.
 //!
-//! The simulations of Voelker 2000, sections 3.4.3 and 3.6, over the page references of programs ([`Application`]):
+//! The simulations of Voelker 2000, sections 3.4.3 and 3.6, over the page references of programs
+//! ([`Application`]):
 //!
 //! | module | question | there |
 //! |---|---|---|
@@ -43,8 +45,9 @@ impl Costs {
         faults.getpages as f64 * self.getpage_seconds + faults.disk as f64 * self.disk_seconds
     }
 
-    /// How long a program computes altogether, in seconds: the think time for each fault that it would take with a quarter of its pages local, but for the first
-    /// fault of each page, which does not depend on memory.
+    /// How long a program computes altogether, in seconds: the think time for each fault that it
+    /// would take with a quarter of its pages local, but for the first fault of each page, which
+    /// does not depend on memory.
     pub fn computing(&self, application: &Application) -> f64 {
         let local = application.part(1, 4);
         let faults = stack::distances(application).beyond(local);

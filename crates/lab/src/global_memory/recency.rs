@@ -1,6 +1,8 @@
-//! Numbered things in the order of their last use, each in at most one list: O(1) for everything, 8 bytes a thing.
+//! Numbered things in the order of their last use, each in at most one list: O(1) for everything, 8
+//! bytes a thing.
 
-/// Lists of things numbered from 0. A list is a ring through a head of its own, with the newest after the head.
+/// Lists of things numbered from 0. A list is a ring through a head of its own, with the newest
+/// after the head.
 pub(super) struct Recency {
     /// The next older and the next newer of each thing, then of each list's head.
     older: Vec<u32>,

@@ -1,6 +1,8 @@
-//! The LRU stack of a program: how often each position is asked for, and a stack from which pages go at any position.
+//! The LRU stack of a program: how often each position is asked for, and a stack from which pages
+//! go at any position.
 //!
-//! Mattson, Gecsei, Slutz, Traiger, *Evaluation techniques for storage hierarchies*, IBM Systems Journal 1970. O(log references) a reference.
+//! Mattson, Gecsei, Slutz, Traiger, *Evaluation techniques for storage hierarchies*, IBM Systems
+//! Journal 1970. O(log references) a reference.
 
 use super::Application;
 use crate::curve::Stack;
@@ -39,8 +41,9 @@ impl Positions {
         self.first
     }
 
-    /// The probability that a reference goes to one position, for each of so many parts of the stack from the top: where the part ends, as a share of the
-    /// stack, and the mean probability of its positions.
+    /// The probability that a reference goes to one position, for each of so many parts of the
+    /// stack from the top: where the part ends, as a share of the stack, and the mean probability
+    /// of its positions.
     pub fn profile(&self, parts: usize) -> Vec<(f64, f64)> {
         let references: u64 = self.counts.iter().sum::<u64>() + self.first;
         let parts = parts.clamp(1, self.counts.len().max(1));
@@ -53,7 +56,8 @@ impl Positions {
         (0..parts).map(point).collect()
     }
 
-    /// The share of the stack, from the bottom, whose positions are each asked for with at most this probability, whatever lies below.
+    /// The share of the stack, from the bottom, whose positions are each asked for with at most
+    /// this probability, whatever lies below.
     pub fn cold_share(&self, probability: f64) -> f64 {
         let references: u64 = self.counts.iter().sum::<u64>() + self.first;
         let most = (probability * references as f64) as u64;
@@ -85,7 +89,8 @@ impl AgedStack {
         self.pages
     }
 
-    /// Puts a page on top. Gives its position from the top, 1 the topmost, where it was; `None` when it was not there.
+    /// Puts a page on top. Gives its position from the top, 1 the topmost, where it was; `None`
+    /// when it was not there.
     pub fn touch(&mut self, page: u32) -> Option<usize> {
         self.now += 1;
         let before = std::mem::replace(&mut self.last[page as usize], self.now);
@@ -100,7 +105,8 @@ impl AgedStack {
         position
     }
 
-    /// Takes out the page at a position from the bottom, 0 the oldest. The position is below [`AgedStack::len`].
+    /// Takes out the page at a position from the bottom, 0 the oldest. The position is below
+    /// [`AgedStack::len`].
     pub fn take_from_bottom(&mut self, position: usize) -> u32 {
         let time = self.marks.position_of(position as u32 + 1);
         let page = self.page_at[time as usize];

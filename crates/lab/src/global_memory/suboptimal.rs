@@ -1,8 +1,10 @@
 //! What it costs to replace a page that is not the oldest.
 //!
-//! Voelker 2000, section 3.4.3 ("Deviating from LRU", Figure 3.6): a quarter of a program's pages fit into its own memory, one half into global memory. Where strict LRU
-//! replaces the oldest page, the page at a fixed position from the bottom of the stack is replaced instead, always within global memory: 0 is the oldest, 1 the
-//! youngest of all global pages. O(log references) a reference.
+//! Voelker 2000, section 3.4.3 ("Deviating from LRU", Figure 3.6): a quarter of a program's pages
+//! fit into its own memory, one half into global memory. Where strict LRU replaces the oldest page,
+//! the page at a fixed position from the bottom of the stack is replaced instead, always within
+//! global memory: 0 is the oldest, 1 the youngest of all global pages. O(log references) a
+//! reference.
 
 use super::stack::AgedStack;
 use super::{Application, Faults};
@@ -23,7 +25,8 @@ impl Memory {
     }
 }
 
-/// The faults of a program when the page at this position of global memory is replaced, 0 the oldest and 1 the youngest.
+/// The faults of a program when the page at this position of global memory is replaced, 0 the
+/// oldest and 1 the youngest.
 pub fn faults(application: &Application, memory: Memory, position: f64) -> Faults {
     let mut stack = AgedStack::new(application.references.len(), application.pages);
     let mut faults = Faults::default();

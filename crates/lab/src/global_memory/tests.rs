@@ -12,7 +12,8 @@ fn drawn(references: usize, pages: u64, seed: u64) -> Application {
     Application { name: "drawn".into(), pages: pages as usize, references, clients: Vec::new() }
 }
 
-/// A memory as a list, the newest page first, from which the page so far from the oldest of the global ones goes.
+/// A memory as a list, the newest page first, from which the page so far from the oldest of the
+/// global ones goes.
 fn faults_of_a_list(application: &Application, memory: Memory, replaced: usize) -> Faults {
     let mut list: Vec<u32> = Vec::new();
     let mut faults = Faults::default();
@@ -101,7 +102,8 @@ fn strict_lru_over_nodes_is_one_lru_that_grows() {
 
 #[test]
 fn naive_balancing_uses_a_new_node_too_slowly() {
-    // the second configuration has little room but the new node's, which fills at a third of the rate; who goes in circles is no LRU program
+    // the second configuration has little room but the new node's, which fills at a third of the
+    // rate; who goes in circles is no LRU program
     for application in Application::made(40_000, 2).into_iter().filter(|one| one.name != "loop") {
         let memories = MemorySplit::second_of_figure_3_7(&application);
         let strict = joining::faults(&application, memories, Policy::StrictLru).disk;
@@ -112,7 +114,8 @@ fn naive_balancing_uses_a_new_node_too_slowly() {
 
 #[test]
 fn programs_that_go_in_circles_gain_by_leaving_lru() {
-    // section 3.4.3: "some applications improve their performance when the policy deviates from LRU"
+    // section 3.4.3: "some applications improve their performance when the policy deviates from
+    // LRU"
     let made = Application::made(40_000, 1);
     let of = |name: &str, position| {
         let application = made.iter().find(|one| one.name == name).unwrap();

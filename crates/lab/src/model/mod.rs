@@ -1,4 +1,5 @@
-//! Analytic models: formulas of the papers as functions of values, solved and checked against simulations of the same setting.
+//! Analytic models: formulas of the papers as functions of values, solved and checked against
+//! simulations of the same setting.
 
 pub mod gms;
 pub mod specweb99;

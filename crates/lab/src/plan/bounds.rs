@@ -122,7 +122,8 @@ fn of_the_plan(hit_ratio: f64, footprint: Footprint) -> [Bound; 2] {
     ]
 }
 
-/// What an infinite cache hits when nothing that looks computed is stored, and when each client has a cache of its own.
+/// What an infinite cache hits when nothing that looks computed is stored, and when each client has
+/// a cache of its own.
 fn repeats(loaded: &Loaded) -> (f64, f64) {
     let trace = &loaded.trace;
     let dynamic: Vec<bool> = trace.objects().iter().map(is_dynamic).collect();

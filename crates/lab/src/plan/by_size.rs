@@ -1,7 +1,8 @@
 //! How many objects of a log have up to so many bytes, and how many bytes these have together.
 //!
-//! Neither RAM nor disk takes an object of any size. A few that are far too large for either have most bytes of many logs, and a mean or a sum over
-//! all objects then says nothing of those that are kept.
+//! Neither RAM nor disk takes an object of any size. A few that are far too large for either have
+//! most bytes of many logs, and a mean or a sum over all objects then says nothing of those that
+//! are kept.
 
 use shoal_trace::Trace;
 

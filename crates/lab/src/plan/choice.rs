@@ -1,4 +1,5 @@
-//! What is recommended: a size of RAM and one of disk, by price where prices are told, by the curve's shape where they are not.
+//! What is recommended: a size of RAM and one of disk, by price where prices are told, by the
+//! curve's shape where they are not.
 
 use super::PlanOptions;
 use super::demand::Demand;
@@ -93,8 +94,8 @@ impl Choice {
     }
 }
 
-/// RAM for 95% of the throughput that can be had, disk for 99% of the hits. A drive that is idle at the peak needs no such RAM: there the knee
-/// will do.
+/// RAM for 95% of the throughput that can be had, disk for 99% of the hits. A drive that is idle at
+/// the peak needs no such RAM: there the knee will do.
 fn by_shape(memory: &Memory, disk: &Disk, demand: &Demand, wishes: &PlanOptions) -> (u64, u64, String) {
     let target = memory.targets.iter().find(|target| target.goal == Goal::Throughput);
     let at_knee = memory
@@ -158,7 +159,8 @@ fn priced(tiers: &[TierPoint], disk: &Disk, demand: &Demand, wishes: &PlanOption
     let month_bytes = requests * DAYS_A_MONTH * demand.mean_bytes;
     let gb = |bytes: f64| bytes / 1e9;
     let price = |tier: &TierPoint| {
-        // Nothing less than what would be recommended is paid for; what it hits more is not counted.
+        // Nothing less than what would be recommended is paid for; what it hits more is not
+        // counted.
         let ram_bytes = wishes.ram_bytes.unwrap_or_else(|| tier.ram_bytes.max(LEAST_RAM));
         let disk_bytes = match tier.disk_bytes {
             0 => 0,

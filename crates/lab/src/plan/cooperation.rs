@@ -1,12 +1,16 @@
-//! Whether it would pay to cooperate: what the wide-area model says of this log's rate, popularity and changes.
+//! Whether it would pay to cooperate: what the wide-area model says of this log's rate, popularity
+//! and changes.
 //!
-//! Joining k caches like this one makes one population k times as large over the same documents (`model::wan`, C_N of Voelker 2000, chapter
-//! 5). Other sites share fewer documents than that, so the gain is a bound from above; where even it is small the answer is no.
+//! Joining k caches like this one makes one population k times as large over the same documents
+//! (`model::wan`, C_N of Voelker 2000, chapter 5). Other sites share fewer documents than that, so
+//! the gain is a bound from above; where even it is small the answer is no.
 //!
-//! The model's requests are independent; a log's come back sooner than that, so that a cache hits more than C_N says. The model is therefore
-//! asked where it hits what the log's infinite cache does: the population is counted in units of the one that gives that.
+//! The model's requests are independent; a log's come back sooner than that, so that a cache hits
+//! more than C_N says. The model is therefore asked where it hits what the log's infinite cache
+//! does: the population is counted in units of the one that gives that.
 //!
-//! The documents that there are were not all asked for: their number is the one over which this popularity gives the log's number of distinct objects.
+//! The documents that there are were not all asked for: their number is the one over which this
+//! popularity gives the log's number of distinct objects.
 
 use super::demand::Demand;
 use crate::character::Character;
@@ -22,8 +26,8 @@ pub struct Cooperation {
     pub verdict: String,
     /// C_N alone and joined with others.
     pub joined: Vec<PopulationPoint>,
-    /// By how much the log's requests are more local than the model's: the population that stands for this cache; 1 where the model
-    /// says as much as the log, or more.
+    /// By how much the log's requests are more local than the model's: the population that stands
+    /// for this cache; 1 where the model says as much as the log, or more.
     pub locality: f64,
     /// Documents that there are, as reckoned.
     pub documents: u64,
@@ -64,7 +68,8 @@ impl Cooperation {
         cooperation
     }
 
-    /// C_N for one cache and for several together. The log's storable requests are one client of the model, since only their rate counts.
+    /// C_N for one cache and for several together. The log's storable requests are one client of
+    /// the model, since only their rate counts.
     fn ask(&mut self, character: &Character, demand: &Demand) -> Result<Vec<PopulationPoint>, String> {
         let per_day = demand.storable_per_day().ok_or("the log tells no times")?;
         let web = Web {
@@ -116,7 +121,8 @@ impl Cooperation {
     }
 }
 
-/// The number of documents over which so many requests with this popularity would meet as many distinct ones as the log has.
+/// The number of documents over which so many requests with this popularity would meet as many
+/// distinct ones as the log has.
 fn documents(character: &Character) -> u64 {
     let (requests, wanted) = (character.requests as f64, character.objects as f64);
     let alpha = character.popularity.alpha;
@@ -131,7 +137,8 @@ fn documents(character: &Character) -> u64 {
     high as u64
 }
 
-/// Distinct documents that so many independent requests meet: Σ 1 − e^(−R·p_i), ranks taken together by blocks that grow.
+/// Distinct documents that so many independent requests meet: Σ 1 − e^(−R·p_i), ranks taken
+/// together by blocks that grow.
 fn distinct(alpha: f64, documents: f64, requests: f64) -> f64 {
     let blocks = || {
         let mut first = 1.0f64;

@@ -1,8 +1,10 @@
-//! The disk: how much, what each cache architecture reads and writes, how long a drive lasts, and what the index takes.
+//! The disk: how much, what each cache architecture reads and writes, how long a drive lasts, and
+//! what the index takes.
 //!
-//! Transfers are those of the store's own code over the first requests of the log, on the machine of Maltzahn's paper (`ufs1999`), smaller
-//! by a factor as the trace is. That machine writes metadata at once, which file systems of today gather; so operations are bounds from above,
-//! while bytes are whole blocks on either.
+//! Transfers are those of the store's own code over the first requests of the log, on the machine
+//! of Maltzahn's paper (`ufs1999`), smaller by a factor as the trace is. That machine writes
+//! metadata at once, which file systems of today gather; so operations are bounds from above, while
+//! bytes are whole blocks on either.
 
 use super::PlanOptions;
 use super::demand::Demand;
@@ -92,7 +94,8 @@ impl Disk {
         Ok(disk)
     }
 
-    /// Disk operations of a request, when so large shares of the requests are hits of the disk and misses.
+    /// Disk operations of a request, when so large shares of the requests are hits of the disk and
+    /// misses.
     pub fn ios(&self, hits: f64, misses: f64) -> f64 {
         let wear = self.least();
         wear.map_or(0.0, |wear| hits * wear.reads_per_hit + misses * wear.writes_per_insert)
@@ -103,8 +106,8 @@ impl Disk {
         self.least().map_or(tier::VOLUME, |wear| &wear.architecture)
     }
 
-    /// The architecture with the fewest operations where half the requests are hits of the disk; not the one without an index, which asks
-    /// the disk for every miss.
+    /// The architecture with the fewest operations where half the requests are hits of the disk;
+    /// not the one without an index, which asks the disk for every miss.
     pub fn least(&self) -> Option<&Wear> {
         let indexed = self.wear.iter().filter(|wear| wear.architecture != "cern");
         let ios = |wear: &Wear| wear.reads_per_hit + wear.writes_per_insert;
@@ -146,8 +149,9 @@ fn wanted(curve: &Curve, most: f64) -> u64 {
     (bytes + bytes / 4).max(LEAST_DISK)
 }
 
-/// The first requests for objects of at most so many bytes, which the modelled machine is driven with: as many as its disks have room for, and as it moves in
-/// seconds of computing. What the store would not take is no part of what it writes.
+/// The first requests for objects of at most so many bytes, which the modelled machine is driven
+/// with: as many as its disks have room for, and as it moves in seconds of computing. What the
+/// store would not take is no part of what it writes.
 fn beginning(trace: &Trace, largest: u64) -> Trace {
     let mut first = Trace::default();
     let (mut left, mut to_move) = (MODELLED_BYTES, MOVED_BYTES);
@@ -176,9 +180,11 @@ fn inserted_bytes(inputs: &Inputs) -> u64 {
 const LEAST_DISK: u64 = 64 << 20;
 /// Enough for the counts to settle, seconds of computing.
 const MODELLED_REQUESTS: usize = 20_000;
-/// Bytes of objects that the modelled machine is given: its smallest disk, on which a volume stands, has 2 GB.
+/// Bytes of objects that the modelled machine is given: its smallest disk, on which a volume
+/// stands, has 2 GB.
 const MODELLED_BYTES: u64 = 1 << 30;
-/// Bytes of objects that it moves, written or read: each architecture moves them in pieces of 64 KiB.
+/// Bytes of objects that it moves, written or read: each architecture moves them in pieces of 64
+/// KiB.
 const MOVED_BYTES: u64 = 8 << 30;
 /// The largest object that it is given.
 const MODELLED_MAX: u64 = 256 << 20;

@@ -1,7 +1,9 @@
-//! What an object takes beside its body, in RAM and on disk: the product's own accounting, for a response head of an assumed length.
+//! What an object takes beside its body, in RAM and on disk: the product's own accounting, for a
+//! response head of an assumed length.
 //!
-//! Logs tell sizes of bodies. Where objects are small the rest decides: with a head of 280 bytes an object is charged some 970 bytes of RAM
-//! beside its body, since there are judgement, key and the entries of tables.
+//! Logs tell sizes of bodies. Where objects are small the rest decides: with a head of 280 bytes an
+//! object is charged some 970 bytes of RAM beside its body, since there are judgement, key and the
+//! entries of tables.
 
 use crate::curve::Weights;
 
@@ -10,7 +12,8 @@ use crate::curve::Weights;
 pub struct Footprint {
     /// Bytes of a response's head, as it is sent.
     pub head_bytes: u64,
-    /// Whether the log's sizes have the heads in them already, as those of Squid's native format do.
+    /// Whether the log's sizes have the heads in them already, as those of Squid's native format
+    /// do.
     pub heads_in_sizes: bool,
     /// Largest body kept in RAM.
     pub ram_object_max: u64,
@@ -35,7 +38,8 @@ impl Footprint {
         body_bytes.saturating_add(self.ram_overhead())
     }
 
-    /// What is charged in RAM beside the body: the head's lines, the record, the key, the tier's entry.
+    /// What is charged in RAM beside the body: the head's lines, the record, the key, the tier's
+    /// entry.
     pub fn ram_overhead(self) -> u64 {
         self.head_beside() + RECORD_BYTES + KEY_BYTES + ENTRY_BYTES
     }
@@ -51,14 +55,15 @@ impl Footprint {
         body_bytes.saturating_sub(head_bytes) <= self.ram_object_max
     }
 
-    /// An object's file or segment (docs/FORMATS.md): header, key, metadata with room to grow, body, a checksum of 8 bytes for each 64 KiB.
+    /// An object's file or segment (docs/FORMATS.md): header, key, metadata with room to grow,
+    /// body, a checksum of 8 bytes for each 64 KiB.
     pub fn file(self, body_bytes: u64) -> u64 {
         let around = RECORD_HEADER_BYTES + KEY_BYTES + self.head_beside() + METADATA_SLACK_BYTES;
         around.next_multiple_of(64) + body_bytes + body_bytes.div_ceil(64 << 10) * 8
     }
 
-    /// An object's records in a volume (docs/FORMATS.md): whole units, an item in the contents, and for a longer body a record for each
-    /// 64 KiB and a table of these.
+    /// An object's records in a volume (docs/FORMATS.md): whole units, an item in the contents, and
+    /// for a longer body a record for each 64 KiB and a table of these.
     pub fn volume(self, body_bytes: u64) -> u64 {
         let head = VOLUME_HEAD_BYTES + KEY_BYTES + self.head_beside() + VOLUME_METADATA_BYTES;
         if body_bytes <= PIECE_BYTES {

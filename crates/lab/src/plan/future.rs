@@ -1,4 +1,5 @@
-//! What the recommended cache will hit next: `forecast` for the pair that was chosen, and what such forecasts are worth within this log.
+//! What the recommended cache will hit next: `forecast` for the pair that was chosen, and what such
+//! forecasts are worth within this log.
 
 use super::footprint::Footprint;
 use super::memory::{self, Memory, Simulated};
@@ -22,7 +23,8 @@ impl Future {
         let (past, expected) = (&chosen.past, chosen.points[0]);
         let mut forecast = Forecast::after(past.all(), past.requests());
         forecast.requests = requests;
-        // A sample has too few or too many requests for the few most popular objects; what the whole hits is known better.
+        // A sample has too few or too many requests for the few most popular objects; what the
+        // whole hits is known better.
         let of_sample = hit_ratio(&past.all().since[chosen.warm_up..]);
         forecast.hit_ratio = (forecast.hit_ratio + expected.hit_ratio() - of_sample).clamp(0.0, 1.0);
         let size = expected.ram_bytes + expected.disk_bytes;
@@ -39,8 +41,8 @@ impl Future {
     }
 }
 
-/// What becomes of each request with so many bytes of RAM and of disk, under the default policy and architecture and with the default head, when all
-/// objects are simulated.
+/// What becomes of each request with so many bytes of RAM and of disk, under the default policy and
+/// architecture and with the default head, when all objects are simulated.
 pub fn past(requests: &[Request], (ram_bytes, disk_bytes): (u64, u64), mean_object_bytes: u64) -> Past {
     let footprint = Footprint::default();
     let disk = |bytes, rate| tier::disk(tier::VOLUME, (bytes, rate), mean_object_bytes, footprint);

@@ -1,8 +1,11 @@
-//! A volume as far as replacement is concerned: a log with a cursor that gives up what it comes to, or carries it on.
+//! A volume as far as replacement is concerned: a log with a cursor that gives up what it comes to,
+//! or carries it on.
 //!
-//! The rules are the store's own (`shoal_policy::carry`, `shoal_policy::Probation`), as `shoal_store::architectures` applies them: while there is
-//! unused space everything is taken, later what is asked for again before long; what RAM answers and the disk does not have is offered to it;
-//! hits of the disk alone count for the cursor. What is left out: stripes that are worth keeping as a whole.
+//! The rules are the store's own (`shoal_policy::carry`, `shoal_policy::Probation`), as
+//! `shoal_store::architectures` applies them: while there is unused space everything is taken,
+//! later what is asked for again before long; what RAM answers and the disk does not have is
+//! offered to it; hits of the disk alone count for the cursor. What is left out: stripes that are
+//! worth keeping as a whole.
 //!
 //! O(1) a request, and a step for each object that the cursor passes.
 

@@ -1,8 +1,10 @@
-//! RAM by size: curves of the policies that the RAM tier runs, the knee, and how much it takes for shares of what can be had.
+//! RAM by size: curves of the policies that the RAM tier runs, the knee, and how much it takes for
+//! shares of what can be had.
 //!
-//! Kant and Won (*Server Capacity Planning for Web Traffic Workload*, IEEE TKDE 1999) ask how much RAM a server needs for 95, 98 and 99% of the
-//! throughput that it could have. A request that RAM misses costs the machine more than one that it hits; with k for the
-//! ratio, throughput goes with 1 / (1 + (k − 1) · m), where m is the miss ratio.
+//! Kant and Won (*Server Capacity Planning for Web Traffic Workload*, IEEE TKDE 1999) ask how much
+//! RAM a server needs for 95, 98 and 99% of the throughput that it could have. A request that RAM
+//! misses costs the machine more than one that it hits; with k for the ratio, throughput goes with
+//! 1 / (1 + (k − 1) · m), where m is the miss ratio.
 
 use super::PlanOptions;
 use super::by_size::SizePrefix;
@@ -20,10 +22,11 @@ use shoal_policy::{Replacement, ReplacementPolicy};
 pub struct Memory {
     /// The share of objects that were looked at; 1 is all.
     pub rate: f64,
-    /// A curve a policy, by its name: `s3_fifo`, which is the default, first. RAM takes no object of more than
-    /// [`Footprint::ram_object_max`].
+    /// A curve a policy, by its name: `s3_fifo`, which is the default, first. RAM takes no object
+    /// of more than [`Footprint::ram_object_max`].
     pub curves: Vec<(&'static str, Curve)>,
-    /// A cache that takes objects up to [`Footprint::object_max`], under the default policy: what RAM and disk could hit together.
+    /// A cache that takes objects up to [`Footprint::object_max`], under the default policy: what
+    /// RAM and disk could hit together.
     pub whole: Curve,
     /// The share of the measured requests that are for objects which RAM does not take.
     pub too_large: f64,
@@ -46,7 +49,8 @@ pub struct Target {
     pub ram_bytes: u64,
     /// The hit ratio then.
     pub hit_ratio: f64,
-    /// Disk operations a second at the peak then, for a disk that has the rest; `None` where the log has no times.
+    /// Disk operations a second at the peak then, for a disk that has the rest; `None` where the
+    /// log has no times.
     pub disk_ios: Option<f64>,
 }
 
@@ -145,13 +149,15 @@ impl Memory {
         self.curve().points.last().map_or(0.0, |point| point.hit_ratio)
     }
 
-    /// Disk operations of a request where RAM hits so large a share of them, for a disk that has the rest.
+    /// Disk operations of a request where RAM hits so large a share of them, for a disk that has
+    /// the rest.
     pub(super) fn ios_beside(&self, ram_hit_ratio: f64, disk: &Disk) -> f64 {
         let most = self.whole.points.last().map_or(0.0, |point| point.hit_ratio);
         disk.ios((most - ram_hit_ratio).max(0.0), 1.0 - most)
     }
 
-    /// Adds how much RAM each share takes, with what the disk then has to do; none where RAM takes none of the objects that are asked for again.
+    /// Adds how much RAM each share takes, with what the disk then has to do; none where RAM takes
+    /// none of the objects that are asked for again.
     pub(super) fn aim(&mut self, disk: &Disk, demand: &Demand, wishes: &PlanOptions) {
         let most = self.most();
         if most <= 0.0 {
@@ -191,7 +197,8 @@ impl Memory {
         rams.into_iter().flat_map(|ram| disks.iter().map(move |disk| (ram, *disk))).collect()
     }
 
-    /// What pairs of RAM and disk do, the disk under this architecture; and the past of the first of them, of the objects that are simulated.
+    /// What pairs of RAM and disk do, the disk under this architecture; and the past of the first
+    /// of them, of the objects that are simulated.
     pub(super) fn tiers(
         &self,
         loaded: &Loaded,
@@ -227,7 +234,8 @@ impl Memory {
     }
 }
 
-/// Tells where a part of the measured requests ends and the next begins; the last ends with the log.
+/// Tells where a part of the measured requests ends and the next begins; the last ends with the
+/// log.
 fn marks(requests: usize, warm_up: usize) -> impl Fn(usize) -> bool {
     let block = ((requests - warm_up) / BLOCKS).max(1);
     move |at| at > warm_up && (at - warm_up).is_multiple_of(block) && (at - warm_up) / block < BLOCKS

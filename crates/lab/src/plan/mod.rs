@@ -1,9 +1,10 @@
 //! The planner: what cache this log would need.
 //!
-//! Everything is reckoned from one log: how often caches of 20 sizes hit (by the policies that the product runs, `curve`), RAM before disk, what
-//! the store's architectures would write (the store's own code on the modelled machine), what the index takes, whether it would pay to
-//! cooperate (the wide-area model), and what the answers hang on ([`bounds`]). The first part of the log warms the caches and is not
-//! counted. What the log cannot tell is assumed, said, and bounded.
+//! Everything is reckoned from one log: how often caches of 20 sizes hit (by the policies that the
+//! product runs, `curve`), RAM before disk, what the store's architectures would write (the store's
+//! own code on the modelled machine), what the index takes, whether it would pay to cooperate (the
+//! wide-area model), and what the answers hang on ([`bounds`]). The first part of the log warms the
+//! caches and is not counted. What the log cannot tell is assumed, said, and bounded.
 
 pub mod bounds;
 mod by_size;

@@ -39,7 +39,8 @@ fn a_plan_agrees_with_itself() {
     );
     let lru = &memory.curves.iter().find(|(name, _)| *name == "lru").expect("it is there").1;
     for (simulated, counted) in lru.points.iter().zip(&memory.stack.points) {
-        // The simulated cache declines what is larger than itself; on the stack it pushes the rest away.
+        // The simulated cache declines what is larger than itself; on the stack it pushes the rest
+        // away.
         assert!((simulated.hit_ratio - counted.hit_ratio).abs() < 0.04, "{simulated:?} {counted:?}");
     }
     for goal in [Goal::HitRatio, Goal::Throughput] {
@@ -145,7 +146,8 @@ fn short_logs_are_refused() {
     assert!(matches!(refused, Err(Error::TooFewRequests { found: 500, least: LEAST_REQUESTS })));
 }
 
-/// A log of so many requests for 300 small objects, each forty-first for one of some that are larger than RAM takes.
+/// A log of so many requests for 300 small objects, each forty-first for one of some that are
+/// larger than RAM takes.
 fn with_large(requests: u64, small_bytes: u64, large_bytes: u64, wishes: PlanOptions) -> Plan {
     let mut log = String::new();
     for at in 0..requests {

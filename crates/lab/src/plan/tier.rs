@@ -1,8 +1,10 @@
-//! Disks as the cache architectures replace on them, without their I/O: which objects a disk of some size would still have.
+//! Disks as the cache architectures replace on them, without their I/O: which objects a disk of
+//! some size would still have.
 //!
-//! A `volume` is a log with a cursor ([`super::log_tier`]). Files (`squid` and its kin) take whole blocks, and a hand goes over them
-//! (`clock`). Where small objects stand in a mapped file, they have a quarter of the disk and replace each other there by FBC
-//! ([`MappedCache`]); what finds no place is a file. Index and folders take their part first.
+//! A `volume` is a log with a cursor ([`super::log_tier`]). Files (`squid` and its kin) take whole
+//! blocks, and a hand goes over them (`clock`). Where small objects stand in a mapped file, they
+//! have a quarter of the disk and replace each other there by FBC ([`MappedCache`]); what finds no
+//! place is a file. Index and folders take their part first.
 
 use super::footprint::Footprint;
 use super::log_tier::{LARGEST_SHARE, Log};
@@ -10,8 +12,9 @@ use crate::curve::DiskTier;
 use crate::simulator::{Capacity, MappedCache, MappedPolicy, Request, Simulator};
 use shoal_policy::{Appender, Packer, Replacement, ReplacementPolicy, SegmentLayout};
 
-/// A disk of so many bytes under an architecture, for objects of this mean body size. `rate` is the share of the objects that it is asked
-/// for: what of it is left for objects is as much smaller, what stands beside them is not counted twice.
+/// A disk of so many bytes under an architecture, for objects of this mean body size. `rate` is the
+/// share of the objects that it is asked for: what of it is left for objects is as much smaller,
+/// what stands beside them is not counted twice.
 pub(super) fn disk(
     architecture: &str,
     (disk_bytes, rate): (u64, f64),
@@ -51,7 +54,8 @@ pub(super) fn largest(architecture: &str, disk_bytes: u64, footprint: Footprint)
 
 /// Bytes of the index for each object (docs/FORMATS.md).
 pub(super) fn index_bytes(architecture: &str) -> u64 {
-    // An entry of a volume in a table that is three quarters full; or an entry, its bucket and its side word.
+    // An entry of a volume in a table that is three quarters full; or an entry, its bucket and its
+    // side word.
     if architecture == VOLUME { 11 } else { 44 }
 }
 

@@ -10,7 +10,8 @@ pub struct DiskTimes {
 }
 
 impl DiskTimes {
-    /// A Barracuda of 7200 revolutions a minute: 13 ms for a random page of 8 KB; 8.3 MB/s one after the other, with readahead (sections 4.4.1, 4.4.3).
+    /// A Barracuda of 7200 revolutions a minute: 13 ms for a random page of 8 KB; 8.3 MB/s one
+    /// after the other, with readahead (sections 4.4.1, 4.4.3).
     pub const TESTBED: Self = Self { random_seconds: 13e-3, sequential_seconds: 8192.0 / 8.3e6 };
 
     /// The same without readahead: each page takes as long as a random one.

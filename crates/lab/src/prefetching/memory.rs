@@ -1,7 +1,9 @@
-//! The frames of one node: what is in them, ordered so that the least valuable page is found at once.
+//! The frames of one node: what is in them, ordered so that the least valuable page is found at
+//! once.
 //!
-//! Values change all the time, but never in a way that changes the order among the pages of one program that hints name, or among those that they do not. So each program has
-//! two ordered sets, and only the ends of the sets are compared.
+//! Values change all the time, but never in a way that changes the order among the pages of one
+//! program that hints name, or among those that they do not. So each program has two ordered sets,
+//! and only the ends of the sets are compared.
 
 use std::collections::BTreeSet;
 

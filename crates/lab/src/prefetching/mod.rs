@@ -1,7 +1,10 @@
-//! A cluster that prefetches together: programs that told what they will ask for, the disks and the memory of idle nodes at work for them.
+//! A cluster that prefetches together: programs that told what they will ask for, the disks and the
+//! memory of idle nodes at work for them.
 //!
-//! The prototype of Voelker 2000, chapter 4 (PGMS), simulated event by event with its measured costs (Tables 4.1 and 4.2). All that is decided, which page is fetched where
-//! and what gives way, is decided by [`shoal_cooperation::prefetch`], which a live cluster calls; here are only processors, disks, links and time.
+//! The prototype of Voelker 2000, chapter 4 (PGMS), simulated event by event with its measured
+//! costs (Tables 4.1 and 4.2). All that is decided, which page is fetched where and what gives way,
+//! is decided by [`shoal_cooperation::prefetch`], which a live cluster calls; here are only
+//! processors, disks, links and time.
 //!
 //! ```text
 //!  process: compute ─► reference ─┬─ local ─────────────────────────────► compute …
@@ -13,12 +16,18 @@
 //!
 //! What the chapter does not say is settled so, on the side of what a kernel can know:
 //!
-//! - Pages are read only and belong to one program; every node's disk has a copy of every file (section 4.3.2).
-//! - A request for a page whose prefetch only waits in a queue withdraws it and reads the page from the own disk; one whose prefetch has begun waits for it.
-//! - Prefetches to local memory take pages in order and pass over those that another node is reading. At most [`MOST_INCOMING`] pages are under way over the network and one from
-//!   the own disk. Programs' own faults go before prefetches at their own disk, and both before what other nodes ask.
-//! - What is left of an epoch's weights all nodes know at once; in a cluster acknowledgements tell it.
-//! - A putpage costs its sender what a request does and takes the receiver's link as long as any page; it is not in the tables.
+//! - Pages are read only and belong to one program; every node's disk has a copy of every file
+//!   (section 4.3.2).
+//! - A request for a page whose prefetch only waits in a queue withdraws it and reads the page from
+//!   the own disk; one whose prefetch has begun waits for it.
+//! - Prefetches to local memory take pages in order and pass over those that another node is
+//!   reading. At most [`MOST_INCOMING`] pages are under way over the network and one from the own
+//!   disk. Programs' own faults go before prefetches at their own disk, and both before what other
+//!   nodes ask.
+//! - What is left of an epoch's weights all nodes know at once; in a cluster acknowledgements tell
+//!   it.
+//! - A putpage costs its sender what a request does and takes the receiver's link as long as any
+//!   page; it is not in the tables.
 //!
 //! | module | |
 //! |---|---|
@@ -27,7 +36,8 @@
 //! | `memory` | the pages of one node, by worth |
 //! | `run` | the simulation |
 //!
-//! O(log pages) a reference or an event, and O(pages looked ahead) where the predicate must be looked at.
+//! O(log pages) a reference or an event, and O(pages looked ahead) where the predicate must be
+//! looked at.
 
 mod disk;
 mod memory;
@@ -92,7 +102,8 @@ impl Prefetching {
     /// No kind: GMS.
     pub const NONE: Self = Self { disk_to_local: false, global_to_local: false, disk_to_global: false };
 
-    /// Kinds by their names with + between them: dl (disk to local), gl (global to local), dg (disk to global); `none` alone for no kind.
+    /// Kinds by their names with + between them: dl (disk to local), gl (global to local), dg (disk
+    /// to global); `none` alone for no kind.
     pub fn named(kinds: &str) -> Option<Self> {
         let mut found = Self::NONE;
         for kind in kinds.split('+').filter(|_| kinds != "none") {
@@ -133,8 +144,10 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// Those of the testbed. Asking, sending, and receiving overlap, so that a page takes 370 µs altogether where the table's parts sum to 412 µs: what is
-    /// left for the request's way is 370 less the rest. A putpage counts as the request of a getpage does, since the tables have none.
+    /// Those of the testbed. Asking, sending, and receiving overlap, so that a page takes 370 µs
+    /// altogether where the table's parts sum to 412 µs: what is left for the request's way is 370
+    /// less the rest. A putpage counts as the request of a getpage does, since the tables have
+    /// none.
     pub const TESTBED: Self = Self {
         getpage_seconds: (67.9 + 53.9) * 1e-6,
         wire_seconds: (370.0 - 67.9 - 53.9 - 187.0 - 22.3) * 1e-6,
@@ -238,7 +251,8 @@ pub struct Fetches {
     pub in_time: u64,
     /// Waited for, prefetched or not.
     pub stalls: u64,
-    /// How many of both were the first of their page: from any disk, or, out of global memory, into local memory.
+    /// How many of both were the first of their page: from any disk, or, out of global memory, into
+    /// local memory.
     pub cold: u64,
 }
 
@@ -267,7 +281,8 @@ pub enum Error {
         /// Nodes told for them.
         homes: usize,
     },
-    /// A program's node is not there, or has fewer frames than are under way at once; or a node has more than any machine.
+    /// A program's node is not there, or has fewer frames than are under way at once; or a node has
+    /// more than any machine.
     Frames {
         /// Which node, from 0.
         node: usize,
@@ -352,7 +367,8 @@ pub fn simulate(programs: &[Program], setting: &PrefetchSetup) -> Result<Prefetc
 }
 
 impl PrefetchSetup {
-    /// The testbed with one program: node 0 runs it, and as many idle nodes are beside it; each has so many frames.
+    /// The testbed with one program: node 0 runs it, and as many idle nodes are beside it; each has
+    /// so many frames.
     pub fn testbed(frames: usize, idle: usize) -> Self {
         Self {
             frames: vec![frames; 1 + idle],

@@ -1,6 +1,8 @@
-//! Programs: which pages they ask for, how long they compute between, and what they tell of it beforehand.
+//! Programs: which pages they ask for, how long they compute between, and what they tell of it
+//! beforehand.
 //!
-//! The synthetic programs of Voelker 2000, section 4.4.3, and a stand-in for Render, whose references are not to be had. Pages are of 8 KB and numbered by their place in the file.
+//! The synthetic programs of Voelker 2000, section 4.4.3, and a stand-in for Render, whose
+//! references are not to be had. Pages are of 8 KB and numbered by their place in the file.
 
 use shoal_trace::Random;
 
@@ -33,7 +35,8 @@ pub enum Hinting {
 }
 
 impl Hinting {
-    /// A share of the references is told, and of these a share wrongly: shares below one do not go together. `None` for what is no hinting.
+    /// A share of the references is told, and of these a share wrongly: shares below one do not go
+    /// together. `None` for what is no hinting.
     pub fn told(share: f64, wrong: f64) -> Option<Self> {
         match (share, wrong) {
             (1.0, 0.0) => Some(Self::Complete),
@@ -57,8 +60,8 @@ impl Program {
         }
     }
 
-    /// Accesses 512 random pages of a 20 MB hot region, then 256 of an 80 MB cold one, 20 times; each four pages follow each other. Sizes are divided
-    /// by `scale`.
+    /// Accesses 512 random pages of a 20 MB hot region, then 256 of an 80 MB cold one, 20 times;
+    /// each four pages follow each other. Sizes are divided by `scale`.
     pub fn hotcold(scale: u32, seed: u64) -> Self {
         let mut random = Random::of(seed, 1);
         let (hot, cold) = (u64::from(MEGABYTE * 20 / scale / 4), u64::from(MEGABYTE * 80 / scale / 4));
@@ -91,27 +94,34 @@ impl Program {
         Self { name: format!("{}, cyclic", self.name), references: self.references.repeat(3), ..self.clone() }
     }
 
-    /// A stand-in for Render: a database of 178 MB of which 100 MB are accessed by operations that come closer to a scene, each mostly over what the last one used.
+    /// A stand-in for Render: a database of 178 MB of which 100 MB are accessed by operations that
+    /// come closer to a scene, each mostly over what the last one used.
     ///
-    /// What the dissertation tells of Render leaves three numbers open, and tells enough to find them:
+    /// What the dissertation tells of Render leaves three numbers open, and tells enough to find
+    /// them:
     ///
-    /// - *How long each operation is.* No page comes back within 64 MB of others, all do within 128 MB (section 4.4.5). Three operations of 9200 pages that share four fifths
-    ///   are such: a page comes back after some 9200 others, 72 MB.
-    /// - *How much is asked again.* GMS on five nodes is 1.75 times as fast as one node alone (4.9 over 2.8), and only first accesses are left to its disk: 27,600 references to 12,800
-    ///   pages do that.
-    /// - *How long it computes.* PGMS levels off at 5.6 times the speed of one node (section 4.4.3), where only processor time is left: 2.5 ms before each reference.
+    /// - *How long each operation is.* No page comes back within 64 MB of others, all do within 128
+    ///   MB (section 4.4.5). Three operations of 9200 pages that share four fifths are such: a page
+    ///   comes back after some 9200 others, 72 MB.
+    /// - *How much is asked again.* GMS on five nodes is 1.75 times as fast as one node alone (4.9
+    ///   over 2.8), and only first accesses are left to its disk: 27,600 references to 12,800 pages
+    ///   do that.
+    /// - *How long it computes.* PGMS levels off at 5.6 times the speed of one node (section
+    ///   4.4.3), where only processor time is left: 2.5 ms before each reference.
     pub fn render(scale: u32, seed: u64) -> Self {
         let mut random = Random::of(seed, 3);
         let mut file: Vec<u32> = (0..MEGABYTE * 178 / scale).collect();
         shuffle(&mut file, &mut random);
-        // a database laid out otherwise than it is used: the order of use is a random one of its pages
+        // a database laid out otherwise than it is used: the order of use is a random one of its
+        // pages
         let (operation, shared) = ((9200 / scale) as usize, (7400 / scale) as usize);
         let fresh = operation - shared;
         let mut unused = file.into_iter();
         let mut view: Vec<u32> = unused.by_ref().take(operation).collect();
         let mut references = view.clone();
         for _ in 1..3 {
-            // what leaves the picture is spread over it, and so is the detail that comes in its place
+            // what leaves the picture is spread over it, and so is the detail that comes in its
+            // place
             let mut order: Vec<u32> = (0..operation as u32).collect();
             shuffle(&mut order, &mut random);
             for (place, page) in order.into_iter().zip(unused.by_ref().take(fresh)) {
@@ -127,8 +137,8 @@ impl Program {
         if let Hinting::Stepwise(step) = self.hinting { step.max(1) } else { usize::MAX }
     }
 
-    /// The program with a working set: after every second reference it uses a page again that it used so many references before. It computes as long as
-    /// without.
+    /// The program with a working set: after every second reference it uses a page again that it
+    /// used so many references before. It computes as long as without.
     pub fn revisiting(&self, back: usize) -> Self {
         let mut references = Vec::with_capacity(self.references.len() * 3 / 2);
         for (at, page) in self.references.iter().enumerate() {

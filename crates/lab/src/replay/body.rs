@@ -1,4 +1,5 @@
-//! Bodies that cost next to nothing: each object's bytes are a walk through one buffer of noise, from a place of its own.
+//! Bodies that cost next to nothing: each object's bytes are a walk through one buffer of noise,
+//! from a place of its own.
 
 use shoal_trace::Random;
 

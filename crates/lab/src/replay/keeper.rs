@@ -1,7 +1,9 @@
-//! Replacement by the driver: any policy over any architecture, as the paper's generators did it (Maltzahn 1999, 3.6).
+//! Replacement by the driver: any policy over any architecture, as the paper's generators did it
+//! (Maltzahn 1999, 3.6).
 //!
-//! The store's own replacement never comes to work while this one keeps the objects below the store's limit. Costs what
-//! the policy costs, plus one array access a hit; 4 bytes an object of the trace.
+//! The store's own replacement never comes to work while this one keeps the objects below the
+//! store's limit. Costs what the policy costs, plus one array access a hit; 4 bytes an object of
+//! the trace.
 
 use shoal_policy::{Handle, Replacement};
 
@@ -37,8 +39,8 @@ impl DriverReplacement {
         }
     }
 
-    /// The object will be written with so many bytes: gives the objects that have to go before. `None` when it is larger than all the
-    /// room, and then nothing changes.
+    /// The object will be written with so many bytes: gives the objects that have to go before.
+    /// `None` when it is larger than all the room, and then nothing changes.
     pub(super) fn insert(&mut self, object: u32, bytes: u64) -> Option<Vec<u32>> {
         let weight = bytes.max(1).div_ceil(self.block_bytes) * self.block_bytes;
         if weight > self.limit_bytes || object as usize >= self.handles.len() {

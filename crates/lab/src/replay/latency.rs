@@ -1,7 +1,7 @@
 //! How long calls took: a histogram of fixed size that many threads fill.
 //!
-//! Sixteen steps for each power of two, so that a percentile is at most 6.25% above the truth. One atomic addition a call;
-//! 8 KiB a histogram. (The layout is that of G. Tene's HdrHistogram.)
+//! Sixteen steps for each power of two, so that a percentile is at most 6.25% above the truth. One
+//! atomic addition a call; 8 KiB a histogram. (The layout is that of G. Tene's HdrHistogram.)
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 

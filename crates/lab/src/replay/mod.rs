@@ -1,13 +1,14 @@
 //! The disk workload generator: drives a store over a trace, without a network.
 //!
-//! Maltzahn, Richardson, Grunwald (Reducing the Disk I/O of Web Proxy Server Caches, USENIX 1999, section 4): "a workload
-//! generator sequentially processes each trace entry -- the generator first determines whether a cached object exists and
-//! then either misses the object into the cache by writing data of the specified size to the appropriate location or hits the
-//! object by reading the corresponding data." The first part of the trace warms the cache up; the second is measured.
+//! Maltzahn, Richardson, Grunwald (Reducing the Disk I/O of Web Proxy Server Caches, USENIX 1999,
+//! section 4): "a workload generator sequentially processes each trace entry -- the generator first
+//! determines whether a cached object exists and then either misses the object into the cache by
+//! writing data of the specified size to the appropriate location or hits the object by reading the
+//! corresponding data." The first part of the trace warms the cache up; the second is measured.
 //!
-//! The store is an argument and so is the clock: the same driver runs on a real disk and on a modelled one. What the disk did
-//! is read by whoever owns it, when [`Driver::run`] says that a part begins or ends; [`TimingFs`] in front of the store's
-//! door measures its calls.
+//! The store is an argument and so is the clock: the same driver runs on a real disk and on a
+//! modelled one. What the disk did is read by whoever owns it, when [`Driver::run`] says that a
+//! part begins or ends; [`TimingFs`] in front of the store's door measures its calls.
 
 mod body;
 mod counts;
@@ -47,7 +48,8 @@ pub struct ReplayPlan {
 /// What the trace's sizes are sizes of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Sizes {
-    /// Of the object as it stands in the store, with its header and checksums: the papers' plain files had none.
+    /// Of the object as it stands in the store, with its header and checksums: the papers' plain
+    /// files had none.
     #[default]
     Stored,
     /// Of the body alone.
@@ -78,8 +80,8 @@ pub struct Driver<'a> {
 }
 
 impl Driver<'_> {
-    /// Runs the trace. `ended` is called after each part, before the next begins; `go_on` before every request with how many were
-    /// begun, from any thread, and stops the run when it says no.
+    /// Runs the trace. `ended` is called after each part, before the next begins; `go_on` before
+    /// every request with how many were begun, from any thread, and stops the run when it says no.
     pub fn run(
         &self,
         mut ended: impl FnMut(TracePart),
@@ -259,7 +261,8 @@ impl Worker<'_> {
         failed.map_or_else(|| error.to_string(), |failed| failed.to_string())
     }
 
-    /// A failure below the store ends the run even where the store lives with it, as it does with a full disk.
+    /// A failure below the store ends the run even where the store lives with it, as it does with a
+    /// full disk.
     fn failed_below(&self) -> Result<(), End> {
         match self.driver.door.and_then(TimingFs::failed) {
             Some(failed) => Err(End::Failed(failed.to_string())),

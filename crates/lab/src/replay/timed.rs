@@ -1,7 +1,8 @@
 //! A door that measures: each call's duration by kind, and the first call that failed.
 //!
-//! Kroonmaa (Clustered Store, squid-dev, 1998) compared architectures by what open, create and unlink cost. On the real
-//! file system each call of the door is one system call, so that this counts those too.
+//! Kroonmaa (Clustered Store, squid-dev, 1998) compared architectures by what open, create and
+//! unlink cost. On the real file system each call of the door is one system call, so that this
+//! counts those too.
 
 use super::latency::{Histogram, Latencies};
 use shoal_store::fs::{Access, File, FileSystem, LoadedWords, Mapping, Space};
@@ -31,7 +32,8 @@ pub enum CallKind {
     Close,
     /// A name is removed.
     Unlink,
-    /// Lengths asked for and set, files renamed and mapped, folders made, removed and listed, space, sync.
+    /// Lengths asked for and set, files renamed and mapped, folders made, removed and listed,
+    /// space, sync.
     Other,
 }
 
@@ -121,7 +123,8 @@ impl TimingFs {
         }
     }
 
-    /// The first call that failed for another reason than that a file or folder was absent or there already.
+    /// The first call that failed for another reason than that a file or folder was absent or there
+    /// already.
     pub fn failed(&self) -> Option<FailedCall> {
         if !self.meter.has_failed.load(Relaxed) {
             return None;
@@ -129,7 +132,8 @@ impl TimingFs {
         self.meter.failures().first.clone()
     }
 
-    /// The latest call that failed for whatever reason: what the store means when it has just told an error.
+    /// The latest call that failed for whatever reason: what the store means when it has just told
+    /// an error.
     pub fn latest_failed(&self) -> Option<FailedCall> {
         self.meter.failures().latest.clone()
     }
@@ -151,7 +155,8 @@ impl Meter {
     }
 
     fn note(&self, call: CallKind, path: &str, error: &io::Error) {
-        // The only way to learn whether a folder is empty is to try: an answer, and not what ends a run.
+        // The only way to learn whether a folder is empty is to try: an answer, and not what ends a
+        // run.
         if error.kind() == io::ErrorKind::DirectoryNotEmpty {
             return;
         }
@@ -169,8 +174,8 @@ impl Meter {
     }
 }
 
-/// Whether an architecture may be expected to meet it: files that are absent or there already, folders that are made on demand, and
-/// whatever the store only tries.
+/// Whether an architecture may be expected to meet it: files that are absent or there already,
+/// folders that are made on demand, and whatever the store only tries.
 fn is_ordinary(call: CallKind, error: &io::Error) -> bool {
     let kinds = [io::ErrorKind::Interrupted, io::ErrorKind::AlreadyExists, io::ErrorKind::NotFound];
     kinds.contains(&error.kind()) || call == CallKind::Other

@@ -170,7 +170,8 @@ impl Report {
         self.sections.iter().flat_map(|section| &section.figures)
     }
 
-    /// Writes page, summary and figures into a folder, made if it is not there. Names the file that could not be written.
+    /// Writes page, summary and figures into a folder, made if it is not there. Names the file that
+    /// could not be written.
     pub fn write(&self, folder: &Path) -> io::Result<()> {
         let named = |path: &Path, error: io::Error| {
             io::Error::new(error.kind(), format!("cannot write {}: {error}", path.display()))

@@ -1,4 +1,5 @@
-//! What every report keeps: a well-formed page with everything in it, a summary that programs can read, files that match.
+//! What every report keeps: a well-formed page with everything in it, a summary that programs can
+//! read, files that match.
 
 use super::*;
 use crate::figure::{Axis, Bar, Bars, Drawing};

@@ -38,7 +38,8 @@ impl Counts {
         share(self.bytes - self.hit_bytes, self.bytes)
     }
 
-    /// What was counted since an earlier time of the same simulation, such as the end of its warm-up.
+    /// What was counted since an earlier time of the same simulation, such as the end of its
+    /// warm-up.
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
             requests: self.requests - earlier.requests,

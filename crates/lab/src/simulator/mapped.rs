@@ -1,12 +1,15 @@
-//! Memory-mapped stores of small objects without their disk: which references hit, under LRU, FBC and the known future.
+//! Memory-mapped stores of small objects without their disk: which references hit, under LRU, FBC
+//! and the known future.
 //!
-//! Maltzahn, Richardson, Grunwald: "Reducing the Disk I/O of Web Proxy Server Caches", USENIX 1999, section 3. A [`MappedCache`]
-//! is a file of segments over the code that stores run: a placement lays them down until the file is full, from
-//! then on an object takes the slot of another of its class. [`foreseen`] counts what the placement table of 3.4 gives.
+//! Maltzahn, Richardson, Grunwald: "Reducing the Disk I/O of Web Proxy Server Caches", USENIX 1999,
+//! section 3. A [`MappedCache`] is a file of segments over the code that stores run: a placement
+//! lays them down until the file is full, from then on an object takes the slot of another of its
+//! class. [`foreseen`] counts what the placement table of 3.4 gives.
 //!
-//! An object keeps the segment that it came in with. One of more than a page is declined and left to files, as is one whose
-//! class has no slot when the file is full, since the paper lets an object replace another of its class alone. A hit is O(1),
-//! a victim O(1) with LRU and what [`Fbc`] says.
+//! An object keeps the segment that it came in with. One of more than a page is declined and left
+//! to files, as is one whose class has no slot when the file is full, since the paper lets an
+//! object replace another of its class alone. A hit is O(1), a victim O(1) with LRU and what
+//! [`Fbc`] says.
 
 use super::{Counts, Request};
 use shoal_policy::{
@@ -156,9 +159,11 @@ impl Slots {
     }
 }
 
-/// What the placement table of 3.4 makes of a trace: the counts of the requests from number `measured_from` on.
+/// What the placement table of 3.4 makes of a trace: the counts of the requests from number
+/// `measured_from` on.
 ///
-/// Objects are numbered anew in order of appearance; a trace has fewer than 2^32 of them. O(n log n).
+/// Objects are numbered anew in order of appearance; a trace has fewer than 2^32 of them. O(n log
+/// n).
 pub fn foreseen(requests: &[Request], file_bytes: u64, measured_from: usize) -> Counts {
     let mut numbers: HashMap<u64, u32> = HashMap::new();
     let numbered: Vec<(u32, u64)> = requests
@@ -206,7 +211,8 @@ mod tests {
         MappedCache::new(policy, file_bytes).run(requests.iter().copied()).hits
     }
 
-    /// Counted once and held. The slow versions of the algorithms are in `shoal_policy`; this holds what is put together from them.
+    /// Counted once and held. The slow versions of the algorithms are in `shoal_policy`; this holds
+    /// what is put together from them.
     #[test]
     fn hits_of_a_made_trace_stay_what_they_are() {
         let requests = sized();

@@ -1,9 +1,11 @@
-//! The policy simulator: drives any replacement policy over a stream of requests, without bodies and without disk.
+//! The policy simulator: drives any replacement policy over a stream of requests, without bodies
+//! and without disk.
 //!
-//! A [`Simulator`] is a cache as small as it can be: a hash table of slot numbers ([`SlotTable`]) and the policy, the
-//! very code that the proxy runs, which holds the keys. It counts hits, bytes, evictions and its own memory.
-//! A [`MappedCache`] does the same for a memory-mapped file of segments.
-//! [`ZipfTrace`] makes requests where no trace is at hand, and [`speed`] measures the policies side by side.
+//! A [`Simulator`] is a cache as small as it can be: a hash table of slot numbers ([`SlotTable`])
+//! and the policy, the very code that the proxy runs, which holds the keys. It counts hits, bytes,
+//! evictions and its own memory. A [`MappedCache`] does the same for a memory-mapped file of
+//! segments. [`ZipfTrace`] makes requests where no trace is at hand, and [`speed`] measures the
+//! policies side by side.
 
 mod counts;
 mod mapped;
@@ -26,8 +28,8 @@ use std::hint::black_box;
 
 /// A policy with as much of a cache around it as it needs.
 ///
-/// An object keeps the size that it came in with until it leaves; a request that names another size is a hit of the
-/// size it names.
+/// An object keeps the size that it came in with until it leaves; a request that names another size
+/// is a hit of the size it names.
 pub struct Simulator<P> {
     policy: P,
     table: SlotTable,
@@ -46,7 +48,8 @@ impl<P: Replacement<u64>> Simulator<P> {
         self.request_weighing(request, request.bytes)
     }
 
-    /// One request for an object that takes so many bytes of a capacity in bytes. True when it hits.
+    /// One request for an object that takes so many bytes of a capacity in bytes. True when it
+    /// hits.
     pub fn request_weighing(&mut self, request: Request, weight_bytes: u64) -> bool {
         let hash = request.object.fingerprint();
         self.counts.requests += 1;
@@ -72,8 +75,8 @@ impl<P: Replacement<u64>> Simulator<P> {
 
     /// All of them, in order. Returns what was counted, these included.
     ///
-    /// A few are looked at ahead, so that what they will need from memory arrives while others are served; the results
-    /// are those of [`Simulator::request`] one by one.
+    /// A few are looked at ahead, so that what they will need from memory arrives while others are
+    /// served; the results are those of [`Simulator::request`] one by one.
     pub fn run(&mut self, requests: impl IntoIterator<Item = Request>) -> Counts {
         let mut requests = requests.into_iter();
         let mut ahead = [Request { object: 0, bytes: 0 }; AHEAD];
@@ -141,5 +144,6 @@ impl<P: Replacement<u64>> Simulator<P> {
     }
 }
 
-/// Requests looked at ahead: enough to fill the wait for memory, few enough to be still there when their turn comes.
+/// Requests looked at ahead: enough to fill the wait for memory, few enough to be still there when
+/// their turn comes.
 const AHEAD: usize = 16;

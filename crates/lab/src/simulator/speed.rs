@@ -1,7 +1,8 @@
 //! How fast the policies are: million requests a second of CPU, beside libCacheSim's.
 //!
-//! The setting is that of libCacheSim's figures: 20 million requests, Zipf 0.8 over a million objects of one size, room
-//! for 100,000, the trace in memory. The clock is an argument: the CPU time of the process.
+//! The setting is that of libCacheSim's figures: 20 million requests, Zipf 0.8 over a million
+//! objects of one size, room for 100,000, the trace in memory. The clock is an argument: the CPU
+//! time of the process.
 
 use super::{Capacity, Counts, Request, Simulator, ZipfTrace};
 use shoal_policy::{Fifo, Gdsf, LfuDa, Lru, Replacement, Ring, S3Fifo, SecondChance, Sieve, Slru, WTinyLfu};
@@ -41,7 +42,8 @@ impl Setting {
 pub struct Row {
     /// The policy's name.
     pub policy: &'static str,
-    /// Million requests a second of CPU that libCacheSim (2024) served in this setting on this kind of machine.
+    /// Million requests a second of CPU that libCacheSim (2024) served in this setting on this kind
+    /// of machine.
     pub reference: f64,
     /// The shortest CPU time of all rounds.
     pub cpu: Duration,
@@ -58,8 +60,8 @@ impl Row {
     }
 }
 
-/// Runs every policy over one trace, in turns, so that a disturbance meets all of them. `cpu_time` reads the CPU time that
-/// the process has taken.
+/// Runs every policy over one trace, in turns, so that a disturbance meets all of them. `cpu_time`
+/// reads the CPU time that the process has taken.
 pub fn measure(setting: &Setting, cpu_time: &dyn Fn() -> Duration) -> Vec<Row> {
     let trace = setting.trace();
     let mut best: Vec<Row> = Vec::new();

@@ -1,10 +1,13 @@
-//! A hash table of slot numbers: who asks brings the hash, and tells by the slot whether it is the right one.
+//! A hash table of slot numbers: who asks brings the hash, and tells by the slot whether it is the
+//! right one.
 //!
-//! Keys stand elsewhere, in the policy's nodes. A bucket is one cache line of twelve slots and, for each, a byte of its
-//! hash; nearly every lookup reads one line, and nearly every miss needs no look at a key. A full bucket sends newcomers on to
-//! the next one and counts them, so that a lookup knows when to go on (the table of Bronson and Shi: "Open-sourcing F14
-//! for faster, more memory-efficient hash tables", Facebook Engineering, 2019). At most three quarters of the places
-//! are taken; the table grows by an eighth. 7 to 8 bytes a slot. No operation but growth allocates; each is O(1).
+//! Keys stand elsewhere, in the policy's nodes. A bucket is one cache line of twelve slots and, for
+//! each, a byte of its hash; nearly every lookup reads one line, and nearly every miss needs no
+//! look at a key. A full bucket sends newcomers on to the next one and counts them, so that a
+//! lookup knows when to go on (the table of Bronson and Shi: "Open-sourcing F14 for faster, more
+//! memory-efficient hash tables", Facebook Engineering, 2019). At most three quarters of the places
+//! are taken; the table grows by an eighth. 7 to 8 bytes a slot. No operation but growth allocates;
+//! each is O(1).
 
 /// Slot numbers by hash. See the file's head.
 #[derive(Debug)]
@@ -17,7 +20,8 @@ pub struct SlotTable {
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 struct Bucket {
-    /// A byte of the hash for each slot, 0 for none; then, at [`OVERFLOW`], how many went on from here.
+    /// A byte of the hash for each slot, 0 for none; then, at [`OVERFLOW`], how many went on from
+    /// here.
     tags: [u8; 16],
     slots: [u32; SLOTS],
 }
@@ -53,7 +57,8 @@ impl SlotTable {
         bucket.matches(tag(hash)).next().map(|place| bucket.slots[place])
     }
 
-    /// Puts in a slot that is not in. `hash_of` gives the hash of any slot that is, for when the table grows.
+    /// Puts in a slot that is not in. `hash_of` gives the hash of any slot that is, for when the
+    /// table grows.
     #[inline]
     pub fn insert(&mut self, hash: u64, slot: u32, hash_of: impl Fn(u32) -> u64) {
         if self.len >= self.buckets.len() * FILL_MAX {
@@ -159,7 +164,8 @@ impl Bucket {
     #[inline]
     fn matches(&self, tag: u8) -> impl Iterator<Item = usize> + use<> {
         let differences = u128::from_le_bytes(self.tags) ^ (u128::from(tag) * EACH_BYTE);
-        // The highest bit of each byte that is 0, and of no other: no sum of two bytes below 128 carries.
+        // The highest bit of each byte that is 0, and of no other: no sum of two bytes below 128
+        // carries.
         let low_bits = EACH_BYTE * 0x7f;
         let zeros = !(((differences & low_bits) + low_bits) | differences | low_bits);
         let mut rest = zeros & PLACES_MASK;

@@ -1,8 +1,8 @@
 //! The simulator and the policies in it: exact counts, memory, and no growth once full.
 //!
-//! The numbers of misses are those of libCacheSim 0.3.5 (the package of that name for Python) on the same requests,
-//! where it follows the publication that we follow, and within stated bounds where it does not; docs/experiments/policies.md
-//! says which and why.
+//! The numbers of misses are those of libCacheSim 0.3.5 (the package of that name for Python) on
+//! the same requests, where it follows the publication that we follow, and within stated bounds
+//! where it does not; docs/experiments/policies.md says which and why.
 
 use super::*;
 use shoal_policy::{Belady, BeladySize, Clock, NextUses, ReplacementPolicy, Ring};
@@ -40,13 +40,16 @@ fn misses_are_those_of_libcachesim_where_both_follow_the_publication() {
     assert_eq!(misses(Ring::<Clock, u64>::new(), uniform(), 1000), 107_194);
 }
 
-/// Theirs, and ours, which differ where the publication leaves a choice or where they depart from it.
+/// Theirs, and ours, which differ where the publication leaves a choice or where they depart from
+/// it.
 #[test]
 fn the_others_miss_what_they_did() {
     for (policy, theirs, ours) in [
-        // The same order but for ties; ours agrees with a heap of all requests worked out in another language.
+        // The same order but for ties; ours agrees with a heap of all requests worked out in
+        // another language.
         ("gdsf", 100_659, 100_692),
-        // For one size it is gdsf by its publication; theirs adds the cache's age to a key at each hit.
+        // For one size it is gdsf by its publication; theirs adds the cache's age to a key at each
+        // hit.
         ("lfu_da", 93_590, 100_692),
         // An empty cache is filled in another way.
         ("slru", 96_532, 96_167),
@@ -99,8 +102,8 @@ fn looking_ahead_changes_nothing() {
     }
 }
 
-/// Nothing is allocated for a request once the cache is full, so no array has another capacity afterwards; and while it
-/// fills, memory is in proportion to the objects.
+/// Nothing is allocated for a request once the cache is full, so no array has another capacity
+/// afterwards; and while it fills, memory is in proportion to the objects.
 #[test]
 fn memory_stays_in_bounds_and_does_not_grow_once_full() {
     for policy in ReplacementPolicy::<u64>::ALL {

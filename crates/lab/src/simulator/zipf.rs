@@ -1,9 +1,10 @@
 //! Made requests: independent of one another, with a popularity after Zipf.
 //!
-//! The object of rank r is asked for with a probability in proportion to r^−alpha (Breslau, Cao, Fan, Phillips, Shenker:
-//! "Web caching and Zipf-like distributions", INFOCOM 1999). Drawn by the alias method (Walker 1977, in the form of
-//! Vose: "A linear algorithm for generating random numbers with a given distribution", IEEE Transactions on Software
-//! Engineering, 1991): O(objects) to prepare, O(1) a request. Objects are numbered by rank, from 0.
+//! The object of rank r is asked for with a probability in proportion to r^−alpha (Breslau, Cao,
+//! Fan, Phillips, Shenker: "Web caching and Zipf-like distributions", INFOCOM 1999). Drawn by the
+//! alias method (Walker 1977, in the form of Vose: "A linear algorithm for generating random
+//! numbers with a given distribution", IEEE Transactions on Software Engineering, 1991): O(objects)
+//! to prepare, O(1) a request. Objects are numbered by rank, from 0.
 
 use super::request::Request;
 
@@ -22,7 +23,8 @@ impl ZipfTrace {
         Self { objects: Alias::new(weights), object_bytes, state: seed }
     }
 
-    /// splitmix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", OOPSLA 2014).
+    /// splitmix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", OOPSLA
+    /// 2014).
     fn draw(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let z = (self.state ^ (self.state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -43,7 +45,8 @@ impl Iterator for ZipfTrace {
 /// Draws things as often as their weights say, O(1) a draw.
 #[derive(Clone, Debug)]
 pub struct Alias(
-    /// For each column the part that is the column's own object, out of 2^32, and whose the rest is.
+    /// For each column the part that is the column's own object, out of 2^32, and whose the rest
+    /// is.
     Vec<(u32, u32)>,
 );
 

@@ -1,4 +1,5 @@
-//! What a sweep has computed: a line a cell in `FOLDER/journal`, so that a sweep that was killed goes on where it stopped.
+//! What a sweep has computed: a line a cell in `FOLDER/journal`, so that a sweep that was killed
+//! goes on where it stopped.
 //!
 //! ```text
 //! shoal sweep 1 0.1.0
@@ -6,9 +7,11 @@
 //! xxh3 of the rest       kind        parameters, digest of the trace, results, why it was refused
 //! ```
 //!
-//! A line is appended with one write when its cell is done; a line that is cut off or damaged ends what is read, and is written over. A cell is found
-//! again by its kind, parameters and trace, not by its place, so that a specification that grew computes only what is new. One process at a
-//! time may write: the file is locked. Another version of the program may compute otherwise, and does not go on with it.
+//! A line is appended with one write when its cell is done; a line that is cut off or damaged ends
+//! what is read, and is written over. A cell is found again by its kind, parameters and trace, not
+//! by its place, so that a specification that grew computes only what is new. One process at a time
+//! may write: the file is locked. Another version of the program may compute otherwise, and does
+//! not go on with it.
 
 use super::kind::Kind;
 use super::value::Value;
@@ -33,10 +36,12 @@ pub struct Journal {
 }
 
 impl Journal {
-    /// Opens the journal of a folder, which is made where it is missing, and reads what of this sweep has been computed.
+    /// Opens the journal of a folder, which is made where it is missing, and reads what of this
+    /// sweep has been computed.
     ///
     /// # Errors
-    /// When files cannot be read or written, another process writes there, or the journal is another version's.
+    /// When files cannot be read or written, another process writes there, or the journal is
+    /// another version's.
     pub fn open(folder: &Path, sweep: &Sweep) -> Result<Self, Error> {
         let digest = |source: &super::Source| {
             source.digest().map_err(|why| Error::Trace { name: source.name.clone(), why })
@@ -73,10 +78,12 @@ impl Journal {
         self.answers.get(cell)?.as_deref()
     }
 
-    /// Keeps what a cell answered: what [`Sweep::compute`] gave. It is in the file when this returns. A cell that has an answer keeps it.
+    /// Keeps what a cell answered: what [`Sweep::compute`] gave. It is in the file when this
+    /// returns. A cell that has an answer keeps it.
     ///
     /// # Errors
-    /// When there is no such cell, the answer is not one of its kind, or the file cannot be written.
+    /// When there is no such cell, the answer is not one of its kind, or the file cannot be
+    /// written.
     pub fn add(&mut self, sweep: &Sweep, cell: usize, answer: Vec<Value>) -> Result<(), Error> {
         let kind = sweep.cells.get(cell).ok_or(Error::NoSuchCell { number: cell })?.kind;
         check(kind, &answer)?;
@@ -92,7 +99,8 @@ impl Journal {
         Ok(())
     }
 
-    /// Writes what is known as Parquet, a file for each kind that the sweep has, and gives their paths.
+    /// Writes what is known as Parquet, a file for each kind that the sweep has, and gives their
+    /// paths.
     ///
     /// # Errors
     /// When a file cannot be written.

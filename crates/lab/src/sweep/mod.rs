@@ -1,8 +1,10 @@
-//! Sweeps: a grid of simulations and models, written down once, computed on all cores, and gone on with where it stopped.
+//! Sweeps: a grid of simulations and models, written down once, computed on all cores, and gone on
+//! with where it stopped.
 //!
-//! A specification in TOML names traces and, for each [`Kind`] of question, lists of values for its parameters. Every combination is a [`Cell`]:
-//! what is asked is a row of values, and what comes out another. Cells do not know of each other, so that threads, or machines, share them
-//! as they like; [`Sweep::compute`] answers one.
+//! A specification in TOML names traces and, for each [`Kind`] of question, lists of values for its
+//! parameters. Every combination is a [`Cell`]: what is asked is a row of values, and what comes
+//! out another. Cells do not know of each other, so that threads, or machines, share them as they
+//! like; [`Sweep::compute`] answers one.
 //!
 //! | file | what it holds |
 //! |---|---|
@@ -14,7 +16,8 @@
 //! | `run` | all cores at work |
 //! | `tables` | the results as Parquet, a file a kind |
 //!
-//! The same cell gives the same results wherever it is computed. Memory: one trace at a time, and what each running simulation takes.
+//! The same cell gives the same results wherever it is computed. Memory: one trace at a time, and
+//! what each running simulation takes.
 
 mod journal;
 pub mod kind;
@@ -75,7 +78,8 @@ impl Sweep {
         source.load().map_err(|why| Error::Trace { name: source.name.clone(), why })
     }
 
-    /// Answers one cell: a value for each result of its kind and, last, why it was refused where it was. `loaded` is its trace.
+    /// Answers one cell: a value for each result of its kind and, last, why it was refused where it
+    /// was. `loaded` is its trace.
     ///
     /// # Errors
     /// When there is no such cell.

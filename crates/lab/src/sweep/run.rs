@@ -1,7 +1,9 @@
-//! All cores at work on a sweep: cells that are due are taken in turn by threads, and their answers kept as they come.
+//! All cores at work on a sweep: cells that are due are taken in turn by threads, and their answers
+//! kept as they come.
 //!
-//! Cells of one trace are computed together, since the trace is in memory then, and the next trace is read when they are done. A sweep that is stopped
-//! anywhere loses the cells that are being computed, and no other.
+//! Cells of one trace are computed together, since the trace is in memory then, and the next trace
+//! is read when they are done. A sweep that is stopped anywhere loses the cells that are being
+//! computed, and no other.
 
 use super::{Error, Journal, Loaded, Sweep, Value};
 use crate::experiment::Progress;
@@ -24,7 +26,8 @@ pub struct Summary {
     pub notes: Vec<String>,
 }
 
-/// Computes what is due of a sweep on so many threads, keeps it in a folder, and writes the results there.
+/// Computes what is due of a sweep on so many threads, keeps it in a folder, and writes the results
+/// there.
 ///
 /// # Errors
 /// When a trace cannot be had, or files cannot be read or written.
@@ -70,7 +73,8 @@ pub fn run(
     })
 }
 
-/// Has threads compute cells and takes their answers as they come. The first answer that cannot be taken ends it.
+/// Has threads compute cells and takes their answers as they come. The first answer that cannot be
+/// taken ends it.
 fn share_out(
     sweep: &Sweep,
     due: &[usize],

@@ -1,7 +1,8 @@
 //! The traces of a sweep: read from files or made, and known by a digest.
 //!
-//! The digest is the xxh3 of the file's bytes and of how it is read, or of the settings of made traffic: results that were computed from
-//! another trace of the same name are not taken for those of this one.
+//! The digest is the xxh3 of the file's bytes and of how it is read, or of the settings of made
+//! traffic: results that were computed from another trace of the same name are not taken for those
+//! of this one.
 
 use super::spec::Mistakes;
 use shoal_core::ByteCount;

@@ -10,8 +10,9 @@
 //! cache = ["64 MB", "256 MB"]
 //! ```
 //!
-//! The cells of a grid are the product of its lists, the last parameter changing fastest. A parameter that does not matter for a cell (the
-//! chances of N-chance forwarding for another system) has no value there, and cells that come out the same are one.
+//! The cells of a grid are the product of its lists, the last parameter changing fastest. A
+//! parameter that does not matter for a cell (the chances of N-chance forwarding for another
+//! system) has no value there, and cells that come out the same are one.
 
 use super::kind::{KINDS, Kind, named};
 use super::parameter::Parameter;

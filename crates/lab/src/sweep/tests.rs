@@ -167,7 +167,8 @@ impl Progress for Counted {
     }
 }
 
-/// A sweep whose journal was cut off at any byte goes on, computes what is missing and no more, and ends with the same bytes.
+/// A sweep whose journal was cut off at any byte goes on, computes what is missing and no more, and
+/// ends with the same bytes.
 #[test]
 fn a_sweep_goes_on_wherever_it_was_stopped() {
     let sweep = parse(SPEC).expect("a specification");

@@ -1,7 +1,7 @@
 //! A value of a sweep: a parameter's or a result's, and how a journal writes it.
 //!
-//! `-` is none, `c12` a count, `d0.5` a number, `tlru` a text with `\\`, `\t`, `\n` and `\r` escaped. Numbers are written so that the very same
-//! bits are read again.
+//! `-` is none, `c12` a count, `d0.5` a number, `tlru` a text with `\\`, `\t`, `\n` and `\r`
+//! escaped. Numbers are written so that the very same bits are read again.
 
 use shoal_trace::parquet::{Column, Kind};
 

@@ -61,8 +61,8 @@ impl Cache {
         }
     }
 
-    /// Takes in a version in place of any other; what is given up for it is told to `gone`, and so is the object itself when it was held. False
-    /// when it does not fit.
+    /// Takes in a version in place of any other; what is given up for it is told to `gone`, and so
+    /// is the object itself when it was held. False when it does not fit.
     pub fn keep(&mut self, object: u32, version: u32, bytes: u64, gone: &mut dyn FnMut(u32)) -> bool {
         if self.drop_object(object) {
             gone(object);

@@ -1,4 +1,5 @@
-//! Directories: a request is answered by the client's proxy, by a peer that the directory names, or by the origin.
+//! Directories: a request is answered by the client's proxy, by a peer that the directory names, or
+//! by the origin.
 
 use super::cache::{Cache, Look};
 use super::paths::proxies_at;
@@ -54,8 +55,8 @@ pub(super) fn simulate(stream: &Stream, plan: &Plan, seed: u64) -> Outcome {
     outcome
 }
 
-/// A digest with room for a proxy's share of the objects. The popular ones are everywhere, so that twice an equal share is a fair guess, as it
-/// would be for one who sets up a proxy.
+/// A digest with room for a proxy's share of the objects. The popular ones are everywhere, so that
+/// twice an equal share is a fair guess, as it would be for one who sets up a proxy.
 fn empty(digests: &Digests, stream: &Stream, proxies: usize) -> Directory {
     let objects = (2 * stream.objects / proxies.max(1)).max(64) as u64;
     Directory::new(DigestShape::new(objects, digests.bits_per_object, digests.hashes), digests.threshold, 0)
@@ -98,7 +99,8 @@ impl Run<'_> {
         }
     }
 
-    /// Asks peers one after the other: the level of the one that answered, how long it took, and whether one held an older version.
+    /// Asks peers one after the other: the level of the one that answered, how long it took, and
+    /// whether one held an older version.
     fn ask_peers(&mut self, here: usize, visit: &Visit, tally: &mut Tally<'_>) -> (Option<usize>, f64, bool) {
         let plan = self.plan;
         self.name_holders(here, visit);

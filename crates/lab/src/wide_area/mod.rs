@@ -1,9 +1,11 @@
 //! Caches that cooperate in a wide area, simulated request by request over many clients.
 //!
-//! The model of Voelker 2000, chapter 5 ([`crate::model::wan`]) takes requests as independent, caches as in their steady state and
-//! directories as always right. Here a [`Stream`], made as the model assumes or read from a trace with clients, goes through m proxies whose
-//! decisions are those of `shoal-cooperation`, the code that a cluster runs, and everything is counted: who answers, what is asked in vain, what
-//! directories cost in messages and bytes, what a lost node costs.
+//! The model of Voelker 2000, chapter 5 ([`crate::model::wan`]) takes requests as independent,
+//! caches as in their steady state and directories as always right. Here a [`Stream`], made as the
+//! model assumes or read from a trace with clients, goes through m proxies whose decisions are
+//! those of `shoal-cooperation`, the code that a cluster runs, and everything is counted: who
+//! answers, what is asked in vain, what directories cost in messages and bytes, what a lost node
+//! costs.
 //!
 //! | file | what it holds |
 //! |---|---|
@@ -12,8 +14,9 @@
 //! | `paths` | hierarchies and homes by hash: a request goes along a path |
 //! | `directories` | a request is answered here, or by a peer that the directory names |
 //!
-//! Latencies follow Table 5.3: a hit costs the latency of the level where it is found, a directory's peer twice that, the origin E(L); a vain question to a
-//! peer costs what an answered one does. Costs some hash lookups a request and cache asked.
+//! Latencies follow Table 5.3: a hit costs the latency of the level where it is found, a
+//! directory's peer twice that, the origin E(L); a vain question to a peer costs what an answered
+//! one does. Costs some hash lookups a request and cache asked.
 
 mod cache;
 mod directories;
@@ -33,7 +36,8 @@ use crate::model::wan::scheme::Region;
 /// What is simulated.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The proxies and their distances. Its population does not count; the stream has its own clients.
+    /// The proxies and their distances. Its population does not count; the stream has its own
+    /// clients.
     pub region: Region,
     /// How they cooperate.
     pub cooperation: Cooperation,
@@ -102,7 +106,8 @@ pub struct Outcome {
     pub requests: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Requests that a cache answered, by the level where it was found, from 0 at the top. A peer counts at the nearest level that is common with it.
+    /// Requests that a cache answered, by the level where it was found, from 0 at the top. A peer
+    /// counts at the nearest level that is common with it.
     pub found: Vec<u64>,
     /// Requests that the client's own proxy answered.
     pub found_here: u64,
@@ -120,7 +125,8 @@ pub struct Outcome {
     pub updates: u64,
     /// Their bytes.
     pub update_bytes: u64,
-    /// Requests that each cache was asked, clients' and others': the proxies, then what stands above them level by level.
+    /// Requests that each cache was asked, clients' and others': the proxies, then what stands
+    /// above them level by level.
     pub arrivals: Vec<u64>,
     /// Bytes in all caches at the end.
     pub stored_bytes: u64,

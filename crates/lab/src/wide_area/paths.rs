@@ -1,4 +1,5 @@
-//! Hierarchies and homes by hash: a request goes along a path of caches until one holds what it asks for, and all before keep a copy.
+//! Hierarchies and homes by hash: a request goes along a path of caches until one holds what it
+//! asks for, and all before keep a copy.
 
 use super::cache::{Cache, Look};
 use super::{Cooperation, Outcome, Plan, Stream, Tally, Visit, common_level, group};
@@ -104,7 +105,8 @@ impl Run<'_> {
         }
     }
 
-    /// The level at which the path's place stands: a hierarchy has a place a level; homes cost what their tier costs, as Table 5.3 counts it.
+    /// The level at which the path's place stands: a hierarchy has a place a level; homes cost what
+    /// their tier costs, as Table 5.3 counts it.
     fn level(&self, here: usize, at: usize) -> usize {
         let bottom = self.plan.region.levels() - 1;
         match self.plan.cooperation {
@@ -157,7 +159,8 @@ fn levels(region: &Region) -> Hierarchy {
             parents.push((NodeId(first_of[level] + cache), (level > 0).then(|| above(level))));
         }
     }
-    // the numbers go upwards level by level, so that there is no circle; deeper regions than 16 levels are refused by the model
+    // the numbers go upwards level by level, so that there is no circle; deeper regions than 16
+    // levels are refused by the model
     Hierarchy::new(parents).unwrap_or_default()
 }
 

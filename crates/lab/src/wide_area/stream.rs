@@ -1,7 +1,8 @@
 //! Requests with the versions of what they ask for.
 //!
-//! A version counts the changes of an object up to the request, so that a cache's copy is valid when it has the same one; all schemes see the
-//! same changes. Made streams draw them as the model's laws say; traces take another size as a change, or none.
+//! A version counts the changes of an object up to the request, so that a cache's copy is valid
+//! when it has the same one; all schemes see the same changes. Made streams draw them as the
+//! model's laws say; traces take another size as a change, or none.
 
 use crate::model::wan::{Change, Law, Tail};
 use crate::simulator::ZipfTrace;
@@ -61,7 +62,8 @@ pub struct Made {
 }
 
 impl Made {
-    /// Makes the stream: Poisson requests of clients that are alike. Which objects may be cached does not hang on the seed.
+    /// Makes the stream: Poisson requests of clients that are alike. Which objects may be cached
+    /// does not hang on the seed.
     pub fn stream(&self, seed: u64) -> Stream {
         let mut random = Random::new(seed);
         let cacheable = self.cacheable_objects();
@@ -85,8 +87,8 @@ impl Made {
         Stream { visits, objects: self.objects as usize, clients: self.clients.max(1) as usize }
     }
 
-    /// Spreads the objects that may be cached over the ranks so that down to every rank they draw the share p_c of the requests, as nearly as whole
-    /// objects can.
+    /// Spreads the objects that may be cached over the ranks so that down to every rank they draw
+    /// the share p_c of the requests, as nearly as whole objects can.
     fn cacheable_objects(&self) -> Vec<bool> {
         let mut due = 0.0;
         let of_rank = |rank: u32| {
@@ -106,7 +108,8 @@ impl Made {
 }
 
 impl Stream {
-    /// A trace's requests. By `rule` another size is a new version or nothing; everything may be cached.
+    /// A trace's requests. By `rule` another size is a new version or nothing; everything may be
+    /// cached.
     pub fn of_trace(trace: &Trace, rule: SizeChange) -> Self {
         let first = trace.requests().iter().map(|request| request.time_ms).min().unwrap_or(0);
         let mut last: Vec<Option<(u64, u32)>> = vec![None; trace.objects().len()];
@@ -128,7 +131,8 @@ impl Stream {
         Self { visits, objects: trace.objects().len(), clients: trace.clients().len().max(1) }
     }
 
-    /// From the earliest request to the latest, in days: logs are written when responses end, so that the last line need not be the latest.
+    /// From the earliest request to the latest, in days: logs are written when responses end, so
+    /// that the last line need not be the latest.
     pub fn days(&self) -> f64 {
         self.visits.iter().map(|visit| visit.day).fold(0.0, f64::max)
     }
@@ -151,8 +155,8 @@ impl Age {
             _ => change.mean_days,
         };
         let mut age = Self { law: change.law, mean_days, random, version: 0, next_change: 0.0 };
-        // Exponential intervals forget when they began. Others have run for long when the stream begins: the first is drawn by its length,
-        // and the stream meets it anywhere.
+        // Exponential intervals forget when they began. Others have run for long when the stream
+        // begins: the first is drawn by its length, and the stream meets it anywhere.
         age.next_change = match change.law {
             Law::Within(tail) => age.random.unit() * drawn_by_length(tail, mean_days, &mut age.random),
             _ => age.interval(),
@@ -170,7 +174,8 @@ impl Age {
         }
     }
 
-    /// Versions up to a day that is no earlier than the last one asked about. Objects that change faster than anybody can ask are skipped forward.
+    /// Versions up to a day that is no earlier than the last one asked about. Objects that change
+    /// faster than anybody can ask are skipped forward.
     fn version_at(&mut self, day: f64) -> u32 {
         let skipped =
             ((day - self.next_change) / self.mean_days.max(f64::MIN_POSITIVE) - MOST_STEPS).max(0.0);
@@ -195,7 +200,8 @@ fn drawn(tail: Tail, mean_days: f64, random: &mut Random) -> f64 {
     }
 }
 
-/// An interval with a probability in proportion to its length: a lognormal one shifted by σ², a Pareto one with one off its shape.
+/// An interval with a probability in proportion to its length: a lognormal one shifted by σ², a
+/// Pareto one with one off its shape.
 fn drawn_by_length(tail: Tail, mean_days: f64, random: &mut Random) -> f64 {
     match tail {
         Tail::LogNormal { median_days } => {

@@ -51,8 +51,9 @@ fn plan(cooperation: Cooperation) -> Plan {
     }
 }
 
-/// The dissertation's model beside what it models: every scheme's hit rate, latency and arrivals within two hundredths of it. 78 days of warm-up are four
-/// lives of an object, so that little of the start is left.
+/// The dissertation's model beside what it models: every scheme's hit rate, latency and arrivals
+/// within two hundredths of it. 78 days of warm-up are four lives of an object, so that little of
+/// the start is left.
 #[test]
 fn made_streams_agree_with_the_model() {
     let made = made();
@@ -74,7 +75,8 @@ fn made_streams_agree_with_the_model() {
         assert!((found.hit_rate() - all).abs() < 0.012, "{cooperation:?}: {} {all}", found.hit_rate());
         let latency = found.mean_latency_seconds();
         if matches!(cooperation, Cooperation::Summaries(_)) {
-            // digests know no versions: every holder of an old one is asked in vain, which the model leaves out
+            // digests know no versions: every holder of an old one is asked in vain, which the
+            // model leaves out
             assert!(latency > expected.latency_seconds && found.false_hits > found.requests / 10);
             continue;
         }

@@ -1,4 +1,5 @@
-//! MIN against a search through all that could be done, and against a slow version on longer traces.
+//! MIN against a search through all that could be done, and against a slow version on longer
+//! traces.
 
 use super::*;
 use crate::testing::{Random, misses, misses_by_weight, name, random_string};

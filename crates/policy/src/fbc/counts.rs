@@ -1,16 +1,18 @@
-//! Counts of references that are all halved, rounding up, in O(1): exactly as if each had been halved on the spot.
+//! Counts of references that are all halved, rounding up, in O(1): exactly as if each had been
+//! halved on the spot.
 //!
-//! Let d = c − 1 be what a count exceeds its minimum by. Then ⌈c/2⌉ − 1 = ⌊d/2⌋: halving is a shift of d by one bit, and no
-//! count falls below one. So a slot keeps d together with the number of halvings there had been when it was written (its epoch),
-//! and what is read later is d shifted by the halvings since. The sum of all counts, by which the next halving is decided,
-//! needs to know how many d are odd; so for each bit the objects are counted whose d has it:
+//! Let d = c − 1 be what a count exceeds its minimum by. Then ⌈c/2⌉ − 1 = ⌊d/2⌋: halving is a shift
+//! of d by one bit, and no count falls below one. So a slot keeps d together with the number of
+//! halvings there had been when it was written (its epoch), and what is read later is d shifted by
+//! the halvings since. The sum of all counts, by which the next halving is decided, needs to know
+//! how many d are odd; so for each bit the objects are counted whose d has it:
 //!
 //! ```text
 //!   Σ c = N + Σ ones[j] · 2^j          halving: ones[j] ← ones[j+1], epoch + 1
 //! ```
 //!
-//! Everything is O(1) with [`COUNT_BITS`] steps at most. When the epochs run out, after 2^32 − 1 halvings, all slots are written
-//! anew in one go.
+//! Everything is O(1) with [`COUNT_BITS`] steps at most. When the epochs run out, after 2^32 − 1
+//! halvings, all slots are written anew in one go.
 
 use crate::SegmentClass;
 

@@ -3,7 +3,8 @@
 use super::*;
 use crate::testing::Random;
 
-/// The paper's 3.6 with counts that are halved on the spot; the smallest of a lap when all are popular.
+/// The paper's 3.6 with counts that are halved on the spot; the smallest of a lap when all are
+/// popular.
 struct SlowFbc {
     counts: [Vec<u32>; 5],
     pointers: [usize; 5],

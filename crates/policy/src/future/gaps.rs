@@ -1,8 +1,11 @@
-//! When places are free: finds, of all free times that contain a given time, the one of the least place.
+//! When places are free: finds, of all free times that contain a given time, the one of the least
+//! place.
 //!
-//! A free time is a point: when it begins and when it ends. Those that contain a time are the points of a quadrant, begun no later
-//! and ended no earlier. The points stand in a binary trie that halves the range of beginnings and that of ends in turn; every node
-//! knows the least place in it. A search goes to the child with the less place first and leaves out what cannot be better.
+//! A free time is a point: when it begins and when it ends. Those that contain a time are the
+//! points of a quadrant, begun no later and ended no earlier. The points stand in a binary trie
+//! that halves the range of beginnings and that of ends in turn; every node knows the least place
+//! in it. A search goes to the child with the less place first and leaves out what cannot be
+//! better.
 //!
 //! ```text
 //!   ends │ · ·│·  ·      a quadrant: nodes wholly inside it answer at once, nodes outside are left out,
@@ -170,7 +173,8 @@ impl Area {
         }
     }
 
-    /// Whether a gap of this area may contain these requests: the one that begins first and ends last would.
+    /// Whether a gap of this area may contain these requests: the one that begins first and ends
+    /// last would.
     fn may_contain(self, first: u32, last: u32) -> bool {
         let ends_open = u32::MAX.checked_shr(self.depth / 2).unwrap_or(0);
         self.from <= first && last < self.to | ends_open

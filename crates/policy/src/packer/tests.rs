@@ -6,8 +6,9 @@ use proptest::prelude::*;
 
 /// The paper's Figure 3, line by line.
 ///
-/// As printed, the loop over `free_seg` does not end where a place was found: it would go on to `free_seg == 4` and begin a page
-/// for every object. So a `break` is read behind `append`, as the loop above it has one.
+/// As printed, the loop over `free_seg` does not end where a place was found: it would go on to
+/// `free_seg == 4` and begin a page for every object. So a `break` is read behind `append`, as the
+/// loop above it has one.
 fn papers_packer(list_of_object_sizes: &[u64]) -> Vec<u64> {
     let mut freelist = [0_u64; 5];
     let mut offset_list = Vec::new();
@@ -157,10 +158,12 @@ fn states_that_cannot_be_are_refused() {
     assert_eq!(appender.end(), 1536);
 }
 
-/// "A packing algorithm … which for the given traces only slightly modifies the order in which objects are stored" (2.4.4).
+/// "A packing algorithm … which for the given traces only slightly modifies the order in which
+/// objects are stored" (2.4.4).
 ///
-/// 100,000 segments, the five sizes equally likely: how far behind the furthest earlier segment does one lie? Measured once and held
-/// here: 95% within five pages, 99% within eight; the furthest lies 25 pages (200 KB) back.
+/// 100,000 segments, the five sizes equally likely: how far behind the furthest earlier segment
+/// does one lie? Measured once and held here: 95% within five pages, 99% within eight; the furthest
+/// lies 25 pages (200 KB) back.
 #[test]
 fn the_order_is_almost_kept() {
     let mut random = Random(7);

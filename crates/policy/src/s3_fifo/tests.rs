@@ -77,11 +77,13 @@ fn agrees_with_the_slow_version() {
     agrees_with_model(S3Fifo::new, SlowS3Fifo::default);
 }
 
-/// Room for ten. At first a is all that the small queue has as its share, and b to j enter the main one.
+/// Room for ten. At first a is all that the small queue has as its share, and b to j enter the main
+/// one.
 #[test]
 fn misses_what_is_worked_out_by_hand() {
-    // a was asked for thrice in all, so it goes on to main when k comes and, as small is empty then, b leaves. When b
-    // comes, k leaves and is remembered; so when k comes, b leaves and k enters main.
+    // a was asked for thrice in all, so it goes on to main when k comes and, as small is empty
+    // then, b leaves. When b comes, k leaves and is remembered; so when k comes, b leaves and k
+    // enters main.
     assert_eq!(misses(S3Fifo::new(), "abcdefghijaakbk", 10), 13);
     // There it stays when m pushes l out of small; from small it would have left.
     assert_eq!(misses(S3Fifo::new(), "abcdefghijaakbklmk", 10), 15);

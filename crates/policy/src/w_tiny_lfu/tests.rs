@@ -1,5 +1,6 @@
-//! W-TinyLFU against the same rules with vectors, and on a workload it is made for. The sketch, tested in its own
-//! file, is shared: a sketch is a fixed function of the requests, so that what remains is who wins and who moves.
+//! W-TinyLFU against the same rules with vectors, and on a workload it is made for. The sketch,
+//! tested in its own file, is shared: a sketch is a fixed function of the requests, so that what
+//! remains is who wins and who moves.
 
 use super::*;
 use crate::Lru;
@@ -96,8 +97,8 @@ fn agrees_with_the_slow_version() {
 /// Room for three, of which one is the window at least, as an object more than fills a hundredth.
 #[test]
 fn misses_what_is_worked_out_by_hand() {
-    // When d comes, a and b are on probation, c is the candidate; all were asked for once, and the one that is in
-    // wins: c leaves, and so do d, e, f in turn. a and b stay.
+    // When d comes, a and b are on probation, c is the candidate; all were asked for once, and the
+    // one that is in wins: c leaves, and so do d, e, f in turn. a and b stay.
     assert_eq!(misses(WTinyLfu::new(), "abcdefab", 3), 6);
     // e is asked for twice, so it replaces a when f comes, and then e hits and a does not.
     assert_eq!(misses(WTinyLfu::new(), "abcdeefea", 3), 7);

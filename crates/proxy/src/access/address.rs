@@ -1,8 +1,8 @@
 //! Which addresses belong to this machine or its networks rather than to the public Internet.
 //!
-//! The ranges are those that the IANA special-purpose registries (RFC 6890 and its updates) mark as not
-//! globally reachable, with multicast. IPv6 forms that carry an IPv4 address are judged by that address,
-//! since a translator or the kernel itself would deliver to it.
+//! The ranges are those that the IANA special-purpose registries (RFC 6890 and its updates) mark as
+//! not globally reachable, with multicast. IPv6 forms that carry an IPv4 address are judged by that
+//! address, since a translator or the kernel itself would deliver to it.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
@@ -17,7 +17,8 @@ pub fn private_class(address: IpAddr) -> Option<&'static str> {
     }
 }
 
-/// The address that packets to `address` end at: the embedded IPv4 address of IPv6 forms that carry one.
+/// The address that packets to `address` end at: the embedded IPv4 address of IPv6 forms that carry
+/// one.
 pub fn canonical(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V6(v6) => embedded(v6).map_or(address, IpAddr::V4),
@@ -25,7 +26,8 @@ pub fn canonical(address: IpAddr) -> IpAddr {
     }
 }
 
-/// The IPv4 address within an IPv4-mapped, IPv4-compatible, translated, 6to4, NAT64 or Teredo address.
+/// The IPv4 address within an IPv4-mapped, IPv4-compatible, translated, 6to4, NAT64 or Teredo
+/// address.
 fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let last = |bits: u128| Ipv4Addr::from((bits & 0xffff_ffff) as u32);
     let bits = address.to_bits();

@@ -10,7 +10,8 @@ use std::net::IpAddr;
 pub enum HostPattern {
     /// This very name, in lower case.
     Name(Box<str>),
-    /// Any name below this suffix, kept with its leading dot: `*.example.org` does not match `example.org`.
+    /// Any name below this suffix, kept with its leading dot: `*.example.org` does not match
+    /// `example.org`.
     Below(Box<str>),
     /// Any host.
     Any,
@@ -26,7 +27,8 @@ impl HostPattern {
     /// Reads one entry. Case and a final dot do not matter; `[v6]` is taken as `v6`.
     ///
     /// # Errors
-    /// When it is empty, holds characters that no host name has, or a `*` other than the first label.
+    /// When it is empty, holds characters that no host name has, or a `*` other than the first
+    /// label.
     pub fn parse(text: &str) -> Result<Self, PatternError> {
         let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
         if let Ok(network) = bare.parse::<IpNet>() {
@@ -52,8 +54,9 @@ impl HostPattern {
     }
 }
 
-/// A list of entries. Cost of a name: one hash lookup, with suffixes in the list one for each of its labels, with networks
-/// one comparison each when it is an address; however many names and suffixes there are.
+/// A list of entries. Cost of a name: one hash lookup, with suffixes in the list one for each of
+/// its labels, with networks one comparison each when it is an address; however many names and
+/// suffixes there are.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostPatterns {
     names: HashSet<Box<str>>,
@@ -64,8 +67,8 @@ pub struct HostPatterns {
 }
 
 impl HostPatterns {
-    /// Whether an entry matches a host by name. `host` is in lower case without brackets and final dot; a network matches when
-    /// `host` is written as an address within it.
+    /// Whether an entry matches a host by name. `host` is in lower case without brackets and final
+    /// dot; a network matches when `host` is written as an address within it.
     pub fn match_name(&self, host: &str) -> bool {
         let below =
             || host.match_indices('.').any(|(dot, _)| dot > 0 && self.suffixes.contains(&host[dot..]));

@@ -12,7 +12,8 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Which users and destinations forward mode serves; which clients is the listener's matter. Built once per reading of the settings.
+/// Which users and destinations forward mode serves; which clients is the listener's matter. Built
+/// once per reading of the settings.
 #[derive(Debug)]
 pub struct ForwardRules {
     connect_ports: Vec<u16>,
@@ -65,8 +66,8 @@ pub enum AccessError {
 }
 
 impl ForwardRules {
-    /// Reads the rules, and the users file when there is one. `own` are the addresses that this process
-    /// listens on, admin included.
+    /// Reads the rules, and the users file when there is one. `own` are the addresses that this
+    /// process listens on, admin included.
     ///
     /// # Errors
     /// When an entry or the users file makes no sense.
@@ -90,7 +91,8 @@ impl ForwardRules {
         })
     }
 
-    /// Tells these rules from any others of this process: connections opened under other rules are not reused.
+    /// Tells these rules from any others of this process: connections opened under other rules are
+    /// not reused.
     pub fn id(&self) -> u64 {
         self.id
     }
@@ -118,7 +120,8 @@ impl ForwardRules {
         if self.connect_ports.contains(&port) { Ok(()) } else { Err(AccessRefusal::Port(port)) }
     }
 
-    /// Whether CONNECT may ask for a tunnel to `host`, in lower case, as far as its name and port tell.
+    /// Whether CONNECT may ask for a tunnel to `host`, in lower case, as far as its name and port
+    /// tell.
     ///
     /// # Errors
     /// [`AccessRefusal::Port`] or [`AccessRefusal::Denied`].
@@ -126,8 +129,8 @@ impl ForwardRules {
         self.connect_port(port).and_then(|()| self.destination(host))
     }
 
-    /// Whether other requests may ask for something at `host`, in lower case, or get what is stored of it, as far as its name and
-    /// port tell.
+    /// Whether other requests may ask for something at `host`, in lower case, or get what is stored
+    /// of it, as far as its name and port tell.
     ///
     /// # Errors
     /// [`AccessRefusal::Denied`] or [`AccessRefusal::RequestPort`].
@@ -146,8 +149,8 @@ impl ForwardRules {
         }
     }
 
-    /// Whether this destination may be asked, or what is stored of it be served, as far as its name tells: `host` in lower case.
-    /// Its addresses are judged by [`Self::address`].
+    /// Whether this destination may be asked, or what is stored of it be served, as far as its name
+    /// tells: `host` in lower case. Its addresses are judged by [`Self::address`].
     ///
     /// # Errors
     /// [`AccessRefusal::Denied`].
@@ -182,9 +185,10 @@ impl ForwardRules {
         self.deny.match_addresses_of(&other.deny) && self.allow_private == other.allow_private
     }
 
-    /// Whether a connection that was just opened leads back to this process. A listener on all addresses
-    /// cannot be recognised by the destination alone; but when both ends of a connection have one address, the
-    /// destination is this machine. Nor can one that the kernel reached by another address than was asked for.
+    /// Whether a connection that was just opened leads back to this process. A listener on all
+    /// addresses cannot be recognised by the destination alone; but when both ends of a connection
+    /// have one address, the destination is this machine. Nor can one that the kernel reached by
+    /// another address than was asked for.
     ///
     /// # Errors
     /// [`AccessRefusal::Own`].
@@ -307,7 +311,8 @@ fn challenge(realm: &str) -> Result<HeaderValue, AccessError> {
     HeaderValue::from_str(&value).map_err(|_| AccessError::Realm(realm.into()))
 }
 
-/// A host without brackets and final dots: however many there are, resolvers may take it for the same.
+/// A host without brackets and final dots: however many there are, resolvers may take it for the
+/// same.
 fn bare(host: &str) -> &str {
     let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     host.trim_end_matches('.')

@@ -1,8 +1,9 @@
 //! Users and passwords for Basic proxy authentication (RFC 7617).
 //!
-//! The file has a line `user:password` for each user; empty lines and lines that begin with `#` are skipped. A
-//! password may be written as `$sha256$SALT$HEX`, where HEX is the SHA-256 of salt and password, as
-//! `printf %s "$SALT$PASSWORD" | sha256sum` prints it. Only digests are kept in memory.
+//! The file has a line `user:password` for each user; empty lines and lines that begin with `#` are
+//! skipped. A password may be written as `$sha256$SALT$HEX`, where HEX is the SHA-256 of salt and
+//! password, as `printf %s "$SALT$PASSWORD" | sha256sum` prints it. Only digests are kept in
+//! memory.
 
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;
@@ -63,7 +64,8 @@ impl Users {
         Ok(Self(users))
     }
 
-    /// The user whose credentials these are. Takes as long for an unknown user as for a wrong password.
+    /// The user whose credentials these are. Takes as long for an unknown user as for a wrong
+    /// password.
     pub fn authenticate(&self, authorization: &[u8]) -> Option<String> {
         let text = std::str::from_utf8(authorization).ok()?;
         let (scheme, encoded) = text.split_once(' ')?;
@@ -71,8 +73,8 @@ impl Users {
             return None;
         }
         let decoded = String::from_utf8(STANDARD.decode(encoded.trim()).ok()?).ok()?;
-        // RFC 7617, 2: "a user-id containing a colon character is invalid, as the first colon in a user-pass
-        // string separates user-id and password from one another".
+        // RFC 7617, 2: "a user-id containing a colon character is invalid, as the first colon in a
+        // user-pass string separates user-id and password from one another".
         let (user, password) = decoded.split_once(':')?;
         let nobody = Secret { salt: String::new(), digest: [0; 32] };
         let known = self.0.get(user);

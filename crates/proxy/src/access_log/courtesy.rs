@@ -1,8 +1,10 @@
 //! When the writer lets others have its core.
 //!
-//! Where each core has a worker, the writer shares one. What it writes at once a worker waits for, and 256 KiB take a hundred microseconds or two: as
-//! much as one hit in a hundred takes at all. So it writes a little, and lets the worker have its turn. Where that turn has no end, since there is always
-//! somebody to answer, courtesy would leave lines unwritten; then the scheduler has to share the core out.
+//! Where each core has a worker, the writer shares one. What it writes at once a worker waits for,
+//! and 256 KiB take a hundred microseconds or two: as much as one hit in a hundred takes at all. So
+//! it writes a little, and lets the worker have its turn. Where that turn has no end, since there
+//! is always somebody to answer, courtesy would leave lines unwritten; then the scheduler has to
+//! share the core out.
 
 use std::time::{Duration, Instant};
 

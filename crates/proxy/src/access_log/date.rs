@@ -50,8 +50,8 @@ fn padded(line: &mut Vec<u8>, number: u64, width: usize) {
 
 /// The calendar's reading of so many seconds since the epoch.
 ///
-/// Days are counted in eras of 400 years that begin on 1 March, so that the leap day is a year's last
-/// (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms").
+/// Days are counted in eras of 400 years that begin on 1 March, so that the leap day is a year's
+/// last (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms").
 fn civil(seconds: u64) -> Civil {
     let (days, rest) = (seconds / 86_400, seconds % 86_400);
     let days = days + 719_468; // from 1 March of year 0 to 1 January 1970

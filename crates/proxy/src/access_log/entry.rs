@@ -5,7 +5,8 @@ use http::HeaderValue;
 use shoal_core::Timestamp;
 use std::net::SocketAddr;
 
-/// One request as the log sees it: a [`AccessRecord`]'s fields, or those of a hit that never had one.
+/// One request as the log sees it: a [`AccessRecord`]'s fields, or those of a hit that never had
+/// one.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LogEntry<'a> {
     /// When the request arrived.

@@ -1,8 +1,10 @@
-//! What clients sent, made safe for a line: no client can end the line or the field that it stands in.
+//! What clients sent, made safe for a line: no client can end the line or the field that it stands
+//! in.
 
 use wide::u8x16;
 
-/// Appends `text` as a field parted by blanks: a quote and what is not visible ASCII become `%XX`. Empty becomes `-`.
+/// Appends `text` as a field parted by blanks: a quote and what is not visible ASCII become `%XX`.
+/// Empty becomes `-`.
 pub(super) fn blank_parted(line: &mut Vec<u8>, text: &[u8]) {
     if text.is_empty() {
         return line.push(b'-');
@@ -14,8 +16,8 @@ pub(super) fn blank_parted(line: &mut Vec<u8>, text: &[u8]) {
     });
 }
 
-/// Appends `text` within quotes, as Apache does: `\"`, `\\`, and `\xXX` for what is not printable ASCII.
-/// Empty becomes `"-"`.
+/// Appends `text` within quotes, as Apache does: `\"`, `\\`, and `\xXX` for what is not printable
+/// ASCII. Empty becomes `"-"`.
 pub(super) fn quoted(line: &mut Vec<u8>, text: &[u8]) {
     line.push(b'"');
     if text.is_empty() {
@@ -63,7 +65,8 @@ impl Plain {
     }
 }
 
-/// Appends `text`, clipped: what is plain run by run, and every other byte as `escape` has it. Nearly every text is one run.
+/// Appends `text`, clipped: what is plain run by run, and every other byte as `escape` has it.
+/// Nearly every text is one run.
 #[inline]
 fn in_runs(line: &mut Vec<u8>, text: &[u8], plain: Plain, escape: impl Fn(&mut Vec<u8>, u8)) {
     let mut rest = &text[..text.len().min(FIELD_MAX)];
@@ -80,9 +83,10 @@ fn in_runs(line: &mut Vec<u8>, text: &[u8], plain: Plain, escape: impl Fn(&mut V
     }
 }
 
-/// Escapes what stands behind `start` of a line, which may be JSON, as `\u202E`, where a terminal or an editor would obey it or show something else:
-/// DEL, C1 controls, marks and controls of direction (UAX 9), and line ends that are not ASCII. JSON has such characters in strings
-/// alone. Nearly every line has none, which its bytes tell.
+/// Escapes what stands behind `start` of a line, which may be JSON, as `\u202E`, where a terminal
+/// or an editor would obey it or show something else: DEL, C1 controls, marks and controls of
+/// direction (UAX 9), and line ends that are not ASCII. JSON has such characters in strings alone.
+/// Nearly every line has none, which its bytes tell.
 pub fn escape_invisible(line: &mut Vec<u8>, start: usize) {
     if !line[start..].iter().any(|byte| *byte >= 0x7f) {
         return;

@@ -182,7 +182,8 @@ fn json(entry: &LogEntry<'_>, line: &mut Vec<u8>) {
     let rest = line.len();
     serde_json::to_writer(&mut *line, &values).expect("strings and numbers, written to memory");
     escape::escape_invisible(line, rest);
-    // The time is written first and without a text of its own; so the object goes on where another would begin.
+    // The time is written first and without a text of its own; so the object goes on where another
+    // would begin.
     line[rest] = b',';
 }
 

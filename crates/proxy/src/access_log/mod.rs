@@ -1,9 +1,10 @@
 //! The access log: one line a request, in the format of the operator's tools.
 //!
-//! Logging never makes a request wait for the disk. A line is formatted by the thread that served the request and
-//! appended to its core's bounded buffer; one writer thread takes what has gathered and writes it in one call a core. When
-//! the disk is too slow for that, lines are dropped and counted. What a line says is an [`LogEntry`], which borrows: a
-//! hit is logged out of the request's own bytes, without an allocation.
+//! Logging never makes a request wait for the disk. A line is formatted by the thread that served
+//! the request and appended to its core's bounded buffer; one writer thread takes what has gathered
+//! and writes it in one call a core. When the disk is too slow for that, lines are dropped and
+//! counted. What a line says is an [`LogEntry`], which borrows: a hit is logged out of the
+//! request's own bytes, without an allocation.
 
 mod courtesy;
 mod date;
@@ -76,7 +77,8 @@ impl AccessLog {
         self.output.as_ref().is_some_and(|output| output.format != LogFormat::Squid)
     }
 
-    /// Adds the line of one request. Never waits for the disk; when too much is pending, drops the line and counts it.
+    /// Adds the line of one request. Never waits for the disk; when too much is pending, drops the
+    /// line and counts it.
     pub fn log(&self, entry: &LogEntry<'_>) {
         let Some(output) = &self.output else { return };
         if !output.queue.push(|lines| format::append(output.format, entry, lines)) {
@@ -84,15 +86,16 @@ impl AccessLog {
         }
     }
 
-    /// Has the file opened again by its name, after what is pending was written: a log rotator has moved it away.
+    /// Has the file opened again by its name, after what is pending was written: a log rotator has
+    /// moved it away.
     pub fn reopen(&self) {
         if let Some(output) = &self.output {
             output.queue.reopen();
         }
     }
 
-    /// Writes what is pending and waits until that is done, though not for a disk or reader that has stopped. Lines that come later
-    /// are dropped and counted.
+    /// Writes what is pending and waits until that is done, though not for a disk or reader that
+    /// has stopped. Lines that come later are dropped and counted.
     pub fn close(&self) {
         let Some(output) = &self.output else { return };
         output.queue.close();

@@ -7,10 +7,11 @@
 //!   worker n ──► place n ─┘     └─ woken by the first line, then waits a moment for more
 //! ```
 //!
-//! A place's lock is taken by its core and, a few times a second, by the writer; so it is free as good as always, and
-//! no core waits for another. Waking a thread costs more than formatting a line, so the writer is woken by the first line
-//! only and then lets lines gather; a log without requests wakes nobody. Lines of one core stand in the order in
-//! which its requests ended; those of several may be mixed within [`GATHER`].
+//! A place's lock is taken by its core and, a few times a second, by the writer; so it is free as
+//! good as always, and no core waits for another. Waking a thread costs more than formatting a
+//! line, so the writer is woken by the first line only and then lets lines gather; a log without
+//! requests wakes nobody. Lines of one core stand in the order in which its requests ended; those
+//! of several may be mixed within [`GATHER`].
 
 use crate::per_core::{CachePadded, PLACES, place};
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -74,8 +75,8 @@ impl Queue {
         Self::default()
     }
 
-    /// Has `append` append a line where it will wait; false when too much is pending, or after [`Queue::close`]. No lock is held
-    /// while the writer is woken.
+    /// Has `append` append a line where it will wait; false when too much is pending, or after
+    /// [`Queue::close`]. No lock is held while the writer is woken.
     #[inline]
     pub fn push(&self, append: impl FnOnce(&mut Vec<u8>)) -> bool {
         let (first, urgent) = {
@@ -118,7 +119,8 @@ impl Queue {
         self.wake.notify_one();
     }
 
-    /// Waits for something to do, and a moment longer for more of it. The buffers in `batch` are used again.
+    /// Waits for something to do, and a moment longer for more of it. The buffers in `batch` are
+    /// used again.
     pub fn take(&self, batch: &mut Batch) {
         let orders = self.wait();
         self.urgent.store(false, Ordering::Release);
@@ -137,7 +139,8 @@ impl Queue {
 
     fn wait(&self) -> WriterCommands {
         let mut orders = self.orders.lock();
-        // Said before the places are looked at: a line that comes later finds it, through the lock of its place.
+        // Said before the places are looked at: a line that comes later finds it, through the lock
+        // of its place.
         self.asleep.store(true, Ordering::Release);
         while !orders.reopen && !orders.closed && self.is_empty() {
             self.wake.wait(&mut orders);
@@ -162,7 +165,8 @@ impl Queue {
 /// Where so many bytes are pending in one place, further lines are dropped.
 const PENDING_MAX: usize = 1 << 20;
 
-/// These bytes and one more line, of eight fields at most, which are clipped to 8 KiB and whose bytes may take six each.
+/// These bytes and one more line, of eight fields at most, which are clipped to 8 KiB and whose
+/// bytes may take six each.
 const CAPACITY: usize = PENDING_MAX + (512 << 10);
 
 /// Bytes of one place that are written at once, without waiting for more.

@@ -1,4 +1,5 @@
-//! The access log as its readers find it: lines in each format, escapes, rotation, a disk that refuses.
+//! The access log as its readers find it: lines in each format, escapes, rotation, a disk that
+//! refuses.
 
 use super::*;
 use crate::message::{AccessRecord, CacheResult, NextHop};
@@ -180,8 +181,8 @@ fn every_line_is_written_and_a_moved_file_is_left() {
     assert_eq!(metrics.log_lines_dropped.value(), 1, "closed");
 }
 
-/// They are written in several pieces, of whole lines where these are not longer than a piece. All of them may be pending at once,
-/// should the writer come late.
+/// They are written in several pieces, of whole lines where these are not longer than a piece. All
+/// of them may be pending at once, should the writer come late.
 #[test]
 fn many_lines_and_long_ones_come_as_they_were() {
     let folder = tempfile::tempdir().expect("a folder");

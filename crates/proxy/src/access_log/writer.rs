@@ -17,7 +17,8 @@ pub(super) enum Target {
     File(PathBuf),
 }
 
-/// Opens the target and starts the thread, which ends when the queue is closed: then what is given here ends, too.
+/// Opens the target and starts the thread, which ends when the queue is closed: then what is given
+/// here ends, too.
 pub(super) fn start(target: Target, queue: Arc<Queue>, metrics: Arc<Metrics>) -> io::Result<Ended> {
     let file = match &target {
         Target::Stdout => None,
@@ -140,8 +141,9 @@ fn piece_bytes(lines: &[u8]) -> usize {
     memchr::memrchr(b'\n', some).map_or(some.len(), |end| end + 1)
 }
 
-/// Opens for appending. Access logs tell who read what, so others than owner and group may not read them. A pipe that nobody reads
-/// is an error, and not waited for; once open, it may keep the thread waiting.
+/// Opens for appending. Access logs tell who read what, so others than owner and group may not read
+/// them. A pipe that nobody reads is an error, and not waited for; once open, it may keep the
+/// thread waiting.
 fn open(path: &Path) -> io::Result<File> {
     let at_once = OFlags::NONBLOCK.bits().cast_signed();
     let file = OpenOptions::new().append(true).create(true).mode(0o640).custom_flags(at_once).open(path)?;

@@ -23,12 +23,12 @@ pub trait Control: Send + Sync + 'static {
     /// Removes or invalidates stored responses.
     fn purge(&self, request: PurgeRequest) -> PurgeOutcome;
 
-    /// Reads the settings again. Gives the names of those that changed and wait for the next start. Errors are one line a mistake,
-    /// and leave the old settings at work.
+    /// Reads the settings again. Gives the names of those that changed and wait for the next start.
+    /// Errors are one line a mistake, and leave the old settings at work.
     fn reload(&self) -> Result<Vec<&'static str>, Vec<String>>;
 
-    /// Takes a disk of the store out of service, or brings it back: see [`DiskRequest`]. False when it was as wanted. The
-    /// error is one line.
+    /// Takes a disk of the store out of service, or brings it back: see [`DiskRequest`]. False when
+    /// it was as wanted. The error is one line.
     fn set_disk(&self, request: DiskRequest) -> Result<bool, String>;
 }
 
@@ -115,7 +115,8 @@ pub struct Responses {
     /// Bytes of bodies that were received from origins.
     #[serde(default)]
     pub upstream_body_bytes: u64,
-    /// Tunnels that ended (CONNECT, and protocols that were switched to): nothing of them is cached.
+    /// Tunnels that ended (CONNECT, and protocols that were switched to): nothing of them is
+    /// cached.
     #[serde(default)]
     pub tunnels: u64,
     /// Tunnels open now.
@@ -227,10 +228,12 @@ pub struct StoreStatus {
     pub spared_reads: u64,
     /// Objects that failed a check and were dropped, since start.
     pub corrupt: u64,
-    /// Objects that are found and not written to disk yet, and one more for each disk that something is being brought to.
+    /// Objects that are found and not written to disk yet, and one more for each disk that
+    /// something is being brought to.
     #[serde(default)]
     pub unwritten: u64,
-    /// Whether a disk still looks for what was written last before a crash, and misses that until then.
+    /// Whether a disk still looks for what was written last before a crash, and misses that until
+    /// then.
     #[serde(default)]
     pub recovering: bool,
 }

@@ -126,7 +126,8 @@ fn ram(ram: &Ram) -> [Row; 12] {
 /// Type, name, labels, help and value.
 type Row = (&'static str, &'static str, &'static str, &'static str, u64);
 
-/// Site and URL with the health; what a site names twice once, since a page with two rows of one name and labels is not taken.
+/// Site and URL with the health; what a site names twice once, since a page with two rows of one
+/// name and labels is not taken.
 fn upstreams(all: &[UpstreamStatus]) -> BTreeMap<(&str, &str), bool> {
     let mut rows = BTreeMap::new();
     for upstream in all {

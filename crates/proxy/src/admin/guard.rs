@@ -1,7 +1,8 @@
 //! Keeps requests out that a web page made a browser send to the admin listener.
 //!
-//! A page can have its own name resolve to 127.0.0.1 (DNS rebinding) and then read and write here as if it were
-//! at home; the name stands in Host. It can also post a form across origins; its own origin stands in Origin.
+//! A page can have its own name resolve to 127.0.0.1 (DNS rebinding) and then read and write here
+//! as if it were at home; the name stands in Host. It can also post a form across origins; its own
+//! origin stands in Origin.
 
 use http::{HeaderMap, header};
 use std::net::IpAddr;
@@ -46,7 +47,8 @@ fn refusal(fields: &HeaderMap, names: &[String]) -> Option<&'static str> {
     }
 }
 
-/// Whether a Host value cannot have come from somebody else's DNS answer: an address, `localhost`, or one of our names.
+/// Whether a Host value cannot have come from somebody else's DNS answer: an address, `localhost`,
+/// or one of our names.
 fn trusted(host: &str, names: &[String]) -> bool {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,

@@ -22,7 +22,8 @@ impl<S> TimeoutStream<S> {
         Self { inner, patience, deadline }
     }
 
-    /// Lifts the deadline when the other end has taken something, and else fails once it has passed.
+    /// Lifts the deadline when the other end has taken something, and else fails once it has
+    /// passed.
     fn apply_deadline<T>(
         &mut self,
         context: &mut Context<'_>,

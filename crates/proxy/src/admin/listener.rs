@@ -1,7 +1,7 @@
 //! The admin listener's socket, thread and connections.
 //!
-//! One thread with a runtime of its own takes connections; calls to the node run on a few blocking threads, so
-//! that a purge that takes long does not keep `/healthz` from answering.
+//! One thread with a runtime of its own takes connections; calls to the node run on a few blocking
+//! threads, so that a purge that takes long does not keep `/healthz` from answering.
 
 use super::Control;
 use super::guard::HostGuard;
@@ -82,7 +82,8 @@ impl BoundAdmin {
         &self.place.0
     }
 
-    /// Serves `control` from a thread of its own. On an address it may be called by the names in `hosts` too.
+    /// Serves `control` from a thread of its own. On an address it may be called by the names in
+    /// `hosts` too.
     ///
     /// # Errors
     ///
@@ -149,7 +150,8 @@ fn bind(address: &AdminAddress) -> io::Result<(Socket, AdminAddress)> {
     }
 }
 
-/// Removes a socket that a process which was killed left behind; one that somebody listens on stays.
+/// Removes a socket that a process which was killed left behind; one that somebody listens on
+/// stays.
 fn remove_abandoned(path: &Path) -> io::Result<()> {
     let is_socket =
         |path: &Path| std::fs::symlink_metadata(path).is_ok_and(|data| data.file_type().is_socket());
@@ -161,7 +163,8 @@ fn remove_abandoned(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Who is served: on an address whoever calls the listener by this machine's name or one of `hosts`.
+/// Who is served: on an address whoever calls the listener by this machine's name or one of
+/// `hosts`.
 fn guard(socket: &Socket, hosts: &[String]) -> HostGuard {
     match socket {
         Socket::Unix(_) => HostGuard::Open,
@@ -276,7 +279,8 @@ const CONNECTIONS: usize = 64;
 /// Calls to the node at a time; further ones wait.
 const BLOCKING_THREADS: usize = 16;
 
-/// Those of them that change something, and may wait long for a disk: the others stay for metrics and status.
+/// Those of them that change something, and may wait long for a disk: the others stay for metrics
+/// and status.
 const CHANGES: usize = 12;
 
 /// Largest request body in bytes.

@@ -1,9 +1,9 @@
 //! The admin listener: metrics, status, purge and reload, apart from the ports that clients use.
 //!
-//! It runs on a thread of its own, so that a node whose workers are busy still answers its operator, and speaks
-//! plain HTTP/1.1 on a TCP address or a Unix socket. Nobody authenticates here: who reaches the listener may
-//! purge. It therefore belongs on loopback or on a socket, and `guard` keeps web pages out that a browser on
-//! the same machine might load.
+//! It runs on a thread of its own, so that a node whose workers are busy still answers its
+//! operator, and speaks plain HTTP/1.1 on a TCP address or a Unix socket. Nobody authenticates
+//! here: who reaches the listener may purge. It therefore belongs on loopback or on a socket, and
+//! `guard` keeps web pages out that a browser on the same machine might load.
 
 mod control;
 mod exposition;

@@ -1,4 +1,5 @@
-//! What the operating system says about this process, under the names that Prometheus clients share.
+//! What the operating system says about this process, under the names that Prometheus clients
+//! share.
 
 use rustix::param::{clock_ticks_per_second, page_size};
 use rustix::process::{Resource, getrlimit};
@@ -50,8 +51,8 @@ fn start_seconds() -> Option<f64> {
     Some(booted + stat_ticks(22)?)
 }
 
-/// A field of proc_pid_stat(5) that counts ticks, in seconds. The second field is the command in parentheses, which may hold
-/// blanks and parentheses itself.
+/// A field of proc_pid_stat(5) that counts ticks, in seconds. The second field is the command in
+/// parentheses, which may hold blanks and parentheses itself.
 fn stat_ticks(number: usize) -> Option<f64> {
     let text = std::fs::read_to_string("/proc/self/stat").ok()?;
     let (_, rest) = text.rsplit_once(')')?;

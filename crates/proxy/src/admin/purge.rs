@@ -4,8 +4,9 @@ use super::PurgeRequest;
 
 /// Reads the request from the query, or from the body when there is no query.
 ///
-/// Query: `url=…`, `tag=…`, `host=…`, `origin=…&group=…` or `all`, values percent-encoded.
-/// Body: `{"url": "…"}`, `{"tag": "…"}`, `{"host": "…"}`, `{"group": {"origin": "…", "group": "…"}}` or `"all"`.
+/// Query: `url=…`, `tag=…`, `host=…`, `origin=…&group=…` or `all`, values percent-encoded. Body:
+/// `{"url": "…"}`, `{"tag": "…"}`, `{"host": "…"}`, `{"group": {"origin": "…", "group": "…"}}` or
+/// `"all"`.
 pub(super) fn parse(query: Option<&str>, body: &[u8]) -> Result<PurgeRequest, String> {
     match query {
         Some(query) if !query.is_empty() => from_query(query),

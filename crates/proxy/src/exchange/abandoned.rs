@@ -1,8 +1,9 @@
 //! Fetches that nobody waits for: few of one origin may go on, to fill the cache; the others end.
 //!
-//! Clients may ask and leave at any rate, and each fetch holds one of its origin's connections. A fetch whose owner has
-//! left and which nobody follows needs a [`Leave`] to go on, before its response's head has come and while its body
-//! arrives. Validations in the background, whose clients were answered with what is stored, need one from the start.
+//! Clients may ask and leave at any rate, and each fetch holds one of its origin's connections. A
+//! fetch whose owner has left and which nobody follows needs a [`Leave`] to go on, before its
+//! response's head has come and while its body arrives. Validations in the background, whose
+//! clients were answered with what is stored, need one from the start.
 
 use super::request::RequestContext;
 use parking_lot::Mutex;

@@ -1,7 +1,9 @@
-//! The one admission: whether a client may have what it asks for, under one reading of the settings.
+//! The one admission: whether a client may have what it asks for, under one reading of the
+//! settings.
 //!
-//! A pure function of the settings in force, the client and what it asks for. The ordinary way and the short way of a hit both
-//! call it, so that no way to an answer has rules of its own. Addresses of destinations are judged later, when they are known
+//! A pure function of the settings in force, the client and what it asks for. The ordinary way and
+//! the short way of a hit both call it, so that no way to an answer has rules of its own. Addresses
+//! of destinations are judged later, when they are known
 //! ([`crate::access::ForwardRules::address`]).
 
 use super::settings::ExchangeSettings;
@@ -24,7 +26,8 @@ pub(super) enum Wanted<'a> {
     Purge,
     /// A tunnel to an authority.
     Tunnel(Option<&'a Authority>),
-    /// Nothing that can be made out. It is refused all the same, by who may not ask at all before how it was asked.
+    /// Nothing that can be made out. It is refused all the same, by who may not ask at all before
+    /// how it was asked.
     Unreadable,
 }
 
@@ -52,12 +55,14 @@ impl<'a> Wanted<'a> {
 }
 
 impl ExchangeSettings {
-    /// The mode of the listener that took this client's connection. A listener that the settings do not know serves nobody.
+    /// The mode of the listener that took this client's connection. A listener that the settings do
+    /// not know serves nobody.
     pub(super) fn mode(&self, client: &Client) -> Mode {
         self.listeners.get(client.listener).map_or(Mode::Reverse, |listener| listener.mode)
     }
 
-    /// The client as proxies tell of it, when `nearest` is one that its listener trusts; `note` names the fields of its request.
+    /// The client as proxies tell of it, when `nearest` is one that its listener trusts; `note`
+    /// names the fields of its request.
     #[inline]
     pub(super) fn told<'a>(&self, nearest: &Client, note: impl FnOnce(&mut Heard<'a>)) -> Option<Told> {
         told_by(self.listeners.get(nearest.listener)?, nearest, note)

@@ -62,8 +62,8 @@ impl CacheEngine {
         is_plain && !ask.speaks_of_user() && !self.is_for_connection(ask)
     }
 
-    /// Whether the request's answer belongs to a connection that the origin authenticates: it is neither looked for in the
-    /// cache nor kept there.
+    /// Whether the request's answer belongs to a connection that the origin authenticates: it is
+    /// neither looked for in the cache nor kept there.
     fn is_for_connection(&self, ask: &RequestContext) -> bool {
         let is_bound = connection_auth::authenticates(&ask.fields) || self.upstreams.has_pinned(&ask.client);
         is_bound && !ask.directives.only_if_cached
@@ -177,7 +177,8 @@ impl CacheEngine {
         reply
     }
 
-    /// RFC 8586, and Via (RFC 9110, section 7.6.3): a request that has been here already is refused.
+    /// RFC 8586, and Via (RFC 9110, section 7.6.3): a request that has been here already is
+    /// refused.
     fn loop_detected(&self, live: &ExchangeSettings, head: &RequestParts, client: &Client) -> Option<Reply> {
         let hop = &live.hop;
         let been_here =

@@ -31,7 +31,8 @@ pub fn explain(status: StatusCode) -> &'static str {
     }
 }
 
-/// What a person is told who may not have what was asked for, with the setting that an operator would change.
+/// What a person is told who may not have what was asked for, with the setting that an operator
+/// would change.
 pub fn denial(refusal: &AccessRefusal) -> &'static str {
     match refusal {
         AccessRefusal::Client(_) => "This proxy does not serve your network (allow_clients).",

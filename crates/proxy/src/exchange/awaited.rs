@@ -1,13 +1,15 @@
-//! What is told of a request that was given up before it was answered: its client left, or broke off what it sent.
+//! What is told of a request that was given up before it was answered: its client left, or broke
+//! off what it sent.
 //!
-//! The transport drops the handler's future then, wherever it waits; so the line is written when the future is
-//! dropped. It bears the status 499, as nginx has it, which is never sent.
+//! The transport drops the handler's future then, wherever it waits; so the line is written when
+//! the future is dropped. It bears the status 499, as nginx has it, which is never sent.
 
 use super::CacheEngine;
 use crate::message::{AccessRecord, CacheResult};
 use std::time::Instant;
 
-/// A request whose answer is awaited. When it is dropped before [`AbandonGuard::answered`], the request counts as abandoned.
+/// A request whose answer is awaited. When it is dropped before [`AbandonGuard::answered`], the
+/// request counts as abandoned.
 pub(super) struct AbandonGuard<'e, F: FnOnce() -> Box<AccessRecord>> {
     exchange: &'e CacheEngine,
     received: Instant,
@@ -15,7 +17,8 @@ pub(super) struct AbandonGuard<'e, F: FnOnce() -> Box<AccessRecord>> {
 }
 
 impl<'e, F: FnOnce() -> Box<AccessRecord>> AbandonGuard<'e, F> {
-    /// Watches over a request that began to arrive at `received`; `record` tells of it when it comes to that.
+    /// Watches over a request that began to arrive at `received`; `record` tells of it when it
+    /// comes to that.
     pub fn new(exchange: &'e CacheEngine, received: Instant, record: F) -> Self {
         Self { exchange, received, record: Some(record) }
     }

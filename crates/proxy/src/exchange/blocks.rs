@@ -1,8 +1,8 @@
 //! Blocks of stored bodies on their way from the disk to clients, which a slow client keeps in RAM.
 //!
-//! A block is charged to the ledger for as long as it is held. All together take a part of it at most, so that clients that hardly
-//! read cannot empty the RAM tier; beyond that part replies go on in small pieces, which cost more reads and
-//! hold next to nothing.
+//! A block is charged to the ledger for as long as it is held. All together take a part of it at
+//! most, so that clients that hardly read cannot empty the RAM tier; beyond that part replies go on
+//! in small pieces, which cost more reads and hold next to nothing.
 
 use bytes::Bytes;
 use shoal_store::memory::{MemoryBudget, Reservation};
@@ -55,7 +55,8 @@ impl DiskBlockBudget {
 }
 
 impl ReadAllowance {
-    /// How many bytes to read at `offset`: no further than to the end of its block, since blocks are read and checked whole.
+    /// How many bytes to read at `offset`: no further than to the end of its block, since blocks
+    /// are read and checked whole.
     pub fn bytes(&self, offset: u64) -> u64 {
         let rest = BLOCK - offset % BLOCK;
         match self {

@@ -1,7 +1,8 @@
-//! The body of a reply, made of segments: bytes in memory, slices of stored bodies, bodies still arriving.
+//! The body of a reply, made of segments: bytes in memory, slices of stored bodies, bodies still
+//! arriving.
 //!
-//! One type serves whole responses, single ranges, multipart ranges and bodies put together from stored parts.
-//! It holds at most one block in memory.
+//! One type serves whole responses, single ranges, multipart ranges and bodies put together from
+//! stored parts. It holds at most one block in memory.
 
 use super::hybrid_cache::HybridCache;
 use super::shared_body::{BodyEnd, BodyReader, NextRead};
@@ -162,7 +163,8 @@ impl Body for SegmentedBody {
     }
 }
 
-/// Reads at most `limit` bytes on the pool; a full queue delays a body that is under way instead of cutting it.
+/// Reads at most `limit` bytes on the pool; a full queue delays a body that is under way instead of
+/// cutting it.
 async fn read_stored(
     shelf: Arc<HybridCache>,
     body: Arc<dyn StoredBody>,

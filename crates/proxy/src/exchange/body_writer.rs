@@ -1,11 +1,12 @@
-//! Filing a body while it arrives: it goes to its readers at once, and to the store in few, large writes.
+//! Filing a body while it arrives: it goes to its readers at once, and to the store in few, large
+//! writes.
 //!
-//! A small body is gathered in RAM and written in one job when complete. One that outgrows RAM's share is written
-//! in batches, and its readers' older bytes are then read back from disk. When the disk declines, the body is
-//! only passed on, at the pace of its slowest reader.
+//! A small body is gathered in RAM and written in one job when complete. One that outgrows RAM's
+//! share is written in batches, and its readers' older bytes are then read back from disk. When the
+//! disk declines, the body is only passed on, at the pace of its slowest reader.
 //!
-//! A client that has seen the end of a body finds it stored when it asks again: the piece that reaches the known
-//! length, and the end itself, are held back until that is so.
+//! A client that has seen the end of a body finds it stored when it asks again: the piece that
+//! reaches the known length, and the end itself, are held back until that is so.
 
 use super::hybrid_cache::{CachedBody, HybridCache, commit_valid};
 use super::invalidations::ValiditySnapshot;
@@ -36,7 +37,8 @@ pub struct BodyWriter {
 }
 
 enum WriteState {
-    /// All of it in RAM; the reservation covers it. What has come stands in the room, where there is one.
+    /// All of it in RAM; the reservation covers it. What has come stands in the room, where there
+    /// is one.
     Gathering { charge: Charge, room: Option<Room> },
     /// Being written; `written` bytes are in the store. The reservation covers the window.
     Writing { insert: Box<dyn Insert>, written: u64, reservation: Reservation },
@@ -130,8 +132,8 @@ impl BodyWriter {
         }
     }
 
-    /// Whether so many bytes more are within the length. A part's length is that of its Content-Range, which its framing need
-    /// not keep to.
+    /// Whether so many bytes more are within the length. A part's length is that of its
+    /// Content-Range, which its framing need not keep to.
     pub fn has_room(&self, bytes: usize) -> bool {
         let arrived = self.arrived() + bytes as u64;
         self.length.is_none_or(|length| arrived <= length)
@@ -163,8 +165,8 @@ impl BodyWriter {
         self.wait_for_readers().await;
     }
 
-    /// The bytes as they are kept: a slice of the connection's buffer would keep all of that buffer in RAM, and does not outlive
-    /// this while the disk or readers are waited for.
+    /// The bytes as they are kept: a slice of the connection's buffer would keep all of that buffer
+    /// in RAM, and does not outlive this while the disk or readers are waited for.
     fn own(&mut self, bytes: Bytes) -> Bytes {
         let is_first = self.arrived() == 0;
         match &mut self.place {
@@ -195,8 +197,8 @@ impl BodyWriter {
             && self.growing.appended() <= FINISH_ALONE
     }
 
-    /// Ends a complete body and keeps it while it is valid. `kept` is called when lookups find it, just before its
-    /// readers see the end. A body in RAM goes to the disk after that.
+    /// Ends a complete body and keeps it while it is valid. `kept` is called when lookups find it,
+    /// just before its readers see the end. A body in RAM goes to the disk after that.
     pub async fn complete(mut self, trailers: Option<HeaderMap>, kept: impl FnOnce()) {
         let arrived = self.arrived();
         if self.length.is_some_and(|length| length != arrived) {
@@ -272,8 +274,9 @@ impl BodyWriter {
         ending
     }
 
-    /// Lets go of the window, which slow readers would keep in RAM: what is in the store they read from there; for the rest they are charged.
-    /// Where replies may hold no more, they read what has been kept of it elsewhere, or are cut.
+    /// Lets go of the window, which slow readers would keep in RAM: what is in the store they read
+    /// from there; for the rest they are charged. Where replies may hold no more, they read what
+    /// has been kept of it elsewhere, or are cut.
     async fn release_window(
         self,
         spill: Option<Arc<dyn StoredBody>>,
@@ -305,7 +308,8 @@ impl BodyWriter {
         self.growing.move_to(self.shelf.window(&self.key, &self.record, arrived), arrived);
     }
 
-    /// Writes the rest and completes the object on disk; an older one in RAM goes. False when it could not be kept.
+    /// Writes the rest and completes the object on disk; an older one in RAM goes. False when it
+    /// could not be kept.
     fn commit(
         &self,
         mut insert: Box<dyn Insert>,
@@ -383,8 +387,9 @@ impl BodyWriter {
     }
 }
 
-/// Where the body of an object will stand. Who has a piece of a large one keeps the room for all of it, so that it is reserved at once, and
-/// replies are charged with it; where that cannot be, its pieces stand apart until they are whole.
+/// Where the body of an object will stand. Who has a piece of a large one keeps the room for all of
+/// it, so that it is reserved at once, and replies are charged with it; where that cannot be, its
+/// pieces stand apart until they are whole.
 fn room_for(shelf: &HybridCache, key: &ObjectKey, length: u64, charge: &mut Charge) -> Option<Room> {
     let mut hold = None;
     if length >= LENT_MIN as u64 {
@@ -406,5 +411,6 @@ const READ_OUT: Duration = Duration::from_secs(2);
 /// Window of a body that is only passed on.
 const WINDOW: usize = 64 * 1024;
 
-/// A fetch that all clients have left goes on to its end when so much is missing at most, and so much has come at most.
+/// A fetch that all clients have left goes on to its end when so much is missing at most, and so
+/// much has come at most.
 const FINISH_ALONE: u64 = 64 << 20;

@@ -81,9 +81,10 @@ impl BodySource {
         }
     }
 
-    /// The order in which to send these ranges: of a body that is arriving, the order in which they arrive. A reader that waited
-    /// at an earlier place for its turn would hold back the writer, and so the bytes that come before its turn. RFC 9110,
-    /// section 15.3.7.2, has the order asked for as a SHOULD.
+    /// The order in which to send these ranges: of a body that is arriving, the order in which they
+    /// arrive. A reader that waited at an earlier place for its turn would hold back the writer,
+    /// and so the bytes that come before its turn. RFC 9110, section 15.3.7.2, has the order asked
+    /// for as a SHOULD.
     fn in_order(&self, mut ranges: Vec<ByteRange>) -> Vec<ByteRange> {
         let is_arriving = match self {
             Self::Held(_) => false,
@@ -125,13 +126,15 @@ impl CacheEngine {
         Some(self.of_stored(ask, &delivery.head, (ReplyForm::Whole, body), verdict))
     }
 
-    /// The ranges to answer with: a GET with Range, a complete 200 of known length, and an If-Range that holds.
+    /// The ranges to answer with: a GET with Range, a complete 200 of known length, and an If-Range
+    /// that holds.
     fn wanted_ranges(&self, ask: &RequestContext, delivery: &Delivery) -> Option<Resolved> {
         let length = delivery.body.length()?;
         self.resolve_ranges(ask, &delivery.head, length)
     }
 
-    /// What the request's Range means for a representation with this head and length; `None` for the whole.
+    /// What the request's Range means for a representation with this head and length; `None` for
+    /// the whole.
     pub(super) fn resolve_ranges(
         &self,
         ask: &RequestContext,

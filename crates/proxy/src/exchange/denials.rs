@@ -1,7 +1,8 @@
-//! What the error log says of requests that access rules refuse: a line a setting in a while, however many meet the setting.
+//! What the error log says of requests that access rules refuse: a line a setting in a while,
+//! however many meet the setting.
 //!
-//! An operator who has forgotten a setting learns its name from the log. A client that is refused as often as it likes fills no log
-//! with it: the lines that were left out are counted in the next.
+//! An operator who has forgotten a setting learns its name from the log. A client that is refused
+//! as often as it likes fills no log with it: the lines that were left out are counted in the next.
 
 use crate::access::AccessRefusal;
 use std::fmt::Display;

@@ -1,8 +1,9 @@
 //! The short way: a plain request whose response is fresh in RAM, answered in place.
 //!
-//! It decides what [`CacheEngine::admit`] and the steps after it would decide, for the cases that a cache meets most
-//! and that need nothing but a lookup: no field map, no [`super::ask::RequestContext`], nothing to wait for. Whatever does not fit
-//! goes the ordinary way, and is looked up there anew. Tests compare the two ways' answers byte by byte.
+//! It decides what [`CacheEngine::admit`] and the steps after it would decide, for the cases that a
+//! cache meets most and that need nothing but a lookup: no field map, no
+//! [`super::ask::RequestContext`], nothing to wait for. Whatever does not fit goes the ordinary
+//! way, and is looked up there anew. Tests compare the two ways' answers byte by byte.
 
 use super::{
     CacheEngine,
@@ -206,7 +207,8 @@ impl Keeper for Kept<'_> {
     }
 }
 
-/// Writes the effective URI, with which the primary key begins, as [`super::target::Target`] does, and says where its host is.
+/// Writes the effective URI, with which the primary key begins, as [`super::target::Target`] does,
+/// and says where its host is.
 fn write_url(url: &mut Vec<u8>, plain: &FastPathRequest<'_>, https: bool) -> Range<usize> {
     url.clear();
     url.extend_from_slice(if https { b"https://" } else { b"http://" });
@@ -227,7 +229,8 @@ fn write_url(url: &mut Vec<u8>, plain: &FastPathRequest<'_>, https: bool) -> Ran
     host
 }
 
-/// What the access log says of a hit that was sent whole, but for when, how long, how large a head, and Cache-Status.
+/// What the access log says of a hit that was sent whole, but for when, how long, how large a head,
+/// and Cache-Status.
 fn entry<'a>(plain: &FastPathRequest<'a>, client: &Client, url: &'a [u8], hit: &RamHit<'a>) -> LogEntry<'a> {
     LogEntry {
         client: Some(client.address),
@@ -254,7 +257,8 @@ fn with_cache_status<T>(hit: &RamHit<'_>, taker: impl FnOnce(&[u8]) -> T) -> T {
     })
 }
 
-/// The record of a hit whose reply is still being sent, and which therefore outlives the request's bytes.
+/// The record of a hit whose reply is still being sent, and which therefore outlives the request's
+/// bytes.
 fn record(
     plain: &FastPathRequest<'_>,
     client: &Client,

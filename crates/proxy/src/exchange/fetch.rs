@@ -1,9 +1,10 @@
 //! Fetching: a request goes to the origin, and what comes back is shared, stored or passed on.
 //!
-//! A fetch is a task of its own: the client that caused it may leave without harm to others. It answers its
-//! *owner*, the request that caused it, and lands its flight for the followers. One that nobody else waits for, and whose
-//! response is not expected to be stored, is no task but a part of its owner's request. When all who waited have left, it ends,
-//! but for a few that fill the cache ([`super::abandoned`]).
+//! A fetch is a task of its own: the client that caused it may leave without harm to others. It
+//! answers its *owner*, the request that caused it, and lands its flight for the followers. One
+//! that nobody else waits for, and whose response is not expected to be stored, is no task but a
+//! part of its owner's request. When all who waited have left, it ends, but for a few that fill the
+//! cache ([`super::abandoned`]).
 
 use super::CacheEngine;
 use super::abandoned::Leave;
@@ -46,8 +47,8 @@ pub struct Fetch {
     pub if_range: Option<HeaderValue>,
     /// Whether what it brings is still valid.
     pub validity: ValiditySnapshot,
-    /// Whether the client's own conditions go along. They do where the response is not expected to be storable,
-    /// and a 304 is then for the client.
+    /// Whether the client's own conditions go along. They do where the response is not expected to
+    /// be storable, and a 304 is then for the client.
     pub conditional: bool,
     /// The right to go on while nobody waits for it.
     pub leave: Option<Leave>,
@@ -55,7 +56,8 @@ pub struct Fetch {
 
 /// What the owner of a fetch is told.
 pub enum FetchOutcome {
-    /// A response that is being kept; its body is arriving, and the reader is attached at its start.
+    /// A response that is being kept; its body is arriving, and the reader is attached at its
+    /// start.
     Shared(Arc<ArrivingResponse>, Option<BodyReader>),
     /// The stored response was validated by who is at this address; this is it, refreshed.
     Refreshed(StoredResponse, SocketAddr),
@@ -71,7 +73,8 @@ pub struct ArrivingResponse {
     pub key: ObjectKey,
     /// Its head.
     pub head: Arc<ResponseMetadata>,
-    /// Its head as who asked for it gets it: with the fields that are for one client alone (`private="…"`).
+    /// Its head as who asked for it gets it: with the fields that are for one client alone
+    /// (`private="…"`).
     pub own_head: Arc<ResponseMetadata>,
     /// Its body.
     pub body: Arc<SharedBody>,
@@ -154,8 +157,9 @@ pub struct FetchFailure {
 }
 
 impl FetchFailure {
-    /// What the client and the logs are told of an error that came of asking for `url`. What the rules refuse is told
-    /// seldom, since any client can bring it about as often as it likes; and of an upstream that is down it is told once that it is.
+    /// What the client and the logs are told of an error that came of asking for `url`. What the
+    /// rules refuse is told seldom, since any client can bring it about as often as it likes; and
+    /// of an upstream that is down it is told once that it is.
     pub fn of(url: &str, error: &UpstreamError) -> Self {
         match &error.cause {
             Cause::Refused(refusal) => denials::tell(refusal, &url),
@@ -177,7 +181,8 @@ impl FetchFailure {
 }
 
 impl CacheEngine {
-    /// A fetch of the whole for `ask`, led by nobody, validating `stored` if given. It is valid from now on.
+    /// A fetch of the whole for `ask`, led by nobody, validating `stored` if given. It is valid
+    /// from now on.
     pub(super) fn plan_fetch(
         &self,
         ask: &Arc<RequestContext>,
@@ -203,7 +208,8 @@ impl CacheEngine {
         told
     }
 
-    /// Goes on with a fetch whose response has come, as a task; its owner is told through the channel.
+    /// Goes on with a fetch whose response has come, as a task; its owner is told through the
+    /// channel.
     pub(super) fn spawn_answered(
         self: &Arc<Self>,
         fetch: Fetch,
@@ -215,15 +221,17 @@ impl CacheEngine {
         told
     }
 
-    /// Why a response may not be stored, as far as it tells by itself, in a word; it is remembered that its URL's may not be.
+    /// Why a response may not be stored, as far as it tells by itself, in a word; it is remembered
+    /// that its URL's may not be.
     pub(super) fn refused(&self, fetch: &Fetch, response: &UpstreamResponse) -> Option<&'static str> {
         let refusal = self.storage_policy(fetch, ReceivedHead::of(response)).err()?;
         self.remember(fetch, ReceivedHead::of(response), refusal);
         Some(refusal.why)
     }
 
-    /// Remembers that what this URL gives may not be stored, unless it is the request alone that this response cannot be stored
-    /// for: by what it says itself, or by its range or its conditions, of which others have none or others.
+    /// Remembers that what this URL gives may not be stored, unless it is the request alone that
+    /// this response cannot be stored for: by what it says itself, or by its range or its
+    /// conditions, of which others have none or others.
     fn remember(&self, fetch: &Fetch, response: ReceivedHead<'_>, refusal: StoreDenial) {
         let whole = ReceivedHead { status: StatusCode::OK, ..response };
         let is_for_request = match response.status {
@@ -248,8 +256,8 @@ impl CacheEngine {
         self.answered(fetch, owner, response).await;
     }
 
-    /// Asks the origin for as long as somebody waits for its response, or the fetch may go on for nobody; `None` when
-    /// neither holds.
+    /// Asks the origin for as long as somebody waits for its response, or the fetch may go on for
+    /// nobody; `None` when neither holds.
     async fn ask_while_wanted(
         &self,
         fetch: &mut Fetch,
@@ -325,7 +333,8 @@ impl CacheEngine {
         if arrived.length == Some(0) && !response.body.is_end_stream() {
             arrived.body.expect_trailers();
         }
-        // attached before anything can be dropped from the window: the owner reads from the first byte
+        // attached before anything can be dropped from the window: the owner reads from the first
+        // byte
         let first = arrived.body.attach(0);
         let fresh = self.note_sharing(&fetch.ask, &arrived.key, &arrived.head.policy, response.response_time);
         if let Some(leader) = &mut fetch.leader {
@@ -351,7 +360,8 @@ impl CacheEngine {
         .await;
     }
 
-    /// Moves the body from the origin to its readers and the store. `kept` is called when lookups find it.
+    /// Moves the body from the origin to its readers and the store. `kept` is called when lookups
+    /// find it.
     async fn copy_body(
         &self,
         (mut fetch, keeping): (Fetch, StorePlan),

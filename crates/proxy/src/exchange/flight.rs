@@ -1,11 +1,14 @@
-//! Collapsed requests: concurrent misses for one key make one fetch (RFC 9111, section 4, last paragraph).
+//! Collapsed requests: concurrent misses for one key make one fetch (RFC 9111, section 4, last
+//! paragraph).
 //!
-//! The first request for a key leads; it starts the fetch as a task of its own, so that its client may leave. The
-//! others follow: they learn how the fetch *landed* as soon as the response's head has arrived, and then read the
-//! body as it comes, or go their own way. A leader that vanishes releases its followers.
+//! The first request for a key leads; it starts the fetch as a task of its own, so that its client
+//! may leave. The others follow: they learn how the fetch *landed* as soon as the response's head
+//! has arrived, and then read the body as it comes, or go their own way. A leader that vanishes
+//! releases its followers.
 //!
-//! What a request with credentials gets is often for its client alone, and that shows when the head arrives. So that a slow response
-//! does not make such clients queue in vain, one of those who wait goes its own way in every [`PATIENCE`].
+//! What a request with credentials gets is often for its client alone, and that shows when the head
+//! arrives. So that a slow response does not make such clients queue in vain, one of those who wait
+//! goes its own way in every [`PATIENCE`].
 
 use super::fetch::{ArrivingResponse, FetchFailure};
 use http::StatusCode;
@@ -25,8 +28,8 @@ pub struct Flights {
 
 type Shard = HashMap<FlightKey, Arc<Flight>>;
 
-/// What requests have in common that share a fetch. All of it is compared: a hash only finds it, since
-/// clients and origins choose most of it.
+/// What requests have in common that share a fetch. All of it is compared: a hash only finds it,
+/// since clients and origins choose most of it.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FlightKey {
     /// The key under which the response was looked for.
@@ -208,7 +211,8 @@ impl Follower {
         self.landing().await
     }
 
-    /// A response whose body has broken off meanwhile is none to share: a follower has got nothing of it yet.
+    /// A response whose body has broken off meanwhile is none to share: a follower has got nothing
+    /// of it yet.
     async fn landing(&mut self) -> FlightOutcome {
         match self.landing.wait_for(Option::is_some).await.map(|landing| landing.clone()) {
             Ok(Some(FlightOutcome::Shared(arrived))) if arrived.body.is_cut() => FlightOutcome::Unshareable,
@@ -220,7 +224,8 @@ impl Follower {
 
 const SHARDS: usize = 64;
 
-/// How long a follower with credentials waits at least, and how seldom one of them goes its own way.
+/// How long a follower with credentials waits at least, and how seldom one of them goes its own
+/// way.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! What the cache did with a request, as Cache-Status (RFC 9211), Proxy-Status (RFC 9209) and the log tell it.
+//! What the cache did with a request, as Cache-Status (RFC 9211), Proxy-Status (RFC 9209) and the
+//! log tell it.
 
 use super::fetch::FetchFailure;
 use super::request::RequestContext;
@@ -139,7 +140,8 @@ impl HandlingReport {
         ProxyStatus { proxy: &live.name, error: self.proxy_error, received_status, ..ProxyStatus::default() }
     }
 
-    /// Appends both fields, after the members of those that are nearer to the origin. Gives the Cache-Status member.
+    /// Appends both fields, after the members of those that are nearer to the origin. Gives the
+    /// Cache-Status member.
     pub fn add_to(&self, fields: &mut HeaderMap, live: &ExchangeSettings) -> Bytes {
         self.proxy_member(live).append_to(fields);
         self.cache_member(live).append_to(fields)

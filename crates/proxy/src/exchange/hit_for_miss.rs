@@ -1,8 +1,8 @@
 //! A short memory of keys whose responses turned out not to be storable.
 //!
-//! Requests for such a key skip the collapsing of concurrent misses: waiting for a response that will not be shared
-//! would make clients queue for nothing. The memory is a fixed table in which a newer key displaces an older one
-//! of the same slot; forgetting costs one wait.
+//! Requests for such a key skip the collapsing of concurrent misses: waiting for a response that
+//! will not be shared would make clients queue for nothing. The memory is a fixed table in which a
+//! newer key displaces an older one of the same slot; forgetting costs one wait.
 
 use http::header::{AUTHORIZATION, COOKIE};
 use shoal_core::{Fields, Key, Timestamp};

@@ -1,7 +1,8 @@
 //! Where objects are kept: RAM in front of the disk store.
 //!
-//! Lookups go to RAM first and touch the disk only when its index holds an entry. Small objects found on disk are
-//! read in one job and move to RAM. A disk that fails, is busy or declines costs hits, never answers.
+//! Lookups go to RAM first and touch the disk only when its index holds an entry. Small objects
+//! found on disk are read in one job and move to RAM. A disk that fails, is busy or declines costs
+//! hits, never answers.
 
 mod at_once;
 mod disk_queues;
@@ -107,7 +108,8 @@ impl MemoryEntry {
 }
 
 impl HybridCache {
-    /// A shelf over these parts: there is at least one pool, and one for each disk; the reservation is what the disk store holds of RAM, if anything.
+    /// A shelf over these parts: there is at least one pool, and one for each disk; the reservation
+    /// is what the disk store holds of RAM, if anything.
     pub fn new(
         memory: (Arc<MemoryTier<MemoryEntry>>, Arc<MemoryBudget>, Option<Reservation>),
         disk: Option<Arc<dyn Store>>,
@@ -146,7 +148,8 @@ impl HybridCache {
         }
     }
 
-    /// A disk as who waits for it sees it, by what the store calls its lane: one that hangs fills its own pool only.
+    /// A disk as who waits for it sees it, by what the store calls its lane: one that hangs fills
+    /// its own pool only.
     pub fn disk_queue(&self, lane: usize) -> &DiskQueue {
         &self.lanes[lane % self.lanes.len()]
     }
@@ -161,8 +164,8 @@ impl HybridCache {
         self.disk_queue(self.disk.as_ref().map_or(0, |disk| disk.disk_index(key.hash())))
     }
 
-    /// Does a job for a disk that a client waits for. One that takes too long goes on alone: the client is served from the
-    /// origin, which is faster than a disk that hangs.
+    /// Does a job for a disk that a client waits for. One that takes too long goes on alone: the
+    /// client is served from the origin, which is faster than a disk that hangs.
     pub async fn run<T: Send + 'static>(
         &self,
         (lane, kind): (usize, JobKind),
@@ -171,8 +174,8 @@ impl HybridCache {
         self.ok_or_count(self.disk_queue(lane).run(kind, job).await)
     }
 
-    /// Does a job that makes an object visible. When it is not done in time it is undone later: by then a newer one may have
-    /// come that the disk does not take.
+    /// Does a job that makes an object visible. When it is not done in time it is undone later: by
+    /// then a newer one may have come that the disk does not take.
     pub async fn run_insert(
         &self,
         (lane, kind): (usize, JobKind),
@@ -217,7 +220,8 @@ impl HybridCache {
         &self.memory
     }
 
-    /// Whether a body of this length would be kept somewhere. `None` means that the length is not known.
+    /// Whether a body of this length would be kept somewhere. `None` means that the length is not
+    /// known.
     pub fn accepts_length(&self, length: Option<u64>) -> bool {
         let disk_max = if self.disk.as_ref().is_some_and(|disk| disk.is_in_service()) {
             self.limits.disk_object_max
@@ -248,7 +252,8 @@ impl HybridCache {
         Some(found.record.clone())
     }
 
-    /// The object, wherever it is. `begin` tells from when on its validity counts while the disk is read.
+    /// The object, wherever it is. `begin` tells from when on its validity counts while the disk is
+    /// read.
     pub async fn find(
         &self,
         key: &ObjectKey,
@@ -280,8 +285,8 @@ impl HybridCache {
         CachedObject { record, body: kept.unwrap_or_else(on_disk), in_memory: false }
     }
 
-    /// Puts an object that was read whole into RAM, with what was reserved for it. Its body as replies hold it there, or `None` when RAM does
-    /// not take it.
+    /// Puts an object that was read whole into RAM, with what was reserved for it. Its body as
+    /// replies hold it there, or `None` when RAM does not take it.
     fn insert_read(
         &self,
         key: &ObjectKey,
@@ -299,8 +304,8 @@ impl HybridCache {
         kept.then(|| self.hold(&resident))
     }
 
-    /// Puts a complete object into RAM: its body as replies hold it there. `None` when it is too large, its budget does not allow it, or it is
-    /// not valid.
+    /// Puts a complete object into RAM: its body as replies hold it there. `None` when it is too
+    /// large, its budget does not allow it, or it is not valid.
     pub fn insert_memory(
         &self,
         key: &ObjectKey,
@@ -318,8 +323,9 @@ impl HybridCache {
         kept.then(|| self.hold(&resident))
     }
 
-    /// Writes a complete object to the disk unless it is not valid, and waits for that. An older object of the key goes
-    /// when the new one cannot be written: it must not come back when RAM gives the new one up.
+    /// Writes a complete object to the disk unless it is not valid, and waits for that. An older
+    /// object of the key goes when the new one cannot be written: it must not come back when RAM
+    /// gives the new one up.
     pub async fn insert_disk(
         self: &Arc<Self>,
         kind: JobKind,
@@ -343,7 +349,8 @@ impl HybridCache {
             Some(outcome) => Ok(outcome),
             None => self.write(kind, store, (key, record, body), validity).await,
         };
-        // On probation, or taken for purged since another URL was whose slot it shares: the disk takes it with its next hit.
+        // On probation, or taken for purged since another URL was whose slot it shares: the disk
+        // takes it with its next hit.
         let is_left_out =
             matches!(outcome, Ok(Err(Error::Declined(Declined::OnProbation)))) || !validity.is_unchanged();
         if is_left_out {
@@ -354,7 +361,8 @@ impl HybridCache {
         }
     }
 
-    /// Whether the disk has an object of this key, or may turn out to have one that its index does not name yet.
+    /// Whether the disk has an object of this key, or may turn out to have one that its index does
+    /// not name yet.
     fn may_come(&self, key: &ObjectKey) -> bool {
         self.disk.as_ref().is_some_and(|disk| disk.may_contain(key) || !disk.index_is_complete())
     }
@@ -427,7 +435,8 @@ impl HybridCache {
     }
 }
 
-/// Has the object offered to the disk with its next hit, if it is one of those, wherever its body is by now.
+/// Has the object offered to the disk with its next hit, if it is one of those, wherever its body
+/// is by now.
 fn offer_to_disk(memory: &MemoryTier<MemoryEntry>, key: Key, is_one: impl Fn(&MemoryEntry) -> bool) {
     let mut before: Option<Arc<MemoryEntry>> = None;
     while let Some(now) = memory.peek(key).filter(|now| is_one(now)) {

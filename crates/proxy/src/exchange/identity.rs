@@ -1,7 +1,8 @@
 //! Which response a stored head belongs to, and how often it was renewed.
 //!
-//! Responses of one URL may come within one millisecond, with one status, and both modes store under one key. A head that a validation renewed
-//! must come to stand with its own body alone, so every response gets a number of its own when it comes, which its renewed heads keep.
+//! Responses of one URL may come within one millisecond, with one status, and both modes store
+//! under one key. A head that a validation renewed must come to stand with its own body alone, so
+//! every response gets a number of its own when it comes, which its renewed heads keep.
 
 use super::purge_table::Sequence;
 use http::StatusCode;
@@ -10,7 +11,8 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Its stored form is [`Identity::BYTES`] bytes, little-endian: the response's number (8), renewals (4).
+/// Its stored form is [`Identity::BYTES`] bytes, little-endian: the response's number (8), renewals
+/// (4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
     /// As good as random, so that no two responses share it, whichever process stored them.

@@ -1,4 +1,5 @@
-//! Invalidation: unsafe methods (RFC 9111, section 4.4), cache groups (RFC 9875), and purges by the operator.
+//! Invalidation: unsafe methods (RFC 9111, section 4.4), cache groups (RFC 9875), and purges by the
+//! operator.
 
 use super::CacheEngine;
 use super::hybrid_cache::{CachedObject, Removed};
@@ -15,8 +16,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 impl CacheEngine {
-    /// "A cache MUST invalidate the target URI when it receives a non-error status code in response to an unsafe
-    /// request method" (4.4), and may do so for Location and Content-Location of the same origin.
+    /// "A cache MUST invalidate the target URI when it receives a non-error status code in response
+    /// to an unsafe request method" (4.4), and may do so for Location and Content-Location of the
+    /// same origin.
     pub(super) async fn invalidate_after(
         self: &Arc<Self>,
         ask: &RequestContext,
@@ -38,7 +40,8 @@ impl CacheEngine {
         self.invalidate_apart(keys.collect()).await;
     }
 
-    /// [`Self::invalidate`] for each of these, to its end also when the client whose request caused it leaves meanwhile.
+    /// [`Self::invalidate`] for each of these, to its end also when the client whose request caused
+    /// it leaves meanwhile.
     pub(super) async fn invalidate_apart(self: &Arc<Self>, keys: Vec<ObjectKey>) {
         let exchange = Arc::clone(self);
         let done = tokio::spawn(async move {
@@ -50,8 +53,8 @@ impl CacheEngine {
         let _ = done.await;
     }
 
-    /// Makes every response stored under a URL unreachable, and keeps those that are being fetched from being
-    /// stored.
+    /// Makes every response stored under a URL unreachable, and keeps those that are being fetched
+    /// from being stored.
     pub(super) async fn invalidate(&self, primary: &ObjectKey) -> Removed {
         self.invalidations.mark(primary);
         self.flights.forget(primary);
@@ -65,14 +68,15 @@ impl CacheEngine {
             }
         }
         let removed = removed.and(self.shelf.remove(primary).await);
-        // a lookup that began after the first mark may have read the disk before the removal and moved to RAM what it
-        // found: after this mark it would not, and before it, it is undone here
+        // a lookup that began after the first mark may have read the disk before the removal and
+        // moved to RAM what it found: after this mark it would not, and before it, it is undone
+        // here
         self.invalidations.mark(primary);
         removed.and(self.shelf.remove(primary).await)
     }
 
-    /// What the operator asked to purge. What nothing stored could be named by is refused: to purge nothing and say that it was done
-    /// would leave what was meant in the cache.
+    /// What the operator asked to purge. What nothing stored could be named by is refused: to purge
+    /// nothing and say that it was done would leave what was meant in the cache.
     pub async fn purge(&self, request: PurgeRequest) -> PurgeOutcome {
         match &request {
             PurgeRequest::Url(url) => match Target::parse(url) {

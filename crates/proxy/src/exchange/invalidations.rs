@@ -1,12 +1,14 @@
 //! Which URLs were invalidated lately, so that a response asked for before is not kept after.
 //!
-//! Invalidation removes what is stored; this table catches what is on its way into the store meanwhile. Whoever keeps
-//! a response first makes it visible and then asks here; whoever invalidates first marks here and then removes. So
-//! one of the two always sees the other. Times are numbers of a counter, not of a clock.
+//! Invalidation removes what is stored; this table catches what is on its way into the store
+//! meanwhile. Whoever keeps a response first makes it visible and then asks here; whoever
+//! invalidates first marks here and then removes. So one of the two always sees the other. Times
+//! are numbers of a counter, not of a clock.
 //!
-//! The table does not grow. Each of its buckets remembers the URLs that were marked in it latest, and for all those it
-//! has forgotten when the last of them was marked: what began before that counts as invalid, which costs a response that
-//! is not kept. It takes more marks in one bucket during one fetch than the bucket remembers.
+//! The table does not grow. Each of its buckets remembers the URLs that were marked in it latest,
+//! and for all those it has forgotten when the last of them was marked: what began before that
+//! counts as invalid, which costs a response that is not kept. It takes more marks in one bucket
+//! during one fetch than the bucket remembers.
 
 use parking_lot::Mutex;
 use shoal_core::{Key, ObjectKey};
@@ -44,8 +46,8 @@ impl Invalidations {
         })
     }
 
-    /// Marks a URL. What is stored for it must be removed after this; then it is marked again, and what lookups have
-    /// moved to RAM meanwhile removed again.
+    /// Marks a URL. What is stored for it must be removed after this; then it is marked again, and
+    /// what lookups have moved to RAM meanwhile removed again.
     pub fn mark(&self, primary: &ObjectKey) {
         let number = self.latest.fetch_add(1, Ordering::SeqCst) + 1;
         self.bucket(primary.hash()).lock().mark(primary.hash(), number);

@@ -55,8 +55,8 @@ impl CacheEngine {
         }
     }
 
-    /// Tries the lists of nominated fields, the latest first, and takes the most recent response (RFC 9111,
-    /// section 4: "the most recent one (as determined by the Date header field)").
+    /// Tries the lists of nominated fields, the latest first, and takes the most recent response
+    /// (RFC 9111, section 4: "the most recent one (as determined by the Date header field)").
     async fn lookup_variant(&self, ask: &RequestContext, note: &VaryMarker) -> Lookup {
         let keys =
             note.lists.iter().map(|names| variant_key(&ask.primary, note.generation, &ask.selecting(names)));
@@ -73,8 +73,9 @@ impl CacheEngine {
         best.unwrap_or(Lookup::Absent { key: first, variants: true })
     }
 
-    /// Whether another response than the one that a lookup found stands in RAM under the key by now: a fetch has ended between the lookup and
-    /// the moment when this request became the leader of the next.
+    /// Whether another response than the one that a lookup found stands in RAM under the key by
+    /// now: a fetch has ended between the lookup and the moment when this request became the leader
+    /// of the next.
     pub(super) fn has_come_since(
         &self,
         ask: &RequestContext,

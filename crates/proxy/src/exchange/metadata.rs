@@ -1,8 +1,10 @@
-//! What the store keeps beside a body: the response's head and policy, or a note about other objects.
+//! What the store keeps beside a body: the response's head and policy, or a note about other
+//! objects.
 //!
-//! Three kinds stand under a URL's key. A *response* is one. A *vary note* says that responses are kept per
-//! variant, and by which request fields they differ. A *parts note* lists the parts of a representation of which
-//! only ranges have been seen (RFC 9111, section 3.3); each part is an object of its own.
+//! Three kinds stand under a URL's key. A *response* is one. A *vary note* says that responses are
+//! kept per variant, and by which request fields they differ. A *parts note* lists the parts of a
+//! representation of which only ranges have been seen (RFC 9111, section 3.3); each part is an
+//! object of its own.
 
 use super::identity::Identity;
 use super::purge_table::{PurgeSlot, Sequence};
@@ -52,11 +54,12 @@ pub struct Provenance {
 pub struct ResponseScope {
     /// The slots of the names that operators purge by.
     pub slots: Box<[PurgeSlot]>,
-    /// The keys of its cache groups and, where it has some, of its origin: see [`group_key`](super::epochs::group_key).
+    /// The keys of its cache groups and, where it has some, of its origin: see
+    /// [`group_key`](super::epochs::group_key).
     pub groups: Box<[Key]>,
-    /// Whether a site's upstreams gave it (reverse mode), and not the host that the URL names. Neither mode serves what the
-    /// other stored: whoever asks a site that takes any host names the host, and would choose what users of the forward proxy
-    /// get of it.
+    /// Whether a site's upstreams gave it (reverse mode), and not the host that the URL names.
+    /// Neither mode serves what the other stored: whoever asks a site that takes any host names the
+    /// host, and would choose what users of the forward proxy get of it.
     pub via_site: bool,
 }
 
@@ -129,7 +132,8 @@ impl ResponseMetadata {
         self.identity.response() == other.identity.response()
     }
 
-    /// Whether this is the later of two heads of one response: renewed more often, or as often and later.
+    /// Whether this is the later of two heads of one response: renewed more often, or as often and
+    /// later.
     pub fn is_later_than(&self, other: &Self) -> bool {
         let rank = |head: &Self| (head.identity.renewals(), head.policy.response_time());
         self.is_of_same_response(other) && rank(self) > rank(other)
@@ -191,8 +195,8 @@ impl ObjectMetadata {
         out
     }
 
-    /// Whether every client may be sent the head: it sets no cookie. Earlier versions stored such heads, and others must get neither
-    /// the cookie nor the page that came with it.
+    /// Whether every client may be sent the head: it sets no cookie. Earlier versions stored such
+    /// heads, and others must get neither the cookie nor the page that came with it.
     pub fn is_for_everybody(&self) -> bool {
         self.head().is_none_or(|head| !storage::sets_cookie(&*head.stored))
     }
@@ -335,7 +339,8 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A head is held by three allocations: itself, the stored head, its lines; and the slots are one more.
+/// A head is held by three allocations: itself, the stored head, its lines; and the slots are one
+/// more.
 const ALLOCATIONS: usize = 4;
 /// What an allocation takes beside what was asked for, and its reference counts.
 const ALLOCATION_BYTES: usize = 24;
@@ -344,7 +349,8 @@ const ALLOCATION_BYTES: usize = 24;
 const VIA_SITE: u16 = 1 << 15;
 /// In the number of slots: the keys of groups follow.
 const HAS_GROUPS: u16 = 1 << 14;
-/// In the number of slots: the response's number and renewals follow. Earlier versions wrote neither.
+/// In the number of slots: the response's number and renewals follow. Earlier versions wrote
+/// neither.
 const HAS_IDENTITY: u16 = 1 << 13;
 /// Slots of a record, and groups of it: more than the names that are read of a response.
 const SLOTS_MAX: usize = HAS_IDENTITY as usize - 1;

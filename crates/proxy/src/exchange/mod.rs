@@ -8,7 +8,8 @@
 //!                                                    └─ parts ─────────► combine ─► deliver
 //! ```
 //!
-//! Decisions about reuse are those of `shoal_semantics`; what is kept where is the [`hybrid_cache::HybridCache`]'s.
+//! Decisions about reuse are those of `shoal_semantics`; what is kept where is the
+//! [`hybrid_cache::HybridCache`]'s.
 
 mod abandoned;
 mod admission;
@@ -136,7 +137,8 @@ impl CacheEngine {
         let live = Arc::new(live);
         self.in_force.rcu(|before| ReloadableState { live: Arc::clone(&live), log: Arc::clone(&before.log) });
         if !judges_as_before {
-            // Whoever was admitted by the rules before has a time before this one, having taken it before he looked at them.
+            // Whoever was admitted by the rules before has a time before this one, having taken it
+            // before he looked at them.
             live.forward_since.store(self.epochs.next_time().number(), Relaxed);
         }
     }
@@ -167,7 +169,8 @@ impl CacheEngine {
         Arc::clone(&self.in_force.load().live)
     }
 
-    /// The time now by the cache's clock, by which ages are counted; dates are compared with the time of day.
+    /// The time now by the cache's clock, by which ages are counted; dates are compared with the
+    /// time of day.
     pub fn now(&self) -> Timestamp {
         clock::time_at(Instant::now())
     }

@@ -1,14 +1,17 @@
-//! A short memory of keys, each until a moment of its own: of URLs whose origin has asked for rest, of responses that are stored but
-//! not fresh for any time, for which it is in vain to wait with others, and of what a reload has fetched or validated lately.
+//! A short memory of keys, each until a moment of its own: of URLs whose origin has asked for rest,
+//! of responses that are stored but not fresh for any time, for which it is in vain to wait with
+//! others, and of what a reload has fetched or validated lately.
 //!
-//! The memory is a fixed table in which a newer URL displaces an older one of the same slot. Slots and marks are a keyed hash
-//! of the full key: which URLs meet is known to nobody outside, and a displaced one costs a request to its origin.
+//! The memory is a fixed table in which a newer URL displaces an older one of the same slot. Slots
+//! and marks are a keyed hash of the full key: which URLs meet is known to nobody outside, and a
+//! displaced one costs a request to its origin.
 
 use shoal_core::{ObjectKey, Timestamp};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// The table: each word holds 32 bits of the hash and the tenth of a second at which the memory ends.
+/// The table: each word holds 32 bits of the hash and the tenth of a second at which the memory
+/// ends.
 pub struct Moments {
     slots: Box<[AtomicU64]>,
     secret: RandomState,

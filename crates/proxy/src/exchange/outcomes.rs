@@ -82,7 +82,8 @@ impl CacheEngine {
         self.deliver(ask, delivery, verdict).expect("a stored body is at hand")
     }
 
-    /// A response for this request only; a stored one may stand in for an error (RFC 5861, section 4).
+    /// A response for this request only; a stored one may stand in for an error (RFC 5861, section
+    /// 4).
     pub(super) fn deliver_unshared(
         &self,
         ask: &RequestContext,
@@ -103,7 +104,8 @@ impl CacheEngine {
         self.pass_on(ask, private.response, verdict)
     }
 
-    /// No response came: a stored one may stand in, unless we refused to ask; or the client is told.
+    /// No response came: a stored one may stand in, unless we refused to ask; or the client is
+    /// told.
     pub(super) fn failed(&self, ask: &RequestContext, why: &ForwardContext, failure: &FetchFailure) -> Reply {
         if !failure.denied
             && let Some(reply) = self.serve_stale_on_error(ask, why, None, Some(failure))

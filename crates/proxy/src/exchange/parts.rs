@@ -1,7 +1,8 @@
 //! Answering from stored parts, and completing them (RFC 9111, sections 3.3 and 3.4).
 //!
-//! Parts are never rewritten: a reply takes its bytes from as many of them as it needs. When one stretch is missing,
-//! only that stretch is fetched, kept as a further part, and sent in its place between the stored ones.
+//! Parts are never rewritten: a reply takes its bytes from as many of them as it needs. When one
+//! stretch is missing, only that stretch is fetched, kept as a further part, and sent in its place
+//! between the stored ones.
 
 use super::CacheEngine;
 use super::deliver::{BodySource, Delivery, RangePiece, RangePieceSource};
@@ -75,7 +76,8 @@ impl CacheEngine {
         }
     }
 
-    /// Finds the stored pieces of a stretch, in order and without overlap, and the gaps between them.
+    /// Finds the stored pieces of a stretch, in order and without overlap, and the gaps between
+    /// them.
     async fn coverage(
         &self,
         ask: &RequestContext,
@@ -155,8 +157,8 @@ impl CacheEngine {
         }
     }
 
-    /// The stored pieces with the arriving one between them; or the arriving response itself when the origin
-    /// preferred to send another representation.
+    /// The stored pieces with the arriving one between them; or the arriving response itself when
+    /// the origin preferred to send another representation.
     fn deliver_completed(
         &self,
         ask: &RequestContext,

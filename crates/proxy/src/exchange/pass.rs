@@ -78,7 +78,8 @@ impl CacheEngine {
         }
     }
 
-    /// A HEAD that nothing stored answers. Its response may freshen what is stored (RFC 9111, section 4.3.5).
+    /// A HEAD that nothing stored answers. Its response may freshen what is stored (RFC 9111,
+    /// section 4.3.5).
     pub(super) async fn pass_head(self: &Arc<Self>, ask: &RequestContext, why: ForwardContext) -> Reply {
         let validity = self.invalidations.snapshot(&ask.primary);
         let lines = self.forwardable(ask, |name| is_for_body(ask, name)).finish();
@@ -227,7 +228,8 @@ impl CacheEngine {
         }
     }
 
-    /// The request's fields as they may travel on, but for those that `is_left_out` names, with what this node adds.
+    /// The request's fields as they may travel on, but for those that `is_left_out` names, with
+    /// what this node adds.
     fn forwardable<'a>(
         &self,
         ask: &'a RequestContext,
@@ -244,8 +246,9 @@ impl CacheEngine {
         if let Some(left) = forwards_left {
             onward.field(&header::MAX_FORWARDS, HeaderValue::from(left.saturating_sub(1)).as_bytes());
         }
-        // RFC 9110, 7.6.3: "An HTTP-to-HTTP gateway MUST send an appropriate Via header field in each inbound request message". An operator
-        // may have a site deviate, whose upstreams answer otherwise for proxies; CDN-Loop finds loops as well.
+        // RFC 9110, 7.6.3: "An HTTP-to-HTTP gateway MUST send an appropriate Via header field in
+        // each inbound request message". An operator may have a site deviate, whose upstreams
+        // answer otherwise for proxies; CDN-Loop finds loops as well.
         if ask.site.as_ref().is_none_or(|site| site.via) {
             onward.member(&header::VIA, |out| fields::write_via(ask.version, &live.hop, out));
         }
@@ -259,7 +262,8 @@ impl CacheEngine {
         onward
     }
 
-    /// The stored head, freshened by a 304 or a HEAD; its fields and the response's come along as maps.
+    /// The stored head, freshened by a 304 or a HEAD; its fields and the response's come along as
+    /// maps.
     pub(super) fn freshen(
         &self,
         ask: &RequestContext,
@@ -268,7 +272,8 @@ impl CacheEngine {
     ) -> FreshenedHead {
         let live = &ask.live;
         let rules = live.rules(ask);
-        // What it brings for this client, a cookie say, is no reason to judge the stored response anew.
+        // What it brings for this client, a cookie say, is no reason to judge the stored response
+        // anew.
         let names = storage::unstored_fields(&newer, rules);
         let mut own = storage::take_apart(&mut newer, &names);
         let is_selected_as_before = validation::freshen(&mut fields, &newer);
@@ -352,7 +357,8 @@ impl CacheEngine {
     }
 }
 
-/// The head of a reply that carries this response; the Cache-Status member of this node, and the content type, in it.
+/// The head of a reply that carries this response; the Cache-Status member of this node, and the
+/// content type, in it.
 fn relayed(
     ask: &RequestContext,
     response: &UpstreamResponse,
@@ -402,12 +408,12 @@ fn takes_trailers(fields: &FieldLines) -> bool {
     members.any(|member| member.trim_ascii().eq_ignore_ascii_case(b"trailers"))
 }
 
-/// Whether a field says something of a request's body, and does not go along without one. Its length does for methods that are meant
-/// for content, and with an Upgrade.
+/// Whether a field says something of a request's body, and does not go along without one. Its
+/// length does for methods that are meant for content, and with an Upgrade.
 fn is_for_body(ask: &RequestContext, name: &[u8]) -> bool {
     match name {
-        // RFC 9110, 10.1.1: "A client MUST NOT generate a 100-continue expectation in a request that does not include
-        // content."
+        // RFC 9110, 10.1.1: "A client MUST NOT generate a 100-continue expectation in a request
+        // that does not include content."
         b"expect" => true,
         b"content-length" => ask.is_lookup() && !ask.fields.has(&header::UPGRADE),
         _ => false,
@@ -421,7 +427,8 @@ fn named_host(ask: &RequestContext) -> Option<HeaderValue> {
     said.or_else(|| HeaderValue::from_str(authority).ok())
 }
 
-/// Says who asks, and how. Fields that a trusted proxy named the client by get the address that is gone by here.
+/// Says who asks, and how. Fields that a trusted proxy named the client by get the address that is
+/// gone by here.
 fn add_client(onward: &mut NextHopFieldsBuilder<'_>, ask: &RequestContext) {
     let proxies = ask.way.as_ref().map_or(&[][..], |way| &way.proxies);
     route::add_forwarded(onward, &ask.client, proxies, ask.target.authority());

@@ -1,12 +1,14 @@
-//! Reloads: requests that a fresh response may not do for (`no-cache`, `max-age`, `min-fresh`), of which a client may send as many as it likes.
+//! Reloads: requests that a fresh response may not do for (`no-cache`, `max-age`, `min-fresh`), of
+//! which a client may send as many as it likes.
 //!
-//! A reload waits with others for one fetch. When the response has come, further reloads of it are hits for as long as
-//! `cache.reload_interval` says. So a URL that is fresh costs its origin one request in that time, and a reload gets what is
-//! at most so old.
+//! A reload waits with others for one fetch. When the response has come, further reloads of it are
+//! hits for as long as `cache.reload_interval` says. So a URL that is fresh costs its origin one
+//! request in that time, and a reload gets what is at most so old.
 //!
-//! RFC 9111, section 5.2.1.4: `no-cache` says that the client "prefers stored response not be used to satisfy the request without
-//! successful validation on the origin server." Deliberately a validation counts that another request has just had. What the
-//! response itself says of validation (`no-cache` in the response) holds for each request, as does a purge.
+//! RFC 9111, section 5.2.1.4: `no-cache` says that the client "prefers stored response not be used
+//! to satisfy the request without successful validation on the origin server." Deliberately a
+//! validation counts that another request has just had. What the response itself says of validation
+//! (`no-cache` in the response) holds for each request, as does a purge.
 
 use super::CacheEngine;
 use super::deliver::{BodySource, Delivery};
@@ -19,7 +21,8 @@ use shoal_semantics::directives::RequestDirectives;
 use shoal_semantics::reuse::{self, Reuse};
 use std::time::Duration;
 
-/// The directives by which a response that has just come is judged for `ask`: a reload takes it as the answer to its own.
+/// The directives by which a response that has just come is judged for `ask`: a reload takes it as
+/// the answer to its own.
 pub(super) fn shared_directives(ask: &RequestContext) -> RequestDirectives {
     match is_limited(ask) {
         true => ask.directives.without_reload(),
@@ -35,7 +38,8 @@ impl CacheEngine {
         }
     }
 
-    /// Whether the request is a reload of what another reload has brought or validated so lately that it is a hit.
+    /// Whether the request is a reload of what another reload has brought or validated so lately
+    /// that it is a hit.
     pub(super) fn was_reloaded(
         &self,
         ask: &RequestContext,

@@ -1,4 +1,5 @@
-//! Validation: what a response makes of the stored one that its request asked about (RFC 9111, section 4.3).
+//! Validation: what a response makes of the stored one that its request asked about (RFC 9111,
+//! section 4.3).
 
 use super::CacheEngine;
 use super::fetch::{Fetch, FetchOutcome, ReceivedHead, UnsharedResponse};
@@ -72,8 +73,8 @@ impl CacheEngine {
         self.receive(fetch, owner, response).await;
     }
 
-    /// Validates a stored response for one request within that request's own future, so that it ends when its client leaves. Only what
-    /// is not renewed becomes a task.
+    /// Validates a stored response for one request within that request's own future, so that it
+    /// ends when its client leaves. Only what is not renewed becomes a task.
     pub(super) async fn validate_in_place(
         self: &Arc<Self>,
         ask: &Arc<RequestContext>,
@@ -103,8 +104,8 @@ impl CacheEngine {
         self.reply_from_fetch(ask, &why, FetchOutcome::Refreshed(renewed.told, response.peer))
     }
 
-    /// A 304 for what we hold: it stands renewed (RFC 9111, section 4.3.4), as soon as a lookup would find it so. `None` when it is for
-    /// another representation.
+    /// A 304 for what we hold: it stands renewed (RFC 9111, section 4.3.4), as soon as a lookup
+    /// would find it so. `None` when it is for another representation.
     async fn renew(
         &self,
         fetch: &Fetch,
@@ -128,7 +129,8 @@ impl CacheEngine {
             self.shelf.refresh_on_disk(key, &head, Pace::AtOnce).await;
         }
         let was_in_vain = self.waits_in_vain(&fetch.ask, key);
-        // What is not fresh for any time would send the followers into a second flight, one after the other.
+        // What is not fresh for any time would send the followers into a second flight, one after
+        // the other.
         let is_fresh = self.note_sharing(&fetch.ask, key, &head.policy, head.policy.response_time());
         // Where each request renews it, the disk need not be told of each.
         let pace = if was_in_vain && self.waits_in_vain(&fetch.ask, key) { Pace::Soon } else { Pace::AtOnce };
@@ -144,7 +146,8 @@ impl CacheEngine {
             && reuse::may_serve_on_error(&stored.head.policy, &ask.directives, self.now(), rules)
     }
 
-    /// Remembers for how long the origin asks to be left alone, where a stale response may stand in for its error.
+    /// Remembers for how long the origin asks to be left alone, where a stale response may stand in
+    /// for its error.
     pub(super) fn heed_retry_after(&self, ask: &RequestContext, response: ReceivedHead<'_>) {
         let (now, rules) = (response.response_time, ask.live.rules(ask));
         let rest = reuse::rest_asked_for(response.status, response.fields, clock::date_at(now), rules);

@@ -24,7 +24,8 @@ pub struct RequestContext {
     pub path: PathAndQuery,
     /// The primary cache key.
     pub primary: ObjectKey,
-    /// Fields as received, hop-by-hop fields included, but without those that Connection takes out of what goes on.
+    /// Fields as received, hop-by-hop fields included, but without those that Connection takes out
+    /// of what goes on.
     pub fields: FieldLines,
     /// What responses to it may differ by, as far as passes are remembered by it.
     pub kind: Kind,
@@ -46,13 +47,14 @@ pub struct RequestContext {
     pub interim: Option<InterimSink>,
     /// When it arrived.
     pub requested: Timestamp,
-    /// Its place in the order of requests and purges: see [`PurgeTable::sequence`](super::epochs::PurgeTable::sequence).
+    /// Its place in the order of requests and purges: see
+    /// [`PurgeTable::sequence`](super::epochs::PurgeTable::sequence).
     pub sequence: Sequence,
 }
 
 impl RequestContext {
-    /// The Range field of a GET, which is the only method for which it is defined (RFC 9110, section 14.2). It is one line; several
-    /// are not obeyed.
+    /// The Range field of a GET, which is the only method for which it is defined (RFC 9110,
+    /// section 14.2). It is one line; several are not obeyed.
     pub fn range(&self) -> Option<&str> {
         if self.method != Method::GET || !self.fields.has(&header::RANGE) {
             return None;
@@ -70,8 +72,9 @@ impl RequestContext {
         value_text(self.fields.value(&header::MAX_FORWARDS)?)?.trim().parse().ok()
     }
 
-    /// Whether the request has conditions that only the origin can answer: If-Match and If-Unmodified-Since guard
-    /// against changes that a cache may not know of (RFC 9110, section 13.1).
+    /// Whether the request has conditions that only the origin can answer: If-Match and
+    /// If-Unmodified-Since guard against changes that a cache may not know of (RFC 9110, section
+    /// 13.1).
     pub fn has_origin_conditions(&self) -> bool {
         self.fields.has(&header::IF_MATCH) || self.fields.has(&header::IF_UNMODIFIED_SINCE)
     }
@@ -99,13 +102,14 @@ impl RequestContext {
         self.kind.has_authorization || self.kind.has_cookie
     }
 
-    /// Whether the request says of its user, through a trusted proxy, what no key has: then the cache has no part in it.
+    /// Whether the request says of its user, through a trusted proxy, what no key has: then the
+    /// cache has no part in it.
     pub fn speaks_of_user(&self) -> bool {
         self.site.is_some() && self.way.as_ref().is_some_and(|way| way.tells_more)
     }
 
-    /// Whether a field of this name, in lower case, stays here. An origin believes it, and no key has it. Origins of forward mode get it
-    /// with requests whose answers nobody shares.
+    /// Whether a field of this name, in lower case, stays here. An origin believes it, and no key
+    /// has it. Origins of forward mode get it with requests whose answers nobody shares.
     pub fn keeps_back(&self, name: &[u8]) -> bool {
         match Speaking::of(name) {
             None => false,

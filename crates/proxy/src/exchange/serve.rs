@@ -198,13 +198,14 @@ impl CacheEngine {
         ask.method == Method::HEAD || ask.directives.no_store || !ask.live.collapse || self.is_pass(ask)
     }
 
-    /// Whether what was stored under the key lately has no freshness at all, so that each request needs an answer of its own.
+    /// Whether what was stored under the key lately has no freshness at all, so that each request
+    /// needs an answer of its own.
     pub(super) fn waits_in_vain(&self, ask: &RequestContext, key: &ObjectKey) -> bool {
         self.unshared.holds(key, ask.requested)
     }
 
-    /// Remembers whether it is in vain to wait for what was stored or validated under the key. Gives whether it is fresh, and so for
-    /// those who waited.
+    /// Remembers whether it is in vain to wait for what was stored or validated under the key.
+    /// Gives whether it is fresh, and so for those who waited.
     pub(super) fn note_sharing(
         &self,
         ask: &RequestContext,
@@ -270,8 +271,9 @@ impl CacheEngine {
         self.reply_from_task(ask, &why, self.spawn_fetch(fetch)).await
     }
 
-    /// Makes a fetch that only its owner waits for, and whose response is not expected to be stored: within the owner's
-    /// own future, so that it ends when the owner leaves. Only what may be stored after all becomes a task.
+    /// Makes a fetch that only its owner waits for, and whose response is not expected to be
+    /// stored: within the owner's own future, so that it ends when the owner leaves. Only what may
+    /// be stored after all becomes a task.
     async fn fetch_in_place(self: &Arc<Self>, ask: &Arc<RequestContext>, why: ForwardContext) -> Reply {
         let fetch = self.plan_for(ask, &why, None);
         let response = match self.ask_in_place(&fetch).await {
@@ -315,7 +317,8 @@ impl CacheEngine {
         self.passes.holds(ask.pass_key(), ask.requested)
     }
 
-    /// Whether another request's response may answer this one: the variant it selects, still valid, and not purged.
+    /// Whether another request's response may answer this one: the variant it selects, still valid,
+    /// and not purged.
     pub(super) fn may_share(&self, ask: &RequestContext, arrived: &ArrivingResponse) -> bool {
         let selecting = arrived.selecting.as_ref();
         let names = &arrived.head.names;
@@ -357,7 +360,8 @@ impl CacheEngine {
         }
     }
 
-    /// RFC 9111, section 5.2.1.7: "if it's unable to use a stored response … it SHOULD respond with a 504".
+    /// RFC 9111, section 5.2.1.7: "if it's unable to use a stored response … it SHOULD respond with
+    /// a 504".
     pub(super) fn only_if_cached(&self, ask: &RequestContext) -> Reply {
         self.own_answer(ask, StatusCode::GATEWAY_TIMEOUT, NOT_CACHED, HandlingReport::local("only-if-cached"))
     }
@@ -368,8 +372,9 @@ impl CacheEngine {
     }
 }
 
-/// Requests for one key, one range and one If-Range share a fetch; a validation asks for the whole whatever the range. A 206
-/// answers the If-Range that it was asked with: to a client that has bytes of another representation it would be wrong.
+/// Requests for one key, one range and one If-Range share a fetch; a validation asks for the whole
+/// whatever the range. A 206 answers the If-Range that it was asked with: to a client that has
+/// bytes of another representation it would be wrong.
 fn flight_key(ask: &RequestContext, why: &ForwardContext) -> FlightKey {
     let whole = ask.flight(&why.key);
     match ask.range() {
@@ -381,7 +386,8 @@ fn flight_key(ask: &RequestContext, why: &ForwardContext) -> FlightKey {
     }
 }
 
-/// Whether such a client may be sent it: an error that nobody said may be kept is not for one whose credentials may change it.
+/// Whether such a client may be sent it: an error that nobody said may be kept is not for one whose
+/// credentials may change it.
 fn is_for(ask: &RequestContext, policy: &CachePolicy) -> bool {
     !policy.is_negative() || !ask.brings_credentials()
 }

@@ -38,15 +38,16 @@ pub struct ExchangeSettings {
     pub tag_fields: Vec<HeaderName>,
     /// Our name in Cache-Status and Proxy-Status.
     pub name: String,
-    /// Our name in Via and CDN-Loop. The default name is made unique, so that two nodes in a row that bear it are not
-    /// taken for a loop.
+    /// Our name in Via and CDN-Loop. The default name is made unique, so that two nodes in a row
+    /// that bear it are not taken for a loop.
     pub hop: String,
     /// The rules of the listeners, in the settings' order.
     pub(super) listeners: Vec<ListenerRules>,
     /// Which users and destinations forward mode serves.
     pub forward: Arc<ForwardRules>,
-    /// What was asked for before this, in forward mode, came from an address that other rules allowed. A number of the order of purges, which
-    /// is known only once these settings are in force.
+    /// What was asked for before this, in forward mode, came from an address that other rules
+    /// allowed. A number of the order of purges, which is known only once these settings are in
+    /// force.
     pub(super) forward_since: AtomicU64,
     /// The sites of reverse mode.
     pub routes: Routes,
@@ -54,7 +55,8 @@ pub struct ExchangeSettings {
     pub purge: PurgeRules,
     /// The Proxy-Status of an answer that no origin had a part in.
     pub own_proxy_status: HeaderValue,
-    /// What tells an origin that it may address this surrogate; `None` with a name that no field takes.
+    /// What tells an origin that it may address this surrogate; `None` with a name that no field
+    /// takes.
     pub surrogate_capability: Option<HeaderValue>,
     /// What a hit's head gets from us.
     pub hit_fields: HitFields,
@@ -73,8 +75,8 @@ pub enum ExchangeSettingsError {
 }
 
 impl ExchangeSettings {
-    /// Prepares `settings`. `own` are the addresses that this process listens on; `identity` is a number that other nodes
-    /// do not have; it also spreads timers.
+    /// Prepares `settings`. `own` are the addresses that this process listens on; `identity` is a
+    /// number that other nodes do not have; it also spreads timers.
     pub fn new(
         settings: &Settings,
         own: &[SocketAddr],
@@ -98,7 +100,8 @@ impl ExchangeSettings {
         let own_proxy_status = HeaderValue::from_str(&cache.name)
             .map_err(|_| ExchangeSettingsError::Name(cache.name.clone()))?;
         Ok(Self {
-            // targeted fields are for caches that work for the origin (RFC 9213, section 3.1), not for any proxy
+            // targeted fields are for caches that work for the origin (RFC 9213, section 3.1), not
+            // for any proxy
             forward_rules: CacheRules { targeted: Vec::new(), ..rules(cache, None) },
             site_rules: settings.site.iter().map(|site| rules(cache, Some(site))).collect(),
             collapse: cache.collapse,
@@ -120,8 +123,9 @@ impl ExchangeSettings {
         })
     }
 
-    /// Whether the rules in force allowed the address that a stored response came from, as far as it was asked for under them. Its
-    /// host's name is asked about with each request; its address only a fetch can tell.
+    /// Whether the rules in force allowed the address that a stored response came from, as far as
+    /// it was asked for under them. Its host's name is asked about with each request; its address
+    /// only a fetch can tell.
     pub fn allowed_address(&self, head: &ResponseMetadata) -> bool {
         head.names.via_site || head.requested.number() >= self.forward_since.load(Relaxed)
     }

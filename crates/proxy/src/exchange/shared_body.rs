@@ -1,8 +1,9 @@
 //! A body that is sent to its readers while it arrives.
 //!
-//! One writer appends; any number of readers follow at their own pace. The latest bytes stand in a window in
-//! RAM. Older ones are dropped from it once they can be read from the store instead (the *spill*). Without a
-//! spill nothing is dropped that an attached reader still needs: the writer waits.
+//! One writer appends; any number of readers follow at their own pace. The latest bytes stand in a
+//! window in RAM. Older ones are dropped from it once they can be read from the store instead (the
+//! *spill*). Without a spill nothing is dropped that an attached reader still needs: the writer
+//! waits.
 //!
 //! ```text
 //!   0 ........ window_start ........ appended
@@ -59,7 +60,8 @@ struct State {
 struct Reader {
     /// Where it reads next.
     offset: u64,
-    /// What waits for the bytes there. It goes with its reader, as who waits for a slow body may leave in numbers.
+    /// What waits for the bytes there. It goes with its reader, as who waits for a slow body may
+    /// leave in numbers.
     waiting: Option<Waker>,
 }
 
@@ -118,7 +120,8 @@ impl SharedBody {
         state.spilled = spilled;
     }
 
-    /// Drops from the window what is beyond `keep` bytes and no longer needed there. Returns the window's size.
+    /// Drops from the window what is beyond `keep` bytes and no longer needed there. Returns the
+    /// window's size.
     pub fn trim(&self, keep: usize) -> usize {
         let mut state = self.state.lock();
         state.trim(keep);
@@ -201,7 +204,8 @@ impl SharedBody {
         (skip <= all.len() as u64).then(|| all.slice(skip as usize..))
     }
 
-    /// Puts `whole`, which is all of the body, in the place of its pieces: whoever still reads holds those bytes and no others.
+    /// Puts `whole`, which is all of the body, in the place of its pieces: whoever still reads
+    /// holds those bytes and no others.
     pub fn replace_by_whole(&self, whole: Bytes) {
         let mut state = self.state.lock();
         debug_assert!(
@@ -213,7 +217,8 @@ impl SharedBody {
         state.wake_readers();
     }
 
-    /// All of the body, so many bytes, is read from `whole` from now on, and nothing of it is held here.
+    /// All of the body, so many bytes, is read from `whole` from now on, and nothing of it is held
+    /// here.
     pub fn move_to(&self, whole: Arc<dyn StoredBody>, length: u64) {
         let mut state = self.state.lock();
         debug_assert!(state.appended <= length, "all of it was gathered");
@@ -319,9 +324,10 @@ impl State {
         Bytes::new()
     }
 
-    /// Adds a chunk behind the others. Small ones are joined with their elders, as long as those are no longer than what they
-    /// are joined with, so that each byte is copied O(log [`JOINED_MAX`]) times: an origin may send a body byte by byte, and
-    /// would cost a hundred times what is charged for it.
+    /// Adds a chunk behind the others. Small ones are joined with their elders, as long as those
+    /// are no longer than what they are joined with, so that each byte is copied O(log
+    /// [`JOINED_MAX`]) times: an origin may send a body byte by byte, and would cost a hundred
+    /// times what is charged for it.
     fn push(&mut self, bytes: Bytes) {
         let (mut joined, mut length) = (0, bytes.len());
         for elder in self.window.iter().rev() {
@@ -339,8 +345,8 @@ impl State {
         self.window.push_back(bytes);
     }
 
-    /// Drops whole chunks from the front while more than `keep` bytes remain and the front is not needed: it is
-    /// spilled, or every reader is past it.
+    /// Drops whole chunks from the front while more than `keep` bytes remain and the front is not
+    /// needed: it is spilled, or every reader is past it.
     fn trim(&mut self, keep: usize) {
         let slowest = self.readers.iter().flatten().map(|reader| reader.offset).min().unwrap_or(u64::MAX);
         while let Some(front) = self.window.front() {

@@ -1,4 +1,5 @@
-//! Stale responses in place of errors (RFC 5861, section 4), and for as long as an origin asks to be left alone.
+//! Stale responses in place of errors (RFC 5861, section 4), and for as long as an origin asks to
+//! be left alone.
 
 use super::CacheEngine;
 use super::deliver::{BodySource, Delivery};
@@ -41,7 +42,8 @@ impl CacheEngine {
         self.deliver(ask, Delivery { head: stored.head, body: BodySource::Held(stored.body) }, verdict)
     }
 
-    /// The stored response in place of the error that the origin gave lately, without asking it again.
+    /// The stored response in place of the error that the origin gave lately, without asking it
+    /// again.
     pub(super) fn stale_unasked(&self, ask: &RequestContext, why: &ForwardContext) -> Option<Reply> {
         let allowed = |stored: &&StoredResponse| {
             ask.live.allowed_address(&stored.head) && self.may_be_stale(ask, stored)

@@ -124,7 +124,8 @@ impl CacheEngine {
         (key, Some(SelectingFields { names, values }), Some(note))
     }
 
-    /// A 206 is kept as a part when it is one range of a representation of known length with a strong validator.
+    /// A 206 is kept as a part when it is one range of a representation of known length with a
+    /// strong validator.
     async fn plan_store_part(
         &self,
         ask: &RequestContext,
@@ -193,10 +194,11 @@ impl CacheEngine {
         }
     }
 
-    /// The fields of a response as they are stored: with our Via, and with a Date (RFC 9110, section 6.6.1: "A
-    /// recipient with a clock that receives a response message without a Date header field MUST record the time it was
-    /// received and append a corresponding Date header field to the message's header section if it is cached"). Apart from
-    /// them, those for the one client who asked.
+    /// The fields of a response as they are stored: with our Via, and with a Date (RFC 9110,
+    /// section 6.6.1: "A recipient with a clock that receives a response message without a Date
+    /// header field MUST record the time it was received and append a corresponding Date header
+    /// field to the message's header section if it is cached"). Apart from them, those for the one
+    /// client who asked.
     fn split_fields(
         &self,
         ask: &RequestContext,
@@ -215,7 +217,8 @@ impl CacheEngine {
         (stored, own)
     }
 
-    /// The trailers as all readers get them: without fields that are for the client alone who asked.
+    /// The trailers as all readers get them: without fields that are for the client alone who
+    /// asked.
     pub(super) fn shared_trailers(
         &self,
         ask: &RequestContext,
@@ -261,7 +264,8 @@ impl CacheEngine {
     ) {
         let newer = without_content_range(head.stored.fields());
         let (mut parts, fields) = match self.find(&part.note_key, &ask.primary).await {
-            // RFC 9110, section 15.3.7: a 206 to an If-Range need not say of the representation what earlier ones said.
+            // RFC 9110, section 15.3.7: a 206 to an If-Range need not say of the representation
+            // what earlier ones said.
             Some(CachedObject { record: ObjectMetadata::Parts(note), .. })
                 if note.generation == part.generation =>
             {
@@ -303,8 +307,8 @@ impl CacheEngine {
         ResponseScope { slots: slots.into(), groups: own_groups.into(), via_site: ask.site.is_some() }
     }
 
-    /// A number that no other note bears, in whichever process: a note that comes after an invalidation must not lead to what the one
-    /// before it led to.
+    /// A number that no other note bears, in whichever process: a note that comes after an
+    /// invalidation must not lead to what the one before it led to.
     pub(super) fn generation(&self) -> u64 {
         Identity::unique().response()
     }
@@ -317,7 +321,8 @@ fn with_list(note: &VaryMarker, names: &[HeaderName]) -> VaryMarker {
     VaryMarker { generation: note.generation, lists }
 }
 
-/// Parts combine when they are of one representation: same strong validator, same length (RFC 9110, 15.3.7.3).
+/// Parts combine when they are of one representation: same strong validator, same length (RFC 9110,
+/// 15.3.7.3).
 fn same_whole(note: &PartsMarker, response: ReceivedHead<'_>, complete_length: u64) -> bool {
     note.complete_length == complete_length
         && range::same_representation(&note.head.stored.fields(), response.fields)

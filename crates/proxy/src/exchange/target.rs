@@ -1,4 +1,5 @@
-//! The target of a request: its effective URI (RFC 9110, section 7.1), and the cache key made of it.
+//! The target of a request: its effective URI (RFC 9110, section 7.1), and the cache key made of
+//! it.
 
 use crate::message::Client;
 use http::uri::{Authority, PathAndQuery};
@@ -35,8 +36,8 @@ pub enum TargetError {
 }
 
 impl Target {
-    /// The target of a request that this client sent to a listener of this mode. In reverse mode the connection says whether it is https,
-    /// not the client.
+    /// The target of a request that this client sent to a listener of this mode. In reverse mode
+    /// the connection says whether it is https, not the client.
     pub fn of(head: &RequestParts, mode: Mode, client: &Client) -> Result<Self, TargetError> {
         let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
         match (mode, head.uri.scheme_str(), head.uri.authority()) {
@@ -142,8 +143,9 @@ impl Target {
         &self.url[..self.path]
     }
 
-    /// The primary cache key (RFC 9111, section 2): the URI, and the mode. Only responses to GET are stored. What a site's upstreams say
-    /// of a URL is nothing to clients of forward mode, who mean the host that it names, and the other way round.
+    /// The primary cache key (RFC 9111, section 2): the URI, and the mode. Only responses to GET
+    /// are stored. What a site's upstreams say of a URL is nothing to clients of forward mode, who
+    /// mean the host that it names, and the other way round.
     pub fn key(&self, mode: Mode) -> ObjectKey {
         match mode {
             Mode::Reverse => ObjectKey::new(Arc::<[u8]>::from(Arc::clone(&self.url))),
@@ -157,7 +159,8 @@ impl Target {
     }
 }
 
-/// The host that an origin-form request names. HTTP/1.0 may name none: then it is the address that was connected to.
+/// The host that an origin-form request names. HTTP/1.0 may name none: then it is the address that
+/// was connected to.
 fn named_host(head: &RequestParts, client: &Client) -> Result<Authority, TargetError> {
     let host = match head.fields.value(&header::HOST) {
         Some(host) => Authority::try_from(host),

@@ -23,9 +23,10 @@ pub fn variant_key(primary: &ObjectKey, generation: u64, selecting: &[u8]) -> Ob
     ObjectKey::new(full)
 }
 
-/// Makes `full`, which is the primary key, the key of the variant that a plain request selects. Nothing else is allocated, but for
-/// requests with very many lines or choices. `None` where responses differ by one set of fields and others by another, since then the most
-/// recent is to be found; and where the parts of a cookie that came over HTTP/2 would have to be joined first.
+/// Makes `full`, which is the primary key, the key of the variant that a plain request selects.
+/// Nothing else is allocated, but for requests with very many lines or choices. `None` where
+/// responses differ by one set of fields and others by another, since then the most recent is to be
+/// found; and where the parts of a cookie that came over HTTP/2 would have to be joined first.
 pub fn push_plain(
     full: &mut Vec<u8>,
     note: &VaryMarker,
@@ -42,8 +43,8 @@ pub fn push_plain(
     Some(())
 }
 
-/// Appends what selects among responses that differ by these fields: their values as the origin sees them. A site's upstreams are `told`
-/// who asks, and what is chosen by that is this client's.
+/// Appends what selects among responses that differ by these fields: their values as the origin
+/// sees them. A site's upstreams are `told` who asks, and what is chosen by that is this client's.
 pub fn push_selecting(out: &mut Vec<u8>, names: &[HeaderName], fields: &impl Fields, told: Option<&Client>) {
     let said = |name: &HeaderName| Speaking::of(name.as_str().as_bytes());
     if names.iter().all(|name| said(name).is_none()) {

@@ -1,9 +1,12 @@
-//! The order in which reads that wait are begun: across the disk one way, then from its start again (C-SCAN).
+//! The order in which reads that wait are begun: across the disk one way, then from its start again
+//! (C-SCAN).
 //!
-//! A disk with heads takes several times as long for reads in the order in which they are asked for as for the same reads in the order
-//! of their places. Linux orders what it has been handed, which is one read for each thread of the pool; this orders what waits for a thread.
-//! Each way is up only, so that no place has to wait longer than two of them, wherever the others lie (Seltzer, Chen
-//! and Ousterhout, "Disk Scheduling Revisited", USENIX Winter 1990). Cost: logarithmic in what waits.
+//! A disk with heads takes several times as long for reads in the order in which they are asked for
+//! as for the same reads in the order of their places. Linux orders what it has been handed, which
+//! is one read for each thread of the pool; this orders what waits for a thread. Each way is up
+//! only, so that no place has to wait longer than two of them, wherever the others lie (Seltzer,
+//! Chen and Ousterhout, "Disk Scheduling Revisited", USENIX Winter 1990). Cost: logarithmic in what
+//! waits.
 
 use std::collections::{BTreeMap, VecDeque};
 

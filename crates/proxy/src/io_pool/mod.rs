@@ -1,12 +1,14 @@
 //! The bounded pool on which everything runs that may wait for the disk.
 //!
-//! Event loops never block: they hand a job over and await its result. The queue is bounded; when it is
-//! full the job is refused at once, and the caller treats an insert as declined; reads wait before it (`exchange::shelf::DiskQueue`).
+//! Event loops never block: they hand a job over and await its result. The queue is bounded; when
+//! it is full the job is refused at once, and the caller treats an insert as declined; reads wait
+//! before it (`exchange::shelf::DiskQueue`).
 //!
-//! Most jobs that nobody waits for are objects to be written, which the store takes into a queue of its own for the time being: waking a thread for
-//! each costs more than the job. Such a job is begun within a hundredth of a second, together with others that came meanwhile.
-//! Jobs that change something are begun in their order, and reads before them, in the order of their places on the disk; but no more
-//! than sixteen reads go before a change that is due.
+//! Most jobs that nobody waits for are objects to be written, which the store takes into a queue of
+//! its own for the time being: waking a thread for each costs more than the job. Such a job is
+//! begun within a hundredth of a second, together with others that came meanwhile. Jobs that change
+//! something are begun in their order, and reads before them, in the order of their places on the
+//! disk; but no more than sixteen reads go before a change that is due.
 
 mod elevator;
 
@@ -127,8 +129,8 @@ impl IoPool {
         Ok(Self { threads: Mutex::new(started.collect::<Result<_, _>>()?), queue })
     }
 
-    /// Queues `job` at once; its result comes through the channel, which closes without one when the job
-    /// panicked or the pool was dropped.
+    /// Queues `job` at once; its result comes through the channel, which closes without one when
+    /// the job panicked or the pool was dropped.
     pub fn submit<T: Send + 'static>(
         &self,
         kind: JobKind,
@@ -142,8 +144,8 @@ impl IoPool {
         Ok(answered)
     }
 
-    /// Waits while the queue is more than half full, for whoever can slow down what fills it: a while, and only as long as
-    /// jobs get finished. A disk that hangs holds nobody up.
+    /// Waits while the queue is more than half full, for whoever can slow down what fills it: a
+    /// while, and only as long as jobs get finished. A disk that hangs holds nobody up.
     pub async fn wait_for_capacity(&self) {
         let mut finished = self.finished();
         let (mut waited, mut stuck) = (Duration::ZERO, Duration::ZERO);
@@ -174,7 +176,8 @@ impl IoPool {
         self.queue.finished.load(Relaxed)
     }
 
-    /// Whether jobs wait or are being done that change something: what is changed elsewhere now might be undone by them.
+    /// Whether jobs wait or are being done that change something: what is changed elsewhere now
+    /// might be undone by them.
     pub fn is_changing(&self) -> bool {
         self.queue.changing.load(Acquire) > 0
     }
@@ -232,8 +235,8 @@ impl Queue {
         }
     }
 
-    /// A change has come that nobody waits for. Whether a thread has to be woken: for the first, to begin it in time; and for each
-    /// when there are many.
+    /// A change has come that nobody waits for. Whether a thread has to be woken: for the first, to
+    /// begin it in time; and for each when there are many.
     fn delay(&self, state: &mut State) -> bool {
         if state.changes.len() > TOGETHER_MAX.min(self.limit / 4) {
             state.due = None;
@@ -278,7 +281,8 @@ impl Queue {
     }
 }
 
-/// Reads that are begun before a change that waits: a disk that has reads to do at all times would never get to it.
+/// Reads that are begun before a change that waits: a disk that has reads to do at all times would
+/// never get to it.
 const PASSED_BY_MAX: u32 = 16;
 /// When a job that nobody waits for is begun at the latest, if nothing else is.
 const SOON: Duration = Duration::from_millis(10);

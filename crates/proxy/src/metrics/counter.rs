@@ -28,7 +28,8 @@ impl Counter {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Adds `amount` to what is counted at `place`, the calling thread's: without a locked instruction where no other thread adds.
+    /// Adds `amount` to what is counted at `place`, the calling thread's: without a locked
+    /// instruction where no other thread adds.
     #[inline]
     pub(super) fn add_at(&self, place: usize, amount: u64) {
         match place < OWNED {
@@ -56,7 +57,8 @@ impl PerCoreCounter {
         self.0[place].0.add_at(place, amount);
     }
 
-    /// Takes `amount` back, for gauges; by whatever thread, since places wrap around and only their sum means anything.
+    /// Takes `amount` back, for gauges; by whatever thread, since places wrap around and only their
+    /// sum means anything.
     pub fn subtract(&self, amount: u64) {
         self.add(amount.wrapping_neg());
     }
@@ -95,7 +97,8 @@ mod tests {
         assert_eq!((counter.value(), gauge.value()), (4000, 2));
     }
 
-    /// More threads at once than there are places, which come and go, with and without a place of their own.
+    /// More threads at once than there are places, which come and go, with and without a place of
+    /// their own.
     #[test]
     fn no_count_is_lost_while_places_change_hands() {
         let _alone = ALL_PLACES.lock();

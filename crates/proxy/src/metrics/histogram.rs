@@ -1,13 +1,16 @@
-//! How long things took, in Prometheus' form: how many took at most so long, for a fixed row of bounds.
+//! How long things took, in Prometheus' form: how many took at most so long, for a fixed row of
+//! bounds.
 //!
-//! Noting a time adds one to the bucket of the least bound that it is within, and its microseconds to the sum: two additions at
-//! the thread's own place. The page sums up over the bounds, as the format wants it.
+//! Noting a time adds one to the bucket of the least bound that it is within, and its microseconds
+//! to the sum: two additions at the thread's own place. The page sums up over the bounds, as the
+//! format wants it.
 
 use super::Counter;
 use crate::per_core::{CachePadded, PLACES, place};
 use std::fmt::Write;
 
-/// A histogram that is kept per core. Takes four kilobytes, in a place of its own, since a hit in RAM touches none.
+/// A histogram that is kept per core. Takes four kilobytes, in a place of its own, since a hit in
+/// RAM touches none.
 #[derive(Debug)]
 pub struct Histogram(Box<[CachePadded<Times>]>);
 

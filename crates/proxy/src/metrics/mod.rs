@@ -1,7 +1,8 @@
 //! Every counter and gauge, in one table; and what is kept of each response, by its result.
 //!
-//! To count something new, add a row: the field, the exported name with its labels, and the help text. Each row is kept
-//! per core ([`crate::per_core`]): counting touches memory that no other core writes, and a scrape adds up.
+//! To count something new, add a row: the field, the exported name with its labels, and the help
+//! text. Each row is kept per core ([`crate::per_core`]): counting touches memory that no other
+//! core writes, and a scrape adds up.
 
 mod counter;
 mod histogram;
@@ -108,7 +109,8 @@ metrics! {
 }
 
 impl Metrics {
-    /// Counts a response of whose body so many bytes were sent; with how long it took, if it was sent whole.
+    /// Counts a response of whose body so many bytes were sent; with how long it took, if it was
+    /// sent whole.
     pub fn responded(&self, outcome: CacheResult, body_bytes: u64, duration_us: Option<u64>) {
         self.responses(outcome).increment();
         self.body_bytes.of(outcome).add(body_bytes);
@@ -117,7 +119,8 @@ impl Metrics {
         }
     }
 
-    /// Counts a hit in RAM, and its body if that was sent whole. The bytes of another are counted when it has come to its end.
+    /// Counts a hit in RAM, and its body if that was sent whole. The bytes of another are counted
+    /// when it has come to its end.
     #[inline]
     pub fn hit_memory(&self, hit: &RamHit<'_>, sent: SendProgress) {
         self.hits_memory.increment();
@@ -156,8 +159,8 @@ impl Metrics {
     }
 }
 
-/// Whether it is told how long such responses take: not of hits in RAM, which are to cost as little as can be, nor where
-/// nothing was looked up or fetched.
+/// Whether it is told how long such responses take: not of hits in RAM, which are to cost as little
+/// as can be, nor where nothing was looked up or fetched.
 fn is_timed(outcome: CacheResult) -> bool {
     !matches!(
         outcome,

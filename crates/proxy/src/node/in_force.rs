@@ -2,8 +2,8 @@
 
 use shoal_settings::{Listen, Settings};
 
-/// The settings that are at work once `new` were read by a node that works by `old`, and the names of those that wait for the
-/// next start: of these `old` has the value.
+/// The settings that are at work once `new` were read by a node that works by `old`, and the names
+/// of those that wait for the next start: of these `old` has the value.
 pub(super) fn in_force(old: &Settings, new: Settings) -> (Settings, Vec<&'static str>) {
     let mut waiting = Vec::new();
     let listen = listeners(&old.listen, &new.listen);
@@ -31,9 +31,10 @@ fn keep<T: Clone + PartialEq>(name: &'static str, old: &T, new: &mut T, waiting:
     }
 }
 
-/// The listeners that are bound, in the order in which they were, each with what its entry in `new` may change: mode,
-/// clients, trusted proxies and certificates. An entry is known by its address, wherever it stands, and of several that have port 0 by their order; one that is gone
-/// goes on as it was.
+/// The listeners that are bound, in the order in which they were, each with what its entry in `new`
+/// may change: mode, clients, trusted proxies and certificates. An entry is known by its address,
+/// wherever it stands, and of several that have port 0 by their order; one that is gone goes on as
+/// it was.
 fn listeners(old: &[Listen], new: &[Listen]) -> Vec<Listen> {
     let of_address = |listen: &Listen| {
         let address = listen.address;

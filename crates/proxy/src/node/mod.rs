@@ -38,7 +38,8 @@ pub struct Node {
     disks: Option<Arc<Disks>>,
     upstreams: Arc<Upstreams>,
     metrics: Arc<Metrics>,
-    /// Those at work: what waits for the next start is not among them. Held for a moment, never while a file is read.
+    /// Those at work: what waits for the next start is not among them. Held for a moment, never
+    /// while a file is read.
     settings: Mutex<Arc<Settings>>,
     /// Held by the one reload that is under way, which reads files and may wait for them.
     reloading: Mutex<()>,
@@ -72,9 +73,10 @@ pub enum NodeError {
 }
 
 impl Node {
-    /// Starts a node: everything is bound and read before the first client is accepted. Where no disk can be used and
-    /// `store.required` does not ask for one, that is said once in the log; the node then serves from RAM and tries the disks again. `admin.listen` is where the admin listener was bound, which is
-    /// no destination for clients.
+    /// Starts a node: everything is bound and read before the first client is accepted. Where no
+    /// disk can be used and `store.required` does not ask for one, that is said once in the log;
+    /// the node then serves from RAM and tries the disks again. `admin.listen` is where the admin
+    /// listener was bound, which is no destination for clients.
     pub fn start(settings: Settings) -> Result<Self, NodeError> {
         let metrics = Arc::new(Metrics::default());
         let bound = server::bind(&settings).map_err(NodeError::Server)?;
@@ -138,7 +140,8 @@ impl Node {
         &self.metrics
     }
 
-    /// Puts other settings in force. Gives the names of those that changed and wait for the next start.
+    /// Puts other settings in force. Gives the names of those that changed and wait for the next
+    /// start.
     ///
     /// # Errors
     /// When they cannot be put in force: then nothing has changed.
@@ -190,7 +193,8 @@ impl Node {
         }
     }
 
-    /// Takes a disk of the store out of service, or brings it back. Blocks. True when it was not there before.
+    /// Takes a disk of the store out of service, or brings it back. Blocks. True when it was not
+    /// there before.
     ///
     /// # Errors
     /// Why it could not be done, in a line.
@@ -211,7 +215,8 @@ impl Node {
         })
     }
 
-    /// Closes the table of purges once it is written down, so that its disk can be unmounted. One that hangs is not waited for long.
+    /// Closes the table of purges once it is written down, so that its disk can be unmounted. One
+    /// that hangs is not waited for long.
     fn detach_purge_table(&self) {
         self.exchange.epochs().note_time();
         let _ = timers().map(|runtime| runtime.block_on(self.exchange.purges_written()));
@@ -280,7 +285,8 @@ impl Node {
         }
     }
 
-    /// Stops: no new clients, requests under way may finish for at most `grace`, then the store is closed. Blocks.
+    /// Stops: no new clients, requests under way may finish for at most `grace`, then the store is
+    /// closed. Blocks.
     pub fn drain(&self, grace: Duration) {
         self.draining.store(true, Ordering::Release);
         if let Some(reopening) = &self.reopening {
@@ -301,7 +307,8 @@ impl Node {
     }
 }
 
-/// Where the table of purges is, when the store's one disk has it: then both come into service together.
+/// Where the table of purges is, when the store's one disk has it: then both come into service
+/// together.
 fn purges_at(store: &shoal_settings::Store) -> Option<PathBuf> {
     store.disks.is_empty().then(|| store.directory.clone())
 }
@@ -311,8 +318,8 @@ fn timers() -> std::io::Result<Runtime> {
     tokio::runtime::Builder::new_current_thread().enable_time().build()
 }
 
-/// What would keep a node with these settings from starting, as far as rules, sites and the contents of the files tell that
-/// they name. Opens no socket and writes nothing.
+/// What would keep a node with these settings from starting, as far as rules, sites and the
+/// contents of the files tell that they name. Opens no socket and writes nothing.
 pub fn check(settings: &Settings) -> Vec<NodeError> {
     let live = ExchangeSettings::new(settings, &[], 0).err().map(NodeError::Live);
     let upstreams = Upstreams::new(settings, Arc::default()).err().map(NodeError::Upstream);
@@ -320,7 +327,8 @@ pub fn check(settings: &Settings) -> Vec<NodeError> {
     live.into_iter().chain(upstreams).chain(certificates).collect()
 }
 
-/// The disks of these settings that have less room than they are given, each with its place in the list and why. Writes nothing.
+/// The disks of these settings that have less room than they are given, each with its place in the
+/// list and why. Writes nothing.
 pub fn misfits(settings: &Settings) -> Vec<(usize, String)> {
     room::misfits(settings)
 }
@@ -349,7 +357,8 @@ fn own_addresses(settings: &Settings, bound: &[SocketAddr]) -> Vec<SocketAddr> {
     bound.iter().copied().chain(admin).collect()
 }
 
-/// A number that other nodes do not have, the same after a restart: of the host's name and the addresses.
+/// A number that other nodes do not have, the same after a restart: of the host's name and the
+/// addresses.
 fn identity(addresses: &[SocketAddr]) -> u64 {
     let uname = rustix::system::uname();
     let mut text = uname.nodename().to_bytes().to_vec();
@@ -357,7 +366,8 @@ fn identity(addresses: &[SocketAddr]) -> u64 {
     Key::unkeyed(&text).low()
 }
 
-/// What each worker does before it accepts anything: it counts at a place of its own; and the first checks the upstreams.
+/// What each worker does before it accepts anything: it counts at a place of its own; and the first
+/// checks the upstreams.
 fn begin_worker(
     checks: &Arc<OnceLock<Handle>>,
     exchange: &Arc<CacheEngine>,
@@ -373,7 +383,8 @@ fn begin_worker(
     }
 }
 
-/// Starts the active checks of every site's upstreams on the current runtime, but of those that are watched since `previous`.
+/// Starts the active checks of every site's upstreams on the current runtime, but of those that are
+/// watched since `previous`.
 fn watch(exchange: &CacheEngine, upstreams: &Upstreams, previous: &Routes) {
     let is_watched = |route: &Route| previous.all().iter().any(|old| Arc::ptr_eq(&old.group, &route.group));
     for route in exchange.live().routes.all().iter().filter(|route| !is_watched(route)) {

@@ -1,10 +1,12 @@
-//! Disks that could not be opened at the start are tried again, until each serves or the node stops; so is the table of purges, where
-//! it could not be read.
+//! Disks that could not be opened at the start are tried again, until each serves or the node
+//! stops; so is the table of purges, where it could not be read.
 //!
-//! A disk that another process has, that is mounted late, or that did not answer comes into service by itself. The first try comes after a second, the
-//! pause doubles up to a minute. Each try has a thread of its own, since a disk may hang in it: others are tried meanwhile,
-//! and that one is not before it answers. Failures were told once, at the start; they are counted
-//! (`shoal_store_open_retries_total`), and the newest reason stands in the status. A disk that an operator takes out stays out.
+//! A disk that another process has, that is mounted late, or that did not answer comes into service
+//! by itself. The first try comes after a second, the pause doubles up to a minute. Each try has a
+//! thread of its own, since a disk may hang in it: others are tried meanwhile, and that one is not
+//! before it answers. Failures were told once, at the start; they are counted
+//! (`shoal_store_open_retries_total`), and the newest reason stands in the status. A disk that an
+//! operator takes out stays out.
 
 use crate::exchange::PurgeTable;
 use crate::metrics::Metrics;
@@ -158,7 +160,8 @@ fn in_a_thread(work: impl FnOnce() + Send + 'static) -> bool {
     Builder::new().name("shoal-reopen".into()).spawn(work).is_ok()
 }
 
-/// Takes up the purges in the folder of a store that is open and does not serve yet, where it has any.
+/// Takes up the purges in the folder of a store that is open and does not serve yet, where it has
+/// any.
 pub(super) fn ready(epochs: &Arc<PurgeTable>, folder: Option<PathBuf>) -> Ready {
     ready_with(Arc::downgrade(epochs), folder)
 }

@@ -1,8 +1,9 @@
 //! What an upstream is told about the client: `X-Forwarded-*` and `Forwarded` (RFC 7239).
 //!
-//! All of it is this node's own word: the client as trusted proxies tell of it ([`super::Told`]), the proxies that they vouch for, and
-//! scheme and authority of the effective URI, which is the cache key. So whoever reads the first element, the last or any other
-//! is told the same. Nothing that a client sent of this kind goes on ([`super::Speaking`]).
+//! All of it is this node's own word: the client as trusted proxies tell of it ([`super::Told`]),
+//! the proxies that they vouch for, and scheme and authority of the effective URI, which is the
+//! cache key. So whoever reads the first element, the last or any other is told the same. Nothing
+//! that a client sent of this kind goes on ([`super::Speaking`]).
 
 use crate::ip_text::push_address;
 use crate::message::Client;
@@ -10,8 +11,8 @@ use http::header::{FORWARDED, HeaderName};
 use shoal_semantics::NextHopFieldsBuilder;
 use std::net::IpAddr;
 
-/// Adds to the lines of a request, from which the fields of [`super::Speaking`] were left out, how it reached this node: through
-/// `proxies`, the nearest last, asking for `authority`.
+/// Adds to the lines of a request, from which the fields of [`super::Speaking`] were left out, how
+/// it reached this node: through `proxies`, the nearest last, asking for `authority`.
 pub fn add_forwarded(
     onward: &mut NextHopFieldsBuilder<'_>,
     client: &Client,
@@ -36,8 +37,8 @@ pub fn add_forwarded(
     onward.field(&X_FORWARDED_HOST, authority.as_bytes());
 }
 
-/// One `forwarded-element` (RFC 7239, 4). Section 6: "Note that an IPv6 address is always enclosed in square
-/// brackets", and then quoted, as is a host with a port, since neither is a token.
+/// One `forwarded-element` (RFC 7239, 4). Section 6: "Note that an IPv6 address is always enclosed
+/// in square brackets", and then quoted, as is a host with a port, since neither is a token.
 fn push_element(out: &mut Vec<u8>, address: IpAddr, host: &[u8], scheme: &str) {
     out.extend_from_slice(b"for=");
     match address.is_ipv6() {

@@ -1,26 +1,31 @@
-//! Names of fields that speak for a client or for its request: who it is, where it wanted to go, and by which method.
+//! Names of fields that speak for a client or for its request: who it is, where it wanted to go,
+//! and by which method.
 //!
-//! Origins believe them, and no cache key has them. So whoever may send them chooses what others are served. They are known by
-//! more spellings than one: CGI, WSGI and Rack make `HTTP_X_FORWARDED_FOR` of `X-Forwarded-For` and of `X_Forwarded_For` alike,
-//! and some servers of `X.Forwarded.For` too. Names are therefore compared with every character that is neither letter nor digit
-//! taken for a hyphen. Cost: the first two letters rule out nearly every name.
+//! Origins believe them, and no cache key has them. So whoever may send them chooses what others
+//! are served. They are known by more spellings than one: CGI, WSGI and Rack make
+//! `HTTP_X_FORWARDED_FOR` of `X-Forwarded-For` and of `X_Forwarded_For` alike, and some servers of
+//! `X.Forwarded.For` too. Names are therefore compared with every character that is neither letter
+//! nor digit taken for a hyphen. Cost: the first two letters rule out nearly every name.
 
 /// What a field says that this node must say itself, or nobody.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Speaking {
     /// The client's address.
     Address,
-    /// Scheme, host, port or path that the client asked for, in place of those in the request, or how it got here.
+    /// Scheme, host, port or path that the client asked for, in place of those in the request, or
+    /// how it got here.
     Request,
     /// What a proxy in front found out about the client, such as the user's name.
     Identity,
     /// Another method than that in the request.
     Method,
-    /// A field of its own that is spelt to be taken for another, which this node has already looked at.
+    /// A field of its own that is spelt to be taken for another, which this node has already looked
+    /// at.
     Disguise,
 }
 
-/// Whether a byte stands for itself in the names that origins make of fields: by a table, since every name is looked at.
+/// Whether a byte stands for itself in the names that origins make of fields: by a table, since
+/// every name is looked at.
 static IS_PLAIN: [bool; 256] = {
     let mut plain = [false; 256];
     let mut byte = 0;

@@ -1,9 +1,10 @@
 //! Which site a request is for: by host, then by the longest path prefix.
 //!
-//! An exact host goes before `*.suffix`, a longer suffix before a shorter, and `*` comes last. Among sites of one
-//! host pattern the longest path prefix wins. A site whose host fits but none of whose prefixes does leaves
-//! the request to less specific hosts. Cost: one hash lookup, with suffixes configured one for each label of the host,
-//! then one comparison a prefix; no lookup where only `*` is configured.
+//! An exact host goes before `*.suffix`, a longer suffix before a shorter, and `*` comes last.
+//! Among sites of one host pattern the longest path prefix wins. A site whose host fits but none of
+//! whose prefixes does leaves the request to less specific hosts. Cost: one hash lookup, with
+//! suffixes configured one for each label of the host, then one comparison a prefix; no lookup
+//! where only `*` is configured.
 
 use crate::access::HostPattern;
 use crate::upstream::{UpstreamGroup, UpstreamUrlError};
@@ -64,7 +65,8 @@ impl Routes {
         Self::after(&Self::default(), sites, seed)
     }
 
-    /// As [`Self::new`], in the place of others: a site that did not change keeps its upstreams with what is known of them.
+    /// As [`Self::new`], in the place of others: a site that did not change keeps its upstreams
+    /// with what is known of them.
     ///
     /// # Errors
     /// Names the first site that cannot be served.
@@ -93,7 +95,8 @@ impl Routes {
             true => None,
             false => {
                 let host = host_name(&String::from_utf8_lossy(host));
-                // ".b.c" and ".c" of "a.b.c"; an address has no suffixes worth the name, and none is configured for it.
+                // ".b.c" and ".c" of "a.b.c"; an address has no suffixes worth the name, and none
+                // is configured for it.
                 let suffixes =
                     || host.match_indices('.').filter(|_| self.suffixes).map(|(dot, _)| &host[dot..]);
                 of(&host).or_else(|| suffixes().find_map(of))
@@ -141,7 +144,8 @@ impl Routes {
 }
 
 impl Route {
-    /// Whether `path` is the prefix itself or lies below it: `/api` serves `/api` and `/api/x`, not `/apis`.
+    /// Whether `path` is the prefix itself or lies below it: `/api` serves `/api` and `/api/x`, not
+    /// `/apis`.
     fn serves(&self, path: &str) -> bool {
         path.strip_prefix(&*self.path_prefix).is_some_and(|rest| {
             rest.is_empty() || self.path_prefix.ends_with('/') || rest.starts_with(['/', '?'])

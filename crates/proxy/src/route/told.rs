@@ -1,4 +1,5 @@
-//! What trusted proxies in front of this node tell of a client: its address, the way it came, and the scheme that it used.
+//! What trusted proxies in front of this node tell of a client: its address, the way it came, and
+//! the scheme that it used.
 //!
 //! ```text
 //!   client 203.0.113.7 ── proxy 10.0.0.2 ── proxy 10.0.0.1 ── this node
@@ -6,9 +7,10 @@
 //!                    └ not vouched for ┘
 //! ```
 //!
-//! Addresses are read from the right, as long as whoever reported one is trusted: the client is the rightmost address that is
-//! not a trusted proxy's. What stands further left is the client's word, and is dropped. `Forwarded` (RFC 7239) is read only where
-//! neither `X-Forwarded-For` nor `X-Forwarded-Proto` is there.
+//! Addresses are read from the right, as long as whoever reported one is trusted: the client is the
+//! rightmost address that is not a trusted proxy's. What stands further left is the client's word,
+//! and is dropped. `Forwarded` (RFC 7239) is read only where neither `X-Forwarded-For` nor
+//! `X-Forwarded-Proto` is there.
 
 use super::speaking::Speaking;
 use crate::message::Client;

@@ -1,7 +1,9 @@
-//! Carries a request's body from the connection that reads it to whoever consumes it, one frame at a time.
+//! Carries a request's body from the connection that reads it to whoever consumes it, one frame at
+//! a time.
 //!
-//! The connection reads from the socket only when the consumer is waiting for a frame: a slow consumer slows the
-//! client down, and at most one frame is held in memory. The consumer may live in another task or thread.
+//! The connection reads from the socket only when the consumer is waiting for a frame: a slow
+//! consumer slows the client down, and at most one frame is held in memory. The consumer may live
+//! in another task or thread.
 
 use crate::message::BodyError;
 use bytes::Bytes;

@@ -18,8 +18,8 @@ pub(super) trait ClientIo: AsyncRead + AsyncWrite + Unpin + Send + 'static {
     /// Whether bodies can be lent to it.
     const CAN_LEND: bool = false;
 
-    /// Makes the coming close a reset, or an orderly one again: for a client that would take an orderly end for the end of the
-    /// body, while the body has not ended.
+    /// Makes the coming close a reset, or an orderly one again: for a client that would take an
+    /// orderly end for the end of the body, while the body has not ended.
     fn reset_on_close(&self, reset: bool);
 
     /// Receives what has arrived, as far as there is room; 0 at the end.
@@ -37,7 +37,8 @@ pub(super) trait ClientIo: AsyncRead + AsyncWrite + Unpin + Send + 'static {
     /// Has segments that are not full wait for more bytes, until that is taken back.
     fn cork(&self, _corked: bool) {}
 
-    /// Sends some of a head and of the body after it without copying the body. `None` where that cannot be; nothing was sent then.
+    /// Sends some of a head and of the body after it without copying the body. `None` where that
+    /// cannot be; nothing was sent then.
     fn poll_lend(
         &mut self,
         _context: &mut Context<'_>,
@@ -61,7 +62,8 @@ impl ClientIo for TcpStream {
         let _ = socket2::SockRef::from(self).set_linger(reset.then_some(Duration::ZERO));
     }
 
-    // Both without what the C library's calls do for threads that are cancelled, which is two locked instructions each.
+    // Both without what the C library's calls do for threads that are cancelled, which is two
+    // locked instructions each.
 
     fn poll_receive(&mut self, context: &mut Context<'_>, room: &mut [u8]) -> Poll<io::Result<usize>> {
         loop {

@@ -1,8 +1,9 @@
-//! One accepted connection: PROXY protocol, then TLS, then the protocol that its first bytes or ALPN choose. One in the clear, or that the kernel
-//! encrypts, may have waited without a task before ([`super::waiting`]), and may go back to that.
+//! One accepted connection: PROXY protocol, then TLS, then the protocol that its first bytes or
+//! ALPN choose. One in the clear, or that the kernel encrypts, may have waited without a task
+//! before ([`super::waiting`]), and may go back to that.
 //!
-//! The chosen protocol's future is boxed, so that a connection takes the memory of what it speaks and not of the
-//! largest thing that it might have spoken.
+//! The chosen protocol's future is boxed, so that a connection takes the memory of what it speaks
+//! and not of the largest thing that it might have spoken.
 
 use super::client_io::ClientIo;
 use super::direct::ClientStream;
@@ -84,8 +85,8 @@ impl ResumeState {
     }
 }
 
-/// What a task is handed with the connection that it is to serve. Should the task end before it begins, as at a shutdown, a
-/// reply that is under way counts as cut.
+/// What a task is handed with the connection that it is to serve. Should the task end before it
+/// begins, as at a shutdown, a reply that is under way counts as cut.
 pub(super) struct ResumeGuard<H: Handler>(Option<(ResumeState, Arc<Shared<H>>)>);
 
 impl<H: Handler> ResumeGuard<H> {
@@ -115,7 +116,8 @@ impl<H: Handler> Drop for ResumeGuard<H> {
     }
 }
 
-/// Takes in what was accepted: in the clear it waits for what the client says, else it has a task from the start.
+/// Takes in what was accepted: in the clear it waits for what the client says, else it has a task
+/// from the start.
 pub(super) fn start<H: Handler>(
     arrival: AcceptedConnection,
     entrance: Arc<ListenerContext>,
@@ -214,8 +216,8 @@ async fn serve<H: Handler>(
     }
 }
 
-/// The TLS stream of a client that shakes hands in time. It is large, and a task keeps room for every place that it was
-/// ever moved through, hence the box.
+/// The TLS stream of a client that shakes hands in time. It is large, and a task keeps room for
+/// every place that it was ever moved through, hence the box.
 async fn handshake(
     stream: Rewind<TcpStream>,
     tls: &Tls,
@@ -235,7 +237,8 @@ async fn handshake(
     }
 }
 
-/// Serves a connection in the clear, or that the kernel encrypts, to its end, or until it waits without a task.
+/// Serves a connection in the clear, or that the kernel encrypts, to its end, or until it waits
+/// without a task.
 pub(super) async fn resume<H: Handler>(
     mut stream: ClientStream,
     handover: ResumeGuard<H>,
@@ -276,8 +279,8 @@ pub(super) async fn resume<H: Handler>(
     }
 }
 
-/// Whether the client speaks HTTP/2 without being asked (RFC 9113 section 3.3). Reads until its first bytes can be
-/// told from HTTP/1; a client that says nothing is left to the HTTP/1 loop.
+/// Whether the client speaks HTTP/2 without being asked (RFC 9113 section 3.3). Reads until its
+/// first bytes can be told from HTTP/1; a client that says nothing is left to the HTTP/1 loop.
 async fn begins_as_http2<T: ClientIo, H: Handler>(
     socket: &mut BufferedConnection<T>,
     live: &ConnectionLimits,

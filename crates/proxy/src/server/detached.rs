@@ -1,6 +1,7 @@
 //! The connection loop without listeners: for streams that somebody else has accepted or made.
 //!
-//! Tests and measurements drive it from memory, where nothing but the loop itself allocates, waits or takes time.
+//! Tests and measurements drive it from memory, where nothing but the loop itself allocates, waits
+//! or takes time.
 
 use super::client_io::ClientIo;
 use super::connection::{ConnectionContext, ConnectionPermit};
@@ -43,7 +44,8 @@ impl<H: Handler> StreamServer<H> {
         http1::serve(socket, http1::StartState::New, Arc::clone(&self.0), live, Arc::new(client)).await;
     }
 
-    /// Serves one connection in the clear as a worker does, which lets it wait without a task. Does not end: drop it.
+    /// Serves one connection in the clear as a worker does, which lets it wait without a task. Does
+    /// not end: drop it.
     pub async fn serve_waiting(&self, stream: std::net::TcpStream, client: Client) {
         self.serve_all_waiting(vec![stream], client).await;
     }

@@ -1,5 +1,5 @@
-//! A client connection that the process writes plain bytes to, in the clear or encrypted by the kernel ([`shoal_ktls`]); and the same while it
-//! waits without a task.
+//! A client connection that the process writes plain bytes to, in the clear or encrypted by the
+//! kernel ([`shoal_ktls`]); and the same while it waits without a task.
 
 use super::client_io::ClientIo;
 use crate::transport::try_send_zero_copy;
@@ -210,7 +210,8 @@ impl IdleStream {
         }
     }
 
-    /// Writes as much as the kernel takes at once, and says how much that is. A failure comes again when the rest is sent.
+    /// Writes as much as the kernel takes at once, and says how much that is. A failure comes again
+    /// when the rest is sent.
     pub fn send(&mut self, slices: &[IoSlice<'_>]) -> usize {
         if self.seal.as_ref().is_some_and(|seal| seal.check().is_err()) {
             return 0;

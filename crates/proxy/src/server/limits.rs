@@ -1,5 +1,5 @@
-//! The limits on clients in the form that connections use. A reload swaps them; connections take the ones that
-//! hold when they begin.
+//! The limits on clients in the form that connections use. A reload swaps them; connections take
+//! the ones that hold when they begin.
 
 use super::slow_clients::SlowClientPolicy;
 use crate::metrics::Metrics;

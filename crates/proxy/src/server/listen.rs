@@ -4,7 +4,8 @@ use super::Error;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::net::{SocketAddr, TcpListener};
 
-/// Binds `address` once for each of `workers`. With port 0 the system chooses one port for all of them.
+/// Binds `address` once for each of `workers`. With port 0 the system chooses one port for all of
+/// them.
 pub(super) fn bind(address: SocketAddr, workers: usize) -> Result<Vec<TcpListener>, Error> {
     let failed = |source| Error::Listen { address, source };
     refuse_to_share(address).map_err(failed)?;
@@ -14,8 +15,8 @@ pub(super) fn bind(address: SocketAddr, workers: usize) -> Result<Vec<TcpListene
     std::iter::once(Ok(first)).chain(others).collect()
 }
 
-/// `SO_REUSEPORT` would let a second server of the same user take half of the connections in silence. A socket
-/// without it can be bound only when nobody listens.
+/// `SO_REUSEPORT` would let a second server of the same user take half of the connections in
+/// silence. A socket without it can be bound only when nobody listens.
 fn refuse_to_share(address: SocketAddr) -> std::io::Result<()> {
     if address.port() == 0 {
         return Ok(());

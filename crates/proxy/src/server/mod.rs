@@ -7,13 +7,13 @@
 //!                 └────► waiting ◄┘ ──── hits in RAM ────┘
 //! ```
 //!
-//! Each worker is an OS thread with a runtime of its own and its own `SO_REUSEPORT` listener per address, so that
-//! a connection lives its whole life on one core. Connections in the clear wait for their requests together, without a task, and are served
-//! hits in RAM right there. Both protocols are our own loops on
-//! `shoal_wire`, and know of the exchange nothing but [`Handler`].
+//! Each worker is an OS thread with a runtime of its own and its own `SO_REUSEPORT` listener per
+//! address, so that a connection lives its whole life on one core. Connections in the clear wait
+//! for their requests together, without a task, and are served hits in RAM right there. Both
+//! protocols are our own loops on `shoal_wire`, and know of the exchange nothing but [`Handler`].
 //!
-//! A request's field values are slices of the connection's read buffer. What outlives the request must copy
-//! them, or it keeps the whole buffer in memory.
+//! A request's field values are slices of the connection's read buffer. What outlives the request
+//! must copy them, or it keeps the whole buffer in memory.
 
 mod body_pipe;
 mod client_io;

@@ -5,8 +5,8 @@ use shoal_wire::proxy_protocol::{self, Addresses, HEADER_BYTES_MAX, Header};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// Reads one header within `timeout`; what was read beyond it is left in `buffer`. `None` when the socket's own
-/// addresses count.
+/// Reads one header within `timeout`; what was read beyond it is left in `buffer`. `None` when the
+/// socket's own addresses count.
 pub(super) async fn read_header(
     io: &mut (impl AsyncRead + Unpin),
     buffer: &mut BytesMut,

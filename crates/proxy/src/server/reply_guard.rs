@@ -5,11 +5,12 @@ use crate::message::{AccessRecord, CacheResult, Handler};
 use crate::metrics::Metrics;
 use std::time::Instant;
 
-/// Completes a record. When it is dropped before [`ReplyGuard::complete`], the reply counts as cut: so do the paths
-/// on which a task simply ends, at a shutdown for one.
+/// Completes a record. When it is dropped before [`ReplyGuard::complete`], the reply counts as cut:
+/// so do the paths on which a task simply ends, at a shutdown for one.
 pub(super) struct ReplyGuard<'s, H: Handler> {
     shared: &'s Shared<H>,
-    /// `None` of a hit in RAM that nobody logs: counted when it began, but for the bytes of its body.
+    /// `None` of a hit in RAM that nobody logs: counted when it began, but for the bytes of its
+    /// body.
     record: Option<Box<AccessRecord>>,
     received: Instant,
     is_settled: bool,

@@ -69,7 +69,8 @@ impl BoundServer {
         self.per_worker.len()
     }
 
-    /// Starts the workers. Each calls `on_worker` with its number inside its runtime before it accepts anything.
+    /// Starts the workers. Each calls `on_worker` with its number inside its runtime before it
+    /// accepts anything.
     ///
     /// # Errors
     /// When a thread or runtime cannot be started; those already started are stopped again.
@@ -140,7 +141,8 @@ pub struct RunningServer {
     control: Arc<Control>,
 }
 
-/// Takes over what can change while a server runs. Apart from it, since files may keep it waiting, and a server that stops waits for none.
+/// Takes over what can change while a server runs. Apart from it, since files may keep it waiting,
+/// and a server that stops waits for none.
 #[derive(Clone)]
 pub struct Reloader {
     set_live: Arc<dyn Fn(&ClientLimits) + Send + Sync>,
@@ -158,13 +160,15 @@ impl RunningServer {
         self.reloader.clone()
     }
 
-    /// Stops accepting, lets requests under way finish for at most `grace`, then cuts what is left. Does not wait.
+    /// Stops accepting, lets requests under way finish for at most `grace`, then cuts what is left.
+    /// Does not wait.
     pub fn drain(&self, grace: Duration) {
         *self.control.cut_at.lock() = Some(Instant::now() + grace);
         self.control.drain.begin();
     }
 
-    /// Waits until every worker has stopped, which they do after [`RunningServer::drain`]. Blocks the thread.
+    /// Waits until every worker has stopped, which they do after [`RunningServer::drain`]. Blocks
+    /// the thread.
     pub fn join(mut self) {
         self.join_threads();
     }
@@ -198,8 +202,9 @@ impl RunningServer {
 }
 
 impl Reloader {
-    /// Takes over the limits on clients, for new connections, and reads the certificates again. The `listen` entries are those of
-    /// the start, in their order; nothing but their certificates is looked at.
+    /// Takes over the limits on clients, for new connections, and reads the certificates again. The
+    /// `listen` entries are those of the start, in their order; nothing but their certificates is
+    /// looked at.
     ///
     /// # Errors
     /// When a certificate cannot be used: then nothing has been taken over.

@@ -1,10 +1,12 @@
 //! How long a client is waited for that takes its response, or sends its body, too slowly.
 //!
-//! Two rules hold. A client that moves nothing for `idle_timeout` is given up; that is a timer of the connection. And a
-//! client that moves a little now and then would keep its connection for ever: so the time that was spent in waiting for
-//! it is added up, and whenever it reaches `idle_timeout`, at least `rate_min` bytes for each second of it must have moved.
-//! Only waiting counts: a response that its origin delivers slowly is not the client's fault. What the kernel buffers
-//! counts as moved. A client that never lets us wait costs nothing here, not even a look at the clock.
+//! Two rules hold. A client that moves nothing for `idle_timeout` is given up; that is a timer of
+//! the connection. And a client that moves a little now and then would keep its connection for
+//! ever: so the time that was spent in waiting for it is added up, and whenever it reaches
+//! `idle_timeout`, at least `rate_min` bytes for each second of it must have moved. Only waiting
+//! counts: a response that its origin delivers slowly is not the client's fault. What the kernel
+//! buffers counts as moved. A client that never lets us wait costs nothing here, not even a look at
+//! the clock.
 
 use crate::metrics::Metrics;
 use crate::transport::Deadline;
@@ -24,7 +26,8 @@ pub(super) struct SlowClientPolicy {
 }
 
 impl SlowClientPolicy {
-    /// Bytes that a client moves in the time of the longest pause, if it is not too slow; at least one.
+    /// Bytes that a client moves in the time of the longest pause, if it is not too slow; at least
+    /// one.
     pub fn bytes_min(&self) -> u64 {
         ((self.pause.as_secs_f64() * self.rate_min as f64) as u64).max(1)
     }
@@ -65,7 +68,8 @@ impl ClientProgress {
         Poll::Ready(TooSlow)
     }
 
-    /// The client has taken or sent so many bytes. An error when that is too little for all the waiting.
+    /// The client has taken or sent so many bytes. An error when that is too little for all the
+    /// waiting.
     pub fn moved(&mut self, bytes: usize, patience: &SlowClientPolicy) -> Result<(), TooSlow> {
         if self.since.is_none() && self.waited.is_zero() {
             return Ok(());
@@ -74,15 +78,16 @@ impl ClientProgress {
         self.add(waited, bytes as u64, patience)
     }
 
-    /// The client has taken so many bytes at once, before anybody would have had to wait: they make good for earlier waits.
+    /// The client has taken so many bytes at once, before anybody would have had to wait: they make
+    /// good for earlier waits.
     pub fn took_at_once(&mut self, bytes: usize) {
         if !self.waited.is_zero() {
             self.moved = self.moved.saturating_add(bytes as u64);
         }
     }
 
-    /// What was written before is flushed, so many bytes of it. A wait for that ends here: what follows, be it the origin's
-    /// time or an idle connection's, is not the client's.
+    /// What was written before is flushed, so many bytes of it. A wait for that ends here: what
+    /// follows, be it the origin's time or an idle connection's, is not the client's.
     pub fn flushed(&mut self, bytes: usize, patience: &SlowClientPolicy) -> Result<(), TooSlow> {
         if self.since.is_none() { Ok(()) } else { self.moved(bytes, patience) }
     }

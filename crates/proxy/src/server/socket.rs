@@ -1,4 +1,5 @@
-//! A client connection with its read buffer, its output and its deadline: what the HTTP/1 loop polls.
+//! A client connection with its read buffer, its output and its deadline: what the HTTP/1 loop
+//! polls.
 
 use super::client_io::ClientIo;
 use super::slow_clients::{ClientProgress, SlowClientPolicy, TooSlow};
@@ -83,7 +84,8 @@ impl<T: ClientIo> BufferedConnection<T> {
         self.input = spare::filled(BufferClass::Client, bytes);
     }
 
-    /// Gives back what a large head or body made of the read buffer, before the connection goes idle.
+    /// Gives back what a large head or body made of the read buffer, before the connection goes
+    /// idle.
     pub fn shrink(&mut self) {
         if self.enlarged && self.input.is_empty() {
             self.input = BytesMut::new();
@@ -91,11 +93,12 @@ impl<T: ClientIo> BufferedConnection<T> {
         }
     }
 
-    /// Ready once the client has gone. What it sends meanwhile stays in `input`; when that is full, nothing more is read
-    /// and nothing noticed.
+    /// Ready once the client has gone. What it sends meanwhile stays in `input`; when that is full,
+    /// nothing more is read and nothing noticed.
     ///
-    /// A client that ends its sending may have left, or wait for its answer: on the wire the two look the same until
-    /// something is sent to it. So it is given [`ENDED_TIME`] without a byte before it counts as gone.
+    /// A client that ends its sending may have left, or wait for its answer: on the wire the two
+    /// look the same until something is sent to it. So it is given [`ENDED_TIME`] without a byte
+    /// before it counts as gone.
     pub fn poll_gone(&mut self, context: &mut Context<'_>) -> Poll<ClientGone> {
         if let Some(ended) = &mut self.ended {
             ended.set_if_lifted(ENDED_TIME);
@@ -120,7 +123,8 @@ impl<T: ClientIo> BufferedConnection<T> {
         context: &mut Context<'_>,
         patience: &SlowClientPolicy,
     ) -> Poll<Result<(), ClientGone>> {
-        // Else each acknowledgement that comes between two pieces has the kernel send what is left of the first, a few bytes, as a packet.
+        // Else each acknowledgement that comes between two pieces has the kernel send what is left
+        // of the first, a few bytes, as a packet.
         if !self.is_corked && self.output.data.len() > SENT_AT_ONCE {
             self.io.cork(true);
             self.is_corked = true;
@@ -172,9 +176,10 @@ impl<T: ClientIo> BufferedConnection<T> {
         let _ = tokio::time::timeout(LINGER_TIME, self.io.shutdown()).await;
     }
 
-    /// Closes while the client may still be sending. RFC 9112 section 9.6: "If a server performs an immediate
-    /// close of a TCP connection, there is a significant risk that the client will not be able to read the last
-    /// HTTP response"; so the write side is closed first, and what still comes is read and dropped for a while.
+    /// Closes while the client may still be sending. RFC 9112 section 9.6: "If a server performs an
+    /// immediate close of a TCP connection, there is a significant risk that the client will not be
+    /// able to read the last HTTP response"; so the write side is closed first, and what still
+    /// comes is read and dropped for a while.
     pub async fn linger(mut self) {
         let lingering = async {
             self.io.shutdown().await?;
@@ -207,7 +212,8 @@ const ROOM_MIN: usize = 1024;
 /// Pipelined bytes read while an earlier request is being answered.
 const READ_AHEAD_MAX: usize = 16 * 1024;
 
-/// Bytes of a body that the kernel takes over in one go, sixteen pages: of these no rest stays behind for an acknowledgement to send.
+/// Bytes of a body that the kernel takes over in one go, sixteen pages: of these no rest stays
+/// behind for an acknowledgement to send.
 pub(super) const SENT_AT_ONCE: usize = 64 << 10;
 
 /// How long a client that has ended its sending is waited for without taking a byte.
@@ -227,7 +233,8 @@ mod tests {
     use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
     use tokio::net::{TcpListener, TcpStream};
 
-    /// Takes every byte, and has the first flush wait, as TLS does whose records the kernel does not take at once.
+    /// Takes every byte, and has the first flush wait, as TLS does whose records the kernel does
+    /// not take at once.
     struct SlowFlush(usize);
 
     impl ClientIo for SlowFlush {

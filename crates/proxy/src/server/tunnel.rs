@@ -1,4 +1,5 @@
-//! Tunnels: bytes carried both ways, unseen, until both sides are done or nothing moves for too long.
+//! Tunnels: bytes carried both ways, unseen, until both sides are done or nothing moves for too
+//! long.
 
 use crate::transport::Rewind;
 use bytes::Bytes;

@@ -1,4 +1,5 @@
-//! A worker: an OS thread with its own runtime and its own listeners, on which its connections live and end.
+//! A worker: an OS thread with its own runtime and its own listeners, on which its connections live
+//! and end.
 
 use super::connection::{self, AcceptedConnection, ConnectionPermit};
 use super::running::Control;
@@ -65,8 +66,9 @@ impl<H: Handler> Worker<H> {
         }
         self.control.drain.watch().draining().await;
         let cut_at = self.control.cut_at.lock().unwrap_or_else(Instant::now);
-        // All places are free when the connections of every worker have ended. Until then this runtime is needed: other
-        // workers' clients may read what a fetch or an upstream connection here brings.
+        // All places are free when the connections of every worker have ended. Until then this
+        // runtime is needed: other workers' clients may read what a fetch or an upstream connection
+        // here brings.
         let ended = self.places.acquire_many(self.places_max);
         if tokio::time::timeout_at(cut_at.into(), ended).await.is_err() {
             tracing::warn!(worker = self.number, "connections still open at the deadline are cut");
@@ -148,8 +150,8 @@ impl ListenerContext {
     }
 }
 
-/// Accepts one connection once there is a place for it; until then it waits in the kernel's backlog. When another
-/// worker takes the last place in between, the connection waits here, unread.
+/// Accepts one connection once there is a place for it; until then it waits in the kernel's
+/// backlog. When another worker takes the last place in between, the connection waits here, unread.
 async fn accept(
     listener: &TcpListener,
     places: &Arc<Semaphore>,
@@ -158,12 +160,14 @@ async fn accept(
     if places.available_permits() == 0 {
         metrics.connections_full.increment();
     }
-    // Held for an instant only: a worker that waits for connections must not keep a place from the others.
+    // Held for an instant only: a worker that waits for connections must not keep a place from the
+    // others.
     drop(places.acquire().await.map_err(io::Error::other)?);
     let (stream, peer) = listener.accept().await?;
     let place = Arc::clone(places).acquire_owned().await.map_err(io::Error::other)?;
     Ok(AcceptedConnection { stream, peer, seat: ConnectionPermit::new(Arc::clone(metrics), place) })
 }
 
-/// Pause after a failed accept: most likely file descriptors ran out, and trying at once would fail again.
+/// Pause after a failed accept: most likely file descriptors ran out, and trying at once would fail
+/// again.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);

@@ -1,8 +1,9 @@
 //! One timer for a connection, cheap to move.
 //!
-//! A keep-alive connection moves its deadline with every request. Each move of a runtime timer would take the
-//! timer wheel's lock; here the timer stays where it is while the deadline moves later, and is set anew only when
-//! it fires too early. It knows whom to wake, too, from the first time that a task asked.
+//! A keep-alive connection moves its deadline with every request. Each move of a runtime timer
+//! would take the timer wheel's lock; here the timer stays where it is while the deadline moves
+//! later, and is set anew only when it fires too early. It knows whom to wake, too, from the first
+//! time that a task asked.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};

@@ -1,7 +1,9 @@
-//! A way to a socket that does not copy: the kernel is lent the pages of a body ([`shoal_store::memory::lend`]).
+//! A way to a socket that does not copy: the kernel is lent the pages of a body
+//! ([`shoal_store::memory::lend`]).
 //!
-//! The body's pages are lent to a pipe, from which they are moved on to the socket, after the head. The pipe is its thread's, not the
-//! connection's: what the socket does not take is thrown away, and lent again when the socket has room.
+//! The body's pages are lent to a pipe, from which they are moved on to the socket, after the head.
+//! The pipe is its thread's, not the connection's: what the socket does not take is thrown away,
+//! and lent again when the socket has room.
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -15,7 +17,8 @@ use std::task::{Context, Poll, ready};
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 
-/// Sends some of `head` and of `body`, which follows it. `None` when this body or this system does not allow it; nothing was sent then.
+/// Sends some of `head` and of `body`, which follows it. `None` when this body or this system does
+/// not allow it; nothing was sent then.
 pub(crate) fn poll_lend(
     socket: &TcpStream,
     context: &mut Context<'_>,
@@ -132,7 +135,8 @@ impl Pipe {
         sent.map(Some)
     }
 
-    /// Throws away what the socket did not take. Where that fails some is left, which changes nothing about what was sent.
+    /// Throws away what the socket did not take. Where that fails some is left, which changes
+    /// nothing about what was sent.
     fn empty(&mut self) {
         while self.holds > 0 {
             match splice(&self.reader, None, &self.sink, None, self.holds, SpliceFlags::NONBLOCK) {
@@ -142,8 +146,8 @@ impl Pipe {
         }
     }
 
-    /// Sends the head and then what is in the pipe. Were the head in the pipe too, its few bytes would take the place of a page in the
-    /// first segment.
+    /// Sends the head and then what is in the pipe. Were the head in the pipe too, its few bytes
+    /// would take the place of a page in the first segment.
     fn move_to(&mut self, socket: BorrowedFd<'_>, head: &[u8]) -> io::Result<usize> {
         if !head.is_empty() {
             let sent = rustix::net::send(socket, head, SendFlags::MORE | SendFlags::NOSIGNAL)?;
@@ -169,12 +173,13 @@ fn is_refusal(error: &io::Error) -> bool {
     error.raw_os_error().is_some_and(|code| refused.contains(&Errno::from_raw_os_error(code)))
 }
 
-/// Bytes of a body lent with its head: as many as there may be room for in a socket that is empty, and as a pipe may hold. A part of a page takes as
-/// much room there as all of it, so that it may be fewer.
+/// Bytes of a body lent with its head: as many as there may be room for in a socket that is empty,
+/// and as a pipe may hold. A part of a page takes as much room there as all of it, so that it may
+/// be fewer.
 const LENT_AT_FIRST: usize = 1 << 20;
 
-/// Bytes lent after that. What the socket does not take of them is lent again, so they are not many more than it has room for when it is written to
-/// as soon as it can be.
+/// Bytes lent after that. What the socket does not take of them is lent again, so they are not many
+/// more than it has room for when it is written to as soon as it can be.
 const LENT_AGAIN: usize = 256 << 10;
 
 #[cfg(test)]
@@ -295,7 +300,8 @@ mod tests {
         assert_eq!(taken, b"head");
     }
 
-    /// Puts this thread's pipe before a sink that the kernel refuses to splice to, as it is open for appending.
+    /// Puts this thread's pipe before a sink that the kernel refuses to splice to, as it is open
+    /// for appending.
     fn have_nothing_thrown_away() {
         let mut pipe = Pipe::new().expect("a pipe");
         let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CLOEXEC;

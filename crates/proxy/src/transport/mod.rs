@@ -1,5 +1,6 @@
-//! What a connection is made of on either side of the proxy: output that leaves in one call, buffers that idle connections
-//! do without, a deadline that is cheap to move, bytes put back, a body lent to the kernel.
+//! What a connection is made of on either side of the proxy: output that leaves in one call,
+//! buffers that idle connections do without, a deadline that is cheap to move, bytes put back, a
+//! body lent to the kernel.
 
 mod deadline;
 mod lender;

@@ -9,8 +9,8 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tokio::io::AsyncWrite;
 
-/// What is being written: a head (or interim responses, or a chunk's size line), data, and what follows it. All
-/// three go out in one system call when the kernel takes them.
+/// What is being written: a head (or interim responses, or a chunk's size line), data, and what
+/// follows it. All three go out in one system call when the kernel takes them.
 #[derive(Debug, Default)]
 pub(crate) struct MessageOutput {
     /// First.

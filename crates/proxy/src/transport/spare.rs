@@ -1,5 +1,5 @@
-//! Read buffers of connections that wait, kept by their thread: an idle connection holds none, and the next one that becomes
-//! readable reads into memory that is still in the core's cache.
+//! Read buffers of connections that wait, kept by their thread: an idle connection holds none, and
+//! the next one that becomes readable reads into memory that is still in the core's cache.
 
 use bytes::BytesMut;
 use std::cell::RefCell;
@@ -9,8 +9,8 @@ use std::cell::RefCell;
 pub(crate) enum BufferClass {
     /// Clients: more than most request heads take.
     Client,
-    /// Origins: a head and a small body. As large as what the allocator gives pages of its own, so that a burst of them leaves
-    /// no holes in its heap.
+    /// Origins: a head and a small body. As large as what the allocator gives pages of its own, so
+    /// that a burst of them leaves no holes in its heap.
     Origin,
 }
 
@@ -40,8 +40,8 @@ pub(crate) fn filled(side: BufferClass, bytes: &[u8]) -> BytesMut {
     buffer
 }
 
-/// Keeps an empty buffer for the next taker. One that holds anything is another message's, and goes; so does one that was made
-/// larger.
+/// Keeps an empty buffer for the next taker. One that holds anything is another message's, and
+/// goes; so does one that was made larger.
 pub(crate) fn give(side: BufferClass, buffer: BytesMut) {
     if !buffer.is_empty() || buffer.capacity() > side.bytes() {
         return;

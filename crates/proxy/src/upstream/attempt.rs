@@ -1,9 +1,12 @@
-//! One request's way to an answer: choose a connection, send, judge the head; again where that is safe.
+//! One request's way to an answer: choose a connection, send, judge the head; again where that is
+//! safe.
 //!
-//! A request is sent a second time only with its body untouched, and only if the origin cannot have acted on it, or may act
-//! twice: RFC 9112, 9.3.1: "a proxy MUST NOT automatically retry non-idempotent requests" unless it knows that the first was
-//! not processed. Where a kept connection was dead it is sent again, once, on a fresh one. What a site's upstream does not answer goes
-//! to the next one; what it may have acted on to one more at most, so that a request by which upstreams die does not reach all.
+//! A request is sent a second time only with its body untouched, and only if the origin cannot have
+//! acted on it, or may act twice: RFC 9112, 9.3.1: "a proxy MUST NOT automatically retry
+//! non-idempotent requests" unless it knows that the first was not processed. Where a kept
+//! connection was dead it is sent again, once, on a fresh one. What a site's upstream does not
+//! answer goes to the next one; what it may have acted on to one more at most, so that a request by
+//! which upstreams die does not reach all.
 
 use super::Inner;
 use super::channel::{AcquiredChannel, Answer, AttemptTarget, ChannelRequirements, RequestChannel};
@@ -55,7 +58,8 @@ pub(super) struct FailedAttempt {
 /// Whether a request whose attempt failed may be sent again.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum RetrySafety {
-    /// The origin may have acted on it and must not do so twice, or it began to answer, or the fault is not the origin's.
+    /// The origin may have acted on it and must not do so twice, or it began to answer, or the
+    /// fault is not the origin's.
     No,
     /// The origin may have acted on it, and may do so again.
     IfIdempotent,
@@ -193,7 +197,8 @@ impl<'a> UpstreamCall<'a> {
         }
     }
 
-    /// Sends the request once, from `now` on; `fresh` asks for a connection that carried none before.
+    /// Sends the request once, from `now` on; `fresh` asks for a connection that carried none
+    /// before.
     async fn attempt(
         &mut self,
         aim: AttemptTarget<'_>,
@@ -251,7 +256,8 @@ impl<'a> UpstreamCall<'a> {
     fn again(&mut self, failure: &AttemptFailure, upload: &Upload) -> RetrySafety {
         let again = match failure {
             AttemptFailure { unsent: true, .. } => RetrySafety::Always,
-            // RFC 9110, 9.2.2: "a client SHOULD NOT automatically retry a request with a non-idempotent method".
+            // RFC 9110, 9.2.2: "a client SHOULD NOT automatically retry a request with a
+            // non-idempotent method".
             AttemptFailure { dead: true, .. } if self.head.method.is_idempotent() => {
                 RetrySafety::IfIdempotent
             }
@@ -325,8 +331,9 @@ impl FailedAttempt {
     }
 }
 
-/// Whether the origin switched to a protocol that it was offered. RFC 9110, 7.8: "A server MUST NOT switch to a
-/// protocol that was not indicated by the client in the corresponding request's Upgrade header field."
+/// Whether the origin switched to a protocol that it was offered. RFC 9110, 7.8: "A server MUST NOT
+/// switch to a protocol that was not indicated by the client in the corresponding request's Upgrade
+/// header field."
 fn switched(offer: Option<&HeaderValue>, fields: &FieldLines) -> Result<(), (Cause, &'static str)> {
     let protocols = |value: &[u8]| -> Vec<String> {
         let text = String::from_utf8_lossy(value).to_ascii_lowercase();

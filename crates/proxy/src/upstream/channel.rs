@@ -1,4 +1,5 @@
-//! What carries one attempt: an HTTP/1 connection or a stream of an HTTP/2 connection, found or opened.
+//! What carries one attempt: an HTTP/1 connection or a stream of an HTTP/2 connection, found or
+//! opened.
 
 use super::Inner;
 use super::dial::dial;
@@ -30,7 +31,8 @@ pub(super) struct AttemptTarget<'a> {
     pub origin: &'a Origin,
     /// The rules for its addresses, when the client named it.
     pub rules: Option<&'a ForwardRules>,
-    /// A check of the upstream's health, which has connections of its own: it must not wait for those that requests hold.
+    /// A check of the upstream's health, which has connections of its own: it must not wait for
+    /// those that requests hold.
     pub is_check: bool,
     /// The place of its connections, where it is known already.
     pub place: Option<&'a OriginPoolHandle>,
@@ -84,8 +86,8 @@ pub(super) struct Responded {
 }
 
 impl RequestChannel {
-    /// Takes a connection from the pool or opens one, at `now`. What is waited for is boxed, since all requests would carry the
-    /// room for it.
+    /// Takes a connection from the pool or opens one, at `now`. What is waited for is boxed, since
+    /// all requests would carry the room for it.
     pub async fn find(
         inner: &Inner,
         aim: AttemptTarget<'_>,
@@ -210,8 +212,8 @@ impl Answer {
         Self::H1(Box::new(Responded { head, is_chunked, may_persist, requesting, lease }))
     }
 
-    /// Sends a request on a stream and waits for the head of its final response, at most `timeout` after the last sign of
-    /// life. A connection that failed is given up.
+    /// Sends a request on a stream and waits for the head of its final response, at most `timeout`
+    /// after the last sign of life. A connection that failed is given up.
     pub async fn over_http2(
         lease: StreamLease,
         head: &AttemptHead,
@@ -223,7 +225,8 @@ impl Answer {
         match sending.limit(timeout, lease.connection.send(request, sending)).await {
             Ok((response, pump)) => Ok(Self::H2(response, pump, lease)),
             Err(failure) => {
-                // One stream's failure is its own; but a connection that is silent or gone fails the next request too.
+                // One stream's failure is its own; but a connection that is silent or gone fails
+                // the next request too.
                 if matches!(failure.cause, Cause::ResponseTimeout | Cause::Terminated) {
                     lease.retire();
                 }
@@ -232,7 +235,8 @@ impl Answer {
         }
     }
 
-    /// Takes note that the origin authenticates connections: this one carries no other client's requests from now on.
+    /// Takes note that the origin authenticates connections: this one carries no other client's
+    /// requests from now on.
     pub fn close_after(&mut self) {
         match self {
             Self::H1(responded) => responded.lease.close_after(),

@@ -31,7 +31,8 @@ pub(super) async fn watch(inner: Arc<Inner>, group: Weak<UpstreamGroup>, index: 
     }
 }
 
-/// Asks for a 2xx or 3xx answer, before the next check would be due. The error says what came instead.
+/// Asks for a 2xx or 3xx answer, before the next check would be due. The error says what came
+/// instead.
 async fn ask(inner: &Inner, group: &UpstreamGroup, index: usize, check: &HealthCheck) -> Result<(), String> {
     let target = PathAndQuery::try_from(check.path.as_str()).map_err(|error| error.to_string())?;
     let head = AttemptHead {

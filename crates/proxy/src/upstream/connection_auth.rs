@@ -1,8 +1,9 @@
 //! Authentication that belongs to a connection and not to a request: NTLM and Negotiate.
 //!
-//! RFC 9110, 11.6.2 wants each request to carry its credentials. NTLM and Negotiate (RFC 4559) authenticate the
-//! connection instead: every later request on it is answered as that user's, whoever sent it. Such a connection
-//! must not carry another client's requests, and its responses are for one client alone.
+//! RFC 9110, 11.6.2 wants each request to carry its credentials. NTLM and Negotiate (RFC 4559)
+//! authenticate the connection instead: every later request on it is answered as that user's,
+//! whoever sent it. Such a connection must not carry another client's requests, and its responses
+//! are for one client alone.
 
 use http::{HeaderName, header};
 use shoal_core::Fields;
@@ -24,15 +25,15 @@ pub fn challenges(response: &impl Fields) -> bool {
     response.has(&header::WWW_AUTHENTICATE) && names_scheme(response, &header::WWW_AUTHENTICATE)
 }
 
-/// Says of a proxy that it keeps an authenticated connection for its client (RFC 4559, section 6). A client is not to log in so
-/// through a proxy that does not say it with the challenge.
+/// Says of a proxy that it keeps an authenticated connection for its client (RFC 4559, section 6).
+/// A client is not to log in so through a proxy that does not say it with the challenge.
 pub const PROXY_SUPPORT: HeaderName = HeaderName::from_static("proxy-support");
 
 /// The value of [`PROXY_SUPPORT`].
 pub const SESSION_BASED: &[u8] = b"Session-Based-Authentication";
 
-/// Whether a list of challenges or credentials under `name` has one of these schemes. A word of a quoted parameter
-/// may be taken for a scheme, which costs a connection and no more.
+/// Whether a list of challenges or credentials under `name` has one of these schemes. A word of a
+/// quoted parameter may be taken for a scheme, which costs a connection and no more.
 fn names_scheme(fields: &impl Fields, name: &HeaderName) -> bool {
     fields.values(name).flat_map(|value| value.split(|byte| *byte == b',')).any(|member| {
         let scheme = member.trim_ascii().split(u8::is_ascii_whitespace).next().unwrap_or_default();
@@ -40,7 +41,8 @@ fn names_scheme(fields: &impl Fields, name: &HeaderName) -> bool {
     })
 }
 
-/// The schemes that authenticate connections: those of Windows, by all names that servers give them.
+/// The schemes that authenticate connections: those of Windows, by all names that servers give
+/// them.
 const SCHEMES: [&str; 6] = ["ntlm", "negotiate", "kerberos", "nego2", "pku2u", "credssp"];
 
 /// Windows' servers say by this field that the connection stays authenticated ([MS-N2HT], 2.2.3).

@@ -1,8 +1,9 @@
 //! From a name to a TCP connection: resolve once, judge every address, race the rest.
 //!
-//! The race is that of "Happy Eyeballs" (RFC 8305, 5): address families alternate, each address gets a head start of
-//! [`STAGGER`] before the next is tried beside it, a failure starts the next at once, and the first connection
-//! wins. What is connected to is the address that was judged, never a second lookup's.
+//! The race is that of "Happy Eyeballs" (RFC 8305, 5): address families alternate, each address
+//! gets a head start of [`STAGGER`] before the next is tried beside it, a failure starts the next
+//! at once, and the first connection wins. What is connected to is the address that was judged,
+//! never a second lookup's.
 
 use super::error::{Cause, UpstreamError};
 use super::exchanged::{Caller, Origin};
@@ -16,7 +17,8 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 
-/// Connects to `origin` before `deadline`, for `caller`; `rules` judge its addresses when the client named it.
+/// Connects to `origin` before `deadline`, for `caller`; `rules` judge its addresses when the
+/// client named it.
 pub(super) async fn dial(
     names: &Arc<Names>,
     origin: &Origin,

@@ -8,8 +8,8 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::time::{sleep_until, timeout};
 
-/// Runs a connection's codec, or what watches it, until the connection ends. What goes wrong is told to its requests; between requests an
-/// origin may close as it likes.
+/// Runs a connection's codec, or what watches it, until the connection ends. What goes wrong is
+/// told to its requests; between requests an origin may close as it likes.
 pub(super) async fn drive(codec: impl Future, id: u64, place: Weak<OriginPool>) {
     let ended = EndReporter { place, id };
     let mut codec = pin!(codec);

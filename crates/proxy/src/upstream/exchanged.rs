@@ -20,14 +20,15 @@ pub struct UpstreamRequest {
     pub destination: Destination,
     /// Path and query in origin form, or `*` for OPTIONS.
     pub target: PathAndQuery,
-    /// The fields without hop-by-hop ones and without Host. `Expect: 100-continue` may stay: the body is then
-    /// held back until the origin asks for it, or for [`super::CONTINUE_WAIT`]. `Content-Length` stays when
-    /// the body's length is known. Without a body there is no `Expect` among them.
+    /// The fields without hop-by-hop ones and without Host. `Expect: 100-continue` may stay: the
+    /// body is then held back until the origin asks for it, or for [`super::CONTINUE_WAIT`].
+    /// `Content-Length` stays when the body's length is known. Without a body there is no `Expect`
+    /// among them.
     pub fields: NextHopFields,
     /// The Host (`:authority`) to send; `None` sends the destination's own.
     pub host: Option<HeaderValue>,
-    /// The client takes trailers (`TE: trailers`). An HTTP/2 origin is told, since some refuse gRPC without it. HTTP/1 has
-    /// the field name the next hop alone, and needs it for nothing.
+    /// The client takes trailers (`TE: trailers`). An HTTP/2 origin is told, since some refuse gRPC
+    /// without it. HTTP/1 has the field name the next hop alone, and needs it for nothing.
     pub takes_trailers: bool,
     /// The body. `None` means that there is none.
     pub body: RequestBody,
@@ -44,8 +45,9 @@ pub struct UpstreamRequest {
 pub struct Caller {
     /// The client's connection; `None` for what this node asks by itself.
     pub client: Option<Arc<Client>>,
-    /// Whether connections that the origin has authenticated may be kept for this client's connection alone. The
-    /// client must send one request at a time, and the response must be for this client alone.
+    /// Whether connections that the origin has authenticated may be kept for this client's
+    /// connection alone. The client must send one request at a time, and the response must be for
+    /// this client alone.
     pub pins: bool,
     /// Whether the request's credentials authenticate the connection that it is sent on.
     pub authenticates: bool,
@@ -61,14 +63,16 @@ impl Caller {
 /// Who is asked.
 #[derive(Clone)]
 pub enum Destination {
-    /// An origin that the client named (forward mode): every address it resolves to is checked against the rules.
+    /// An origin that the client named (forward mode): every address it resolves to is checked
+    /// against the rules.
     Origin {
         /// The origin.
         origin: Origin,
         /// The rules in force.
         rules: Arc<ForwardRules>,
     },
-    /// One of a site's upstreams (reverse mode), which are the operator's and therefore not checked.
+    /// One of a site's upstreams (reverse mode), which are the operator's and therefore not
+    /// checked.
     Group {
         /// The site's upstreams.
         group: Arc<UpstreamGroup>,
@@ -145,7 +149,8 @@ impl Origin {
     }
 }
 
-/// The authority tells host and port, but for the scheme's default; hashing it alone takes half of what all would.
+/// The authority tells host and port, but for the scheme's default; hashing it alone takes half of
+/// what all would.
 impl Hash for Origin {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.authority.hash(state);

@@ -1,9 +1,10 @@
 //! The checks of a response's head that the HTTP codecs leave to their callers.
 //!
-//! They take heads as they come: a response with Content-Length and Transfer-Encoding, a Transfer-Encoding other than
-//! chunked, a Content-Length where there is no body. A cache that passes any of these on lets an origin, or whoever can make it
-//! echo, poison what others get. The rest (bare CR, bad chunks, two differing lengths, HTTP/0.9) the codecs refuse
-//! themselves, as this folder's tests show.
+//! They take heads as they come: a response with Content-Length and Transfer-Encoding, a
+//! Transfer-Encoding other than chunked, a Content-Length where there is no body. A cache that
+//! passes any of these on lets an origin, or whoever can make it echo, poison what others get. The
+//! rest (bare CR, bad chunks, two differing lengths, HTTP/0.9) the codecs refuse themselves, as
+//! this folder's tests show.
 
 use super::error::Cause;
 use http::header::{
@@ -13,8 +14,8 @@ use http::header::{
 use http::{HeaderMap, Method, StatusCode};
 use shoal_core::{FieldLines, Fields};
 
-/// Checks the head of a response, and leaves at most one Content-Length in it. Gives the length of the body
-/// when the framing tells it.
+/// Checks the head of a response, and leaves at most one Content-Length in it. Gives the length of
+/// the body when the framing tells it.
 pub(super) fn check(
     method: &Method,
     status: StatusCode,
@@ -27,32 +28,33 @@ pub(super) fn check(
     let coded = is_coded(fields)?;
     let length = content_length(fields)?;
     if coded && length.is_some() {
-        // RFC 9112, 6.3: "Such a message might indicate an attempt to perform request smuggling ... or response
-        // splitting ... and ought to be handled as an error."
+        // RFC 9112, 6.3: "Such a message might indicate an attempt to perform request smuggling ...
+        // or response splitting ... and ought to be handled as an error."
         return Err((Cause::Malformed, "both Content-Length and Transfer-Encoding"));
     }
     if status == StatusCode::NO_CONTENT && length.is_some() {
-        // RFC 9110, 8.6: "A server MUST NOT send a Content-Length header field in any response with a status code
-        // of 1xx (Informational) or 204 (No Content)."
+        // RFC 9110, 8.6: "A server MUST NOT send a Content-Length header field in any response with
+        // a status code of 1xx (Informational) or 204 (No Content)."
         *fields = fields.with_only(&CONTENT_LENGTH, None);
     }
-    // RFC 9112, 6.3: "Any response to a HEAD request and any response with a 1xx (Informational), 204 (No
-    // Content), or 304 (Not Modified) status code is always terminated by the first empty line after the
-    // header fields".
+    // RFC 9112, 6.3: "Any response to a HEAD request and any response with a 1xx (Informational),
+    // 204 (No Content), or 304 (Not Modified) status code is always terminated by the first empty
+    // line after the header fields".
     let bodiless =
         *method == Method::HEAD || matches!(status, StatusCode::NO_CONTENT | StatusCode::NOT_MODIFIED);
     Ok(if bodiless { Some(0) } else { length })
 }
 
-/// Takes out of a trailer section what RFC 9110, 6.5.1 forbids there: "fields that describe message framing,
-/// routing, authentication, request modifiers, response controls, or content format".
+/// Takes out of a trailer section what RFC 9110, 6.5.1 forbids there: "fields that describe message
+/// framing, routing, authentication, request modifiers, response controls, or content format".
 pub(super) fn clean_trailers(trailers: &mut HeaderMap) {
     for name in FORBIDDEN_TRAILERS {
         trailers.remove(name);
     }
 }
 
-/// Whether the body is chunked. Any other coding was not asked for (no TE is sent) and cannot be undone here.
+/// Whether the body is chunked. Any other coding was not asked for (no TE is sent) and cannot be
+/// undone here.
 fn is_coded(fields: &FieldLines) -> Result<bool, (Cause, &'static str)> {
     let mut codings = fields.values(&TRANSFER_ENCODING);
     match (codings.next(), codings.next()) {
@@ -62,10 +64,10 @@ fn is_coded(fields: &FieldLines) -> Result<bool, (Cause, &'static str)> {
     }
 }
 
-/// The one value of Content-Length. RFC 9112, 6.3: "if the field value can be successfully parsed as a
-/// comma-separated list ..., all values in the list are valid, and all values in the list are the same", the
-/// message is handled with that single value; otherwise "the proxy MUST close the connection to the server,
-/// discard the received response, and send a 502".
+/// The one value of Content-Length. RFC 9112, 6.3: "if the field value can be successfully parsed
+/// as a comma-separated list ..., all values in the list are valid, and all values in the list are
+/// the same", the message is handled with that single value; otherwise "the proxy MUST close the
+/// connection to the server, discard the received response, and send a 502".
 fn content_length(fields: &mut FieldLines) -> Result<Option<u64>, (Cause, &'static str)> {
     let mut length = None;
     let mut entries = 0;

@@ -1,4 +1,5 @@
-//! The parts of one attempt that both HTTP versions share: the request's head, interim responses, failures.
+//! The parts of one attempt that both HTTP versions share: the request's head, interim responses,
+//! failures.
 
 use super::error::{Cause, UpstreamError};
 use super::exchanged::Origin;
@@ -45,14 +46,14 @@ pub(super) struct AttemptStreams {
 }
 
 impl AttemptHead {
-    /// Brings the fields in order for a request with or without a body; tells whether the body is held back until
-    /// the origin asks for it.
+    /// Brings the fields in order for a request with or without a body; tells whether the body is
+    /// held back until the origin asks for it.
     pub fn prepare(&mut self, has_body: bool) -> bool {
         if has_body {
             return self.fields.expects_continue();
         }
-        // RFC 9110, 8.6: "A user agent SHOULD send Content-Length in a request when the method defines a meaning for
-        // enclosed content": without it some origins answer 411.
+        // RFC 9110, 8.6: "A user agent SHOULD send Content-Length in a request when the method
+        // defines a meaning for enclosed content": without it some origins answer 411.
         if self.is_meant_for_content() && self.fields.content_length().is_none() {
             self.fields.push(b"content-length", b"0");
         }
@@ -123,9 +124,8 @@ impl AttemptStreams {
         }
     }
 
-    /// Passes an interim response on. 100 releases the body instead: the client's own server side sends it a 100
-    /// when the body is asked for.
-    /// False when there are too many.
+    /// Passes an interim response on. 100 releases the body instead: the client's own server side
+    /// sends it a 100 when the body is asked for. False when there are too many.
     pub fn received(&self, status: StatusCode, fields: impl FnOnce() -> HeaderMap) -> bool {
         if self.interims.fetch_add(1, Ordering::Relaxed) >= INTERIM_MAX {
             self.flooded.notify_one();
@@ -135,7 +135,8 @@ impl AttemptStreams {
         match (status, &self.sink) {
             (StatusCode::CONTINUE, _) => self.upload.release(),
             (StatusCode::SWITCHING_PROTOCOLS, _) => {}
-            // A full sink means a client slower than its interim responses; they are advice, and dropped.
+            // A full sink means a client slower than its interim responses; they are advice, and
+            // dropped.
             (_, Some(sink)) => drop(sink.try_send((status, fields()))),
             (_, None) => {}
         }

@@ -1,7 +1,7 @@
 //! HTTP/2 to an origin: many requests at once on a connection.
 //!
-//! The h2 crate is used directly, since hyper's HTTP/2 client drops interim responses and does not tell a refused
-//! stream from a failed one.
+//! The h2 crate is used directly, since hyper's HTTP/2 client drops interim responses and does not
+//! tell a refused stream from a failed one.
 
 use super::driver::{OpenGauge, drive, next_id};
 use super::error::Cause;
@@ -43,7 +43,8 @@ struct Usage {
     changed: Instant,
 }
 
-/// The task that sends a request's body; dropping this ends it, which resets the stream unless all was sent.
+/// The task that sends a request's body; dropping this ends it, which resets the stream unless all
+/// was sent.
 pub(super) struct UploadTask(AbortHandle);
 
 impl H2 {
@@ -86,8 +87,8 @@ impl H2 {
         // Waits while the origin takes no further streams.
         let mut sender = self.sender.clone().ready().await.map_err(failed)?;
         let body = sending.upload.outgoing();
-        // A body that has ended without a byte is none for HTTP, but gRPC has an empty frame of data end such a request: there are
-        // servers that wait for the frame for ever.
+        // A body that has ended without a byte is none for HTTP, but gRPC has an empty frame of
+        // data end such a request: there are servers that wait for the frame for ever.
         let bodiless = sending.upload.is_absent();
         let (response, stream) = sender.send_request(request, bodiless).map_err(failed)?;
         let pump = (!bodiless).then(|| UploadTask(tokio::spawn(pump(body, stream)).abort_handle()));
@@ -103,7 +104,8 @@ impl H2 {
         self.id
     }
 
-    /// Streams that the place may count on: as many as the origin has said that it takes, `most` at most. Gives what it counted on before, too.
+    /// Streams that the place may count on: as many as the origin has said that it takes, `most` at
+    /// most. Gives what it counted on before, too.
     pub fn count(&self, most: usize) -> (usize, usize) {
         let now = self.sender.current_max_send_streams().min(most);
         (std::mem::replace(&mut self.usage.lock().counted, now), now)
@@ -166,7 +168,8 @@ async fn head(
 async fn pump(mut body: UploadStream, mut stream: SendStream<Bytes>) {
     loop {
         let frame = poll_fn(|cx| {
-            // An origin that has answered may reset the stream to say that it needs no more of the body.
+            // An origin that has answered may reset the stream to say that it needs no more of the
+            // body.
             match stream.poll_reset(cx) {
                 Poll::Ready(_) => Poll::Ready(None),
                 Poll::Pending => Pin::new(&mut body).poll_frame(cx).map(Some),
@@ -210,7 +213,8 @@ async fn send(frame: Frame<Bytes>, stream: &mut SendStream<Bytes>, last: bool) -
     Ok(last)
 }
 
-/// The next frame of a response's body. What is handed over counts as read, so that the origin may send more.
+/// The next frame of a response's body. What is handed over counts as read, so that the origin may
+/// send more.
 pub(super) fn poll_frame(
     stream: &mut RecvStream,
     cx: &mut Context<'_>,
@@ -221,7 +225,8 @@ pub(super) fn poll_frame(
             let _ = stream.flow_control().release_capacity(data.len());
             Poll::Ready(Some(Ok(Frame::data(data))))
         }
-        // RFC 9113, 8.1: after a complete response, RST_STREAM with NO_ERROR asks to stop sending the request.
+        // RFC 9113, 8.1: after a complete response, RST_STREAM with NO_ERROR asks to stop sending
+        // the request.
         Some(Err(error)) if error.reason() == Some(Reason::NO_ERROR) && error.is_reset() => Poll::Ready(None),
         Some(Err(error)) => Poll::Ready(Some(Err(body_error(&error)))),
         None => match ready!(stream.poll_trailers(cx)) {
@@ -242,9 +247,9 @@ fn body_error(error: &h2::Error) -> BodyError {
 }
 
 fn failure_of(error: &h2::Error, upload: &Upload) -> AttemptFailure {
-    // RFC 9113, 8.7: "The REFUSED_STREAM error code ... indicate[s] that the stream is being closed prior to any
-    // processing having occurred", and likewise streams above GOAWAY's last stream identifier, which are the ones
-    // that see the GOAWAY as their error.
+    // RFC 9113, 8.7: "The REFUSED_STREAM error code ... indicate[s] that the stream is being closed
+    // prior to any processing having occurred", and likewise streams above GOAWAY's last stream
+    // identifier, which are the ones that see the GOAWAY as their error.
     let refused = error.is_reset() && error.reason() == Some(Reason::REFUSED_STREAM);
     let unsent = error.is_remote() && (refused || error.is_go_away());
     let cause = match error.reason() {
@@ -264,6 +269,6 @@ fn failure_of(error: &h2::Error, upload: &Upload) -> AttemptFailure {
 
 /// Bytes of one response that may wait here for a slow reader.
 const STREAM_WINDOW: u32 = 256 * 1024;
-/// The same for all responses of one connection: as many as it may carry, lest responses that nobody reads keep the others from
-/// arriving.
+/// The same for all responses of one connection: as many as it may carry, lest responses that
+/// nobody reads keep the others from arriving.
 const CONNECTION_WINDOW: u32 = STREAM_WINDOW * STREAMS_MAX as u32;

@@ -6,7 +6,8 @@
 //!             └── once more when a kept connection was dead, or at a site's next upstream
 //! ```
 //!
-//! Connections belong to the runtime of the thread that opened them; the limits are shared by all threads.
+//! Connections belong to the runtime of the thread that opened them; the limits are shared by all
+//! threads.
 
 mod attempt;
 mod channel;
@@ -104,8 +105,8 @@ impl Upstreams {
         Ok(Self { inner: Arc::new(Inner { settings, names, trust, pool, tunnels, metrics }) })
     }
 
-    /// Sends a request and waits for the head of its response. Must run within a tokio runtime. Dropping the
-    /// future gives the request up.
+    /// Sends a request and waits for the head of its response. Must run within a tokio runtime.
+    /// Dropping the future gives the request up.
     ///
     /// # Errors
     /// When no usable response head came; see [`Cause`].
@@ -128,11 +129,12 @@ impl Upstreams {
         self.inner.pool.has_pinned(client)
     }
 
-    /// Connects to an origin for `caller` and speaks nothing: the start of a tunnel. Returns the address reached.
+    /// Connects to an origin for `caller` and speaks nothing: the start of a tunnel. Returns the
+    /// address reached.
     ///
     /// # Errors
-    /// When the rules forbid all its addresses, none can be connected to, or `caller` has its share of
-    /// `upstream.tunnels`.
+    /// When the rules forbid all its addresses, none can be connected to, or `caller` has its share
+    /// of `upstream.tunnels`.
     pub async fn dial(
         &self,
         origin: &Origin,
@@ -157,7 +159,8 @@ impl Upstreams {
         Ok((Box::new(TunnelStream::new(stream, permit)), peer))
     }
 
-    /// Starts the active checks of a group on this runtime, if it has any; they end when the group is dropped.
+    /// Starts the active checks of a group on this runtime, if it has any; they end when the group
+    /// is dropped.
     pub fn watch(&self, group: &Arc<UpstreamGroup>) {
         let Some(check) = group.check() else { return };
         for index in 0..group.members().len() {
@@ -183,8 +186,8 @@ impl fmt::Display for SetupError {
 
 impl std::error::Error for SetupError {}
 
-/// How long a body is held back for a `100 Continue` that does not come. RFC 9110, 10.1.1: "a client ... SHOULD
-/// NOT wait for an indefinite period before sending the content".
+/// How long a body is held back for a `100 Continue` that does not come. RFC 9110, 10.1.1: "a
+/// client ... SHOULD NOT wait for an indefinite period before sending the content".
 pub const CONTINUE_WAIT: Duration = Duration::from_secs(1);
 
 #[cfg(test)]

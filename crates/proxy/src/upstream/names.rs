@@ -1,4 +1,5 @@
-//! Name lookups: one for all who ask for a name, few at once, shared out fairly, and remembered for a short time.
+//! Name lookups: one for all who ask for a name, few at once, shared out fairly, and remembered for
+//! a short time.
 //!
 //! ```text
 //!  find ─┬─ an address ──────────────► itself
@@ -8,10 +9,12 @@
 //!        └─ unknown ─► permit ─► task ► remembered
 //! ```
 //!
-//! A lookup cannot be broken off: `getaddrinfo` holds its thread until the name servers answer or are given up, which takes
-//! 10 to 40 s where they are silent. So each is a task that holds a permit until it returns, whoever waits for it, and
-//! each client has a share of the permits ([`super::pool::Gate`]). Names whose servers are silent take no more than one permit
-//! each, and are not looked up anew at once. While a name cannot be looked up, an older answer stands in (RFC 8767).
+//! A lookup cannot be broken off: `getaddrinfo` holds its thread until the name servers answer or
+//! are given up, which takes 10 to 40 s where they are silent. So each is a task that holds a
+//! permit until it returns, whoever waits for it, and each client has a share of the permits
+//! ([`super::pool::Gate`]). Names whose servers are silent take no more than one permit each, and
+//! are not looked up anew at once. While a name cannot be looked up, an older answer stands in (RFC
+//! 8767).
 
 use super::error::Cause;
 use super::pool::{Gate, Party, Permit};
@@ -225,8 +228,8 @@ const LOOKUPS_MAX: usize = 64;
 const WAITING_MAX: usize = 1024;
 /// Names remembered.
 const NAMES_MAX: usize = 4096;
-/// How long an answer holds: short against the time that operators wait after a change of DNS, long against a burst of
-/// misses. getaddrinfo does not say how long it may.
+/// How long an answer holds: short against the time that operators wait after a change of DNS, long
+/// against a burst of misses. getaddrinfo does not say how long it may.
 const MEMORY: Duration = Duration::from_secs(5);
 /// How long a failure holds: no burst makes more than one lookup.
 const FAILURE_MEMORY: Duration = Duration::from_secs(1);

@@ -1,7 +1,9 @@
-//! Certificates of origins that are accepted as they stand, without an authority: `upstream.pinned_certificates`.
+//! Certificates of origins that are accepted as they stand, without an authority:
+//! `upstream.pinned_certificates`.
 //!
-//! `openssl req -x509` makes certificates that name themselves an authority. RFC 5280, 4.2.1.9 lets such a one sign others,
-//! and it is refused as a server's own. An operator who gives it to this node means this certificate and no other.
+//! `openssl req -x509` makes certificates that name themselves an authority. RFC 5280, 4.2.1.9 lets
+//! such a one sign others, and it is refused as a server's own. An operator who gives it to this
+//! node means this certificate and no other.
 //!
 //! | of a pinned certificate | checked |
 //! |---|---|

@@ -1,9 +1,9 @@
 //! A request's body on its way to an origin, and what is known of it meanwhile.
 //!
-//! The HTTP codec owns the body while it sends; the attempt that waits for the response keeps the other handle, and
-//! learns from it when the request ended (the first-byte timeout counts from there), whether the body failed,
-//! and whether it may be sent again. A body whose request says `Expect: 100-continue` is held back until
-//! the origin asks for it.
+//! The HTTP codec owns the body while it sends; the attempt that waits for the response keeps the
+//! other handle, and learns from it when the request ended (the first-byte timeout counts from
+//! there), whether the body failed, and whether it may be sent again. A body whose request says
+//! `Expect: 100-continue` is held back until the origin asks for it.
 
 use super::CONTINUE_WAIT;
 use super::error::Cause;
@@ -91,13 +91,15 @@ impl Upload {
         self.0.lock().failure.clone()
     }
 
-    /// The body, if no byte of it was taken, to be sent on another connection; `None` when it is lost.
+    /// The body, if no byte of it was taken, to be sent on another connection; `None` when it is
+    /// lost.
     pub fn take_untouched(&self) -> Option<RequestBody> {
         let mut state = self.0.lock();
         (!state.touched).then(|| state.body.take())
     }
 
-    /// When the origin is overdue, `timeout` after the last progress; or when a body goes that was held back until then.
+    /// When the origin is overdue, `timeout` after the last progress; or when a body goes that was
+    /// held back until then.
     pub fn due(&self, timeout: Duration) -> Instant {
         let state = self.0.lock();
         state.progress + if state.released { timeout } else { CONTINUE_WAIT }

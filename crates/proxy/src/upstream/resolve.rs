@@ -5,10 +5,12 @@ use std::net::{IpAddr, ToSocketAddrs};
 use std::pin::Pin;
 use std::sync::Arc;
 
-/// Looks names up. What it answers is not trusted: addresses are judged before they are connected to.
+/// Looks names up. What it answers is not trusted: addresses are judged before they are connected
+/// to.
 pub trait Resolve: Send + Sync + 'static {
-    /// The addresses of `host`, in order of preference. Also takes hosts that are written as addresses. The future holds
-    /// what the lookup takes, a thread perhaps, until it ends; callers bound how many there are.
+    /// The addresses of `host`, in order of preference. Also takes hosts that are written as
+    /// addresses. The future holds what the lookup takes, a thread perhaps, until it ends; callers
+    /// bound how many there are.
     fn resolve<'a>(&'a self, host: &'a str) -> Lookup<'a>;
 }
 

@@ -1,4 +1,5 @@
-//! A response's body on its way in: stalls, cuts and wrong lengths surface, and its end frees the connection.
+//! A response's body on its way in: stalls, cuts and wrong lengths surface, and its end frees the
+//! connection.
 
 use super::framing::clean_trailers;
 use super::group::InFlight;
@@ -52,7 +53,8 @@ pub(super) enum FrameSource {
 }
 
 impl UpstreamBody {
-    /// The body that `source` gives, of `length` if the framing tells; `stall` tells which pauses are too long.
+    /// The body that `source` gives, of `length` if the framing tells; `stall` tells which pauses
+    /// are too long.
     pub fn new(
         source: FrameSource,
         length: Option<u64>,

@@ -15,8 +15,8 @@ use tokio::net::TcpStream;
 use tokio::sync::OnceCell;
 use tokio_rustls::TlsConnector;
 
-/// The authorities that origins' certificates are judged by. The system's are read at the first https request,
-/// since a node without any costs no memory for them.
+/// The authorities that origins' certificates are judged by. The system's are read at the first
+/// https request, since a node without any costs no memory for them.
 pub(super) struct TrustStore {
     further: Vec<CertificateDer<'static>>,
     /// Accepted as they stand.
@@ -86,8 +86,8 @@ impl TrustStore {
     }
 }
 
-/// The authorities among `certificates`; `None` when there is none. Those that cannot be used are left out: one bad
-/// file among the system's must not end all https.
+/// The authorities among `certificates`; `None` when there is none. Those that cannot be used are
+/// left out: one bad file among the system's must not end all https.
 fn roots(certificates: impl Iterator<Item = CertificateDer<'static>>) -> Option<RootCertStore> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(certificates);

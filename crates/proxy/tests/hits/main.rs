@@ -1,14 +1,18 @@
-//! Serves hits out of RAM, or misses, to a client in memory: what the counter of instructions runs ([`rig`] says how).
+//! Serves hits out of RAM, or misses, to a client in memory: what the counter of instructions runs
+//! ([`rig`] says how).
 //!
-//! `cargo xtask instructions` builds it with the profile `counted` and runs it under callgrind with these arguments:
+//! `cargo xtask instructions` builds it with the profile `counted` and runs it under callgrind with
+//! these arguments:
 //!
 //! ```text
 //! REQUEST_FILE TIMES BODY_BYTES LOG_FILE CACHE_CONTROL PROTOCOL
 //! ```
 //!
-//! The protocol is `http1`, `http2`, or `waiting`, which is HTTP/1 on a socket. The request file holds one request with LF line ends, for what `bare.txt`
-//! asks for, which comes first and is a miss; all that follows but the second must be hits, or misses
-//! when the origin says `no-store`, or `max-age=0`, and so is asked each time. Without these arguments, among the other tests, it serves a few.
+//! The protocol is `http1`, `http2`, or `waiting`, which is HTTP/1 on a socket. The request file
+//! holds one request with LF line ends, for what `bare.txt` asks for, which comes first and is a
+//! miss; all that follows but the second must be hits, or misses when the origin says `no-store`,
+//! or `max-age=0`, and so is asked each time. Without these arguments, among the other tests, it
+//! serves a few.
 
 mod rig;
 

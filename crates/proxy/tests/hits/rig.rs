@@ -1,8 +1,10 @@
-//! A proxy whose connection loop is fed from memory: for counting what a hit allocates and how many instructions it takes.
+//! A proxy whose connection loop is fed from memory: for counting what a hit allocates and how many
+//! instructions it takes.
 //!
-//! Everything is the product's: the loops of both protocols, the exchange, the RAM tier, metrics and access log. Only the client's
-//! socket is replaced by [`Script`], which hands out the same request again and again, one a read, and counts the replies; or it is one of
-//! loopback, where a connection waits without a task, and the client's part counts along.
+//! Everything is the product's: the loops of both protocols, the exchange, the RAM tier, metrics
+//! and access log. Only the client's socket is replaced by [`Script`], which hands out the same
+//! request again and again, one a read, and counts the replies; or it is one of loopback, where a
+//! connection waits without a task, and the client's part counts along.
 
 use shoal_core::Timestamp;
 use shoal_proxy::access_log::AccessLog;
@@ -40,7 +42,8 @@ pub struct Rig {
 }
 
 impl Rig {
-    /// A proxy that logs as `log` says, before an origin that answers with so many bytes and this Cache-Control.
+    /// A proxy that logs as `log` says, before an origin that answers with so many bytes and this
+    /// Cache-Control.
     pub fn start(log: Log, answer: (usize, &str)) -> Self {
         // As a worker does.
         own_place();
@@ -86,7 +89,8 @@ impl Rig {
         self.ask_together(request, 1, times)
     }
 
-    /// The same over so many sockets, on each of which so many requests are sent: each time all of them call before one is answered.
+    /// The same over so many sockets, on each of which so many requests are sent: each time all of
+    /// them call before one is answered.
     pub fn ask_together(&self, request: &[u8], callers: usize, times: u64) -> u64 {
         let (near, far): (Vec<_>, Vec<_>) = (0..callers).map(|_| connected()).unzip();
         self.runtime.block_on(async {
@@ -128,11 +132,13 @@ impl Rig {
         taken
     }
 
-    /// The same over HTTP/2, each on a stream of its own. `request` is as in HTTP/1; its fields are sent as a client with a
-    /// table of fields does: in full the first time, and as a byte each from then on.
+    /// The same over HTTP/2, each on a stream of its own. `request` is as in HTTP/1; its fields are
+    /// sent as a client with a table of fields does: in full the first time, and as a byte each
+    /// from then on.
     pub fn ask_http2(&self, request: &str, times: u64) -> u64 {
         let fields = fields_of(request);
-        // RFC 7541 sections 6.2.1 and 6.1: literals that enter the table, and then their places in it, the newest first.
+        // RFC 7541 sections 6.2.1 and 6.1: literals that enter the table, and then their places in
+        // it, the newest first.
         let mut full = Vec::new();
         for (name, value) in &fields {
             full.push(0x40);
@@ -210,18 +216,21 @@ fn fields_of(request: &str) -> Vec<(String, String)> {
 /// A client that says the same as soon as it has been answered.
 struct Script {
     request: Box<[u8]>,
-    /// The frame that asks once more, whose stream is yet to be entered; HTTP/1's requests are all alike.
+    /// The frame that asks once more, whose stream is yet to be entered; HTTP/1's requests are all
+    /// alike.
     again: Option<Vec<u8>>,
     asked: u32,
     left: u64,
-    /// A request was read whose reply has not begun, or in HTTP/2 not ended: until then the client stays.
+    /// A request was read whose reply has not begun, or in HTTP/2 not ended: until then the client
+    /// stays.
     unanswered: bool,
     frames: Frames,
     taken: Arc<AtomicU64>,
 }
 
 impl Script {
-    /// Says `request` so many times, or from the second on `again`; and where the bytes of the replies are counted.
+    /// Says `request` so many times, or from the second on `again`; and where the bytes of the
+    /// replies are counted.
     fn new(request: Box<[u8]>, again: Option<Vec<u8>>, left: u64) -> (Self, Arc<AtomicU64>) {
         let taken = Arc::new(AtomicU64::new(0));
         let counted = Arc::clone(&taken);
@@ -292,7 +301,8 @@ impl AsyncRead for Script {
         _: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        // Asked while a request is under way, it is a client that says nothing and stays: the reply's task wakes this one.
+        // Asked while a request is under way, it is a client that says nothing and stays: the
+        // reply's task wakes this one.
         if self.unanswered {
             return Poll::Pending;
         }

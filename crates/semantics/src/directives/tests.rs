@@ -1,4 +1,5 @@
-//! Cache-Control as sent and as mangled: what each directive means, and that any bytes are read without harm.
+//! Cache-Control as sent and as mangled: what each directive means, and that any bytes are read
+//! without harm.
 
 use super::*;
 use http::{HeaderMap, HeaderValue};

@@ -26,7 +26,8 @@ impl ContentRange {
         Self { range: None, complete_length: Some(complete_length) }
     }
 
-    /// The Content-Range of a response: the only line, of bytes, with a range that its length can hold.
+    /// The Content-Range of a response: the only line, of bytes, with a range that its length can
+    /// hold.
     pub fn of(response: &impl Fields) -> Option<Self> {
         let mut lines = response.values(&CONTENT_RANGE);
         let line = lines.next()?;
@@ -35,10 +36,10 @@ impl ContentRange {
 
     /// Reads a value.
     ///
-    /// RFC 9110, section 14.4: "A Content-Range field value is invalid if it contains a range-resp that has a
-    /// last-pos value less than its first-pos value, or a complete-length value less than or equal to its
-    /// last-pos value. The recipient of an invalid Content-Range MUST NOT attempt to recombine the received
-    /// content with a stored representation."
+    /// RFC 9110, section 14.4: "A Content-Range field value is invalid if it contains a range-resp
+    /// that has a last-pos value less than its first-pos value, or a complete-length value less
+    /// than or equal to its last-pos value. The recipient of an invalid Content-Range MUST NOT
+    /// attempt to recombine the received content with a stored representation."
     pub fn parse(value: &[u8]) -> Option<Self> {
         let (unit, rest) = lists::trim(value).split_at_checked("bytes ".len())?;
         if !unit.eq_ignore_ascii_case(b"bytes ") {

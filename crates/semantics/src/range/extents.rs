@@ -4,7 +4,8 @@ use super::ByteRange;
 
 /// A set of bytes as sorted ranges that neither overlap nor touch.
 ///
-/// Insert costs one move of the ranges behind it; the others one binary search, and the answer's length.
+/// Insert costs one move of the ranges behind it; the others one binary search, and the answer's
+/// length.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Extents {
     ranges: Vec<ByteRange>,

@@ -24,8 +24,8 @@ pub struct Multipart {
 impl Multipart {
     /// The frame for these ranges of a representation of `complete_length` bytes.
     ///
-    /// `boundary_seed` makes the boundary; it should differ from response to response, so that a stored body
-    /// cannot be made to hold the boundary of a later response.
+    /// `boundary_seed` makes the boundary; it should differ from response to response, so that a
+    /// stored body cannot be made to hold the boundary of a later response.
     pub fn new(
         boundary_seed: u64,
         content_type: Option<&HeaderValue>,

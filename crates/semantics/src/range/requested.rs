@@ -34,8 +34,8 @@ pub enum Resolved {
 }
 
 impl RangeSet {
-    /// The ranges of a request; `None` when it has none, or none that this cache obeys, so that the whole is
-    /// to be sent.
+    /// The ranges of a request; `None` when it has none, or none that this cache obeys, so that the
+    /// whole is to be sent.
     pub fn of(request: &impl Fields) -> Option<Self> {
         let mut lines = request.values(&RANGE);
         let line = lines.next()?;
@@ -44,11 +44,12 @@ impl RangeSet {
 
     /// The ranges of a Range value.
     ///
-    /// RFC 9110, section 14.2: "An origin server MUST ignore a Range header field that contains a range unit
-    /// it does not understand. […] A server that supports range requests MAY ignore or reject a Range header
-    /// field that contains an invalid ranges-specifier (Section 14.1.1), a ranges-specifier with more than
-    /// two overlapping ranges, or a set of many small ranges that are not listed in ascending order, since
-    /// these are indications of either a broken client or a deliberate denial-of-service attack".
+    /// RFC 9110, section 14.2: "An origin server MUST ignore a Range header field that contains a
+    /// range unit it does not understand. […] A server that supports range requests MAY ignore or
+    /// reject a Range header field that contains an invalid ranges-specifier (Section 14.1.1), a
+    /// ranges-specifier with more than two overlapping ranges, or a set of many small ranges that
+    /// are not listed in ascending order, since these are indications of either a broken client or
+    /// a deliberate denial-of-service attack".
     pub fn parse(value: &[u8]) -> Option<Self> {
         let (unit, set) = value.split_at_checked("bytes=".len())?;
         if !unit.eq_ignore_ascii_case(b"bytes=") {
@@ -69,14 +70,16 @@ impl RangeSet {
         &self.specs
     }
 
-    /// What they mean for a representation of `length` bytes. Ranges that begin beyond its end are left out.
+    /// What they mean for a representation of `length` bytes. Ranges that begin beyond its end are
+    /// left out.
     ///
-    /// Ranges that overlap or touch one another get the whole: section 15.3.7.2 would allow to coalesce them,
-    /// but clients that mean well do not send them.
+    /// Ranges that overlap or touch one another get the whole: section 15.3.7.2 would allow to
+    /// coalesce them, but clients that mean well do not send them.
     pub fn resolve(&self, length: u64) -> Resolved {
         if length == 0 {
-            // 14.1.2: an int-range is satisfiable if its first position is less than the length, which
-            // nothing is here; a suffix-range that asks for at least one byte is, and then means the whole.
+            // 14.1.2: an int-range is satisfiable if its first position is less than the length,
+            // which nothing is here; a suffix-range that asks for at least one byte is, and then
+            // means the whole.
             let suffix = self.specs.iter().any(|spec| matches!(spec, RangeSpec::Suffix(1..)));
             return if suffix { Resolved::Whole } else { Resolved::Unsatisfiable };
         }
@@ -118,8 +121,8 @@ impl RangeSpec {
     }
 }
 
-/// The bytes that a Range value with one range means for a representation of `length` bytes, as [`RangeSet`] resolves them. `None` for
-/// any other value.
+/// The bytes that a Range value with one range means for a representation of `length` bytes, as
+/// [`RangeSet`] resolves them. `None` for any other value.
 pub fn only_range(value: &[u8], length: u64) -> Option<ByteRange> {
     let (unit, set) = value.split_at_checked("bytes=".len())?;
     if !unit.eq_ignore_ascii_case(b"bytes=") || set.contains(&b',') {
@@ -128,14 +131,15 @@ pub fn only_range(value: &[u8], length: u64) -> Option<ByteRange> {
     RangeSpec::parse(lists::trim(set))?.resolve(length)
 }
 
-/// Whether If-Range lets the Range of a request count for this stored response. True without If-Range.
+/// Whether If-Range lets the Range of a request count for this stored response. True without
+/// If-Range.
 ///
-/// RFC 9110, section 13.1.5: "If the validator given is an HTTP-date […]: If the HTTP-date validator provided
-/// is not a strong validator in the sense defined by Section 8.8.2.2, the condition is false. If the
-/// HTTP-date validator provided exactly matches the Last-Modified field value for the selected
-/// representation, the condition is true. Otherwise, the condition is false. If the validator given is an
-/// entity-tag: […] exactly matches the ETag field value for the selected representation using the strong
-/// comparison function".
+/// RFC 9110, section 13.1.5: "If the validator given is an HTTP-date […]: If the HTTP-date
+/// validator provided is not a strong validator in the sense defined by Section 8.8.2.2, the
+/// condition is false. If the HTTP-date validator provided exactly matches the Last-Modified field
+/// value for the selected representation, the condition is true. Otherwise, the condition is false.
+/// If the validator given is an entity-tag: […] exactly matches the ETag field value for the
+/// selected representation using the strong comparison function".
 pub fn if_range_holds(request: &impl Fields, stored: &impl Fields, now: Timestamp) -> bool {
     let mut lines = request.values(&IF_RANGE);
     let Some(value) = lines.next() else { return true };
@@ -144,8 +148,8 @@ pub fn if_range_holds(request: &impl Fields, stored: &impl Fields, now: Timestam
     }
     if let Some(asked) = date::parse(value, now) {
         let of = |name| stored.value(name).and_then(|line| date::parse(line, now));
-        // 8.8.2.2: compared by a cache, a date is strong when the "cache entry includes a Date value which is
-        // at least one second after the Last-Modified value".
+        // 8.8.2.2: compared by a cache, a date is strong when the "cache entry includes a Date
+        // value which is at least one second after the Last-Modified value".
         let strong = |modified: u64| of(&DATE).is_some_and(|date| modified < date);
         return of(&LAST_MODIFIED).is_some_and(|modified| modified == asked && strong(modified));
     }
@@ -155,7 +159,8 @@ pub fn if_range_holds(request: &impl Fields, stored: &impl Fields, now: Timestam
     }
 }
 
-/// A position or length: digits. What does not fit is taken as the largest number, which is beyond every end.
+/// A position or length: digits. What does not fit is taken as the largest number, which is beyond
+/// every end.
 pub(super) fn position(text: &[u8]) -> Option<u64> {
     let digits = !text.is_empty() && text.iter().all(u8::is_ascii_digit);
     let add = |sum: u64, digit: &u8| sum.saturating_mul(10).saturating_add(u64::from(digit - b'0'));

@@ -155,7 +155,8 @@ fn some_directives() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    /// RFC 9111, section 4.2.4: what forbids stale responses forbids them whatever the request says.
+    /// RFC 9111, section 4.2.4: what forbids stale responses forbids them whatever the request
+    /// says.
     #[test]
     fn nothing_stale_where_it_is_forbidden(response in some_directives(), request in some_directives(), seconds in 0..200_u64) {
         let policy = policy(&format!("max-age=20, {response}"));

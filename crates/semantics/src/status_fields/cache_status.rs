@@ -39,7 +39,8 @@ pub enum Handling {
 pub struct Forwarded {
     /// Why.
     pub reason: ForwardReason,
-    /// The status that came back, when it differs from the one sent on, as with a 304 that validated.
+    /// The status that came back, when it differs from the one sent on, as with a 304 that
+    /// validated.
     pub status: Option<StatusCode>,
     /// Whether the response was stored.
     pub stored: bool,
@@ -56,19 +57,19 @@ pub enum ForwardReason {
     Method,
     /// "The cache did not contain any responses that matched the request URI."
     UriMiss,
-    /// "The cache contained a response that matched the request URI, but it could not select a response based
-    /// upon this request's header fields and stored Vary header fields."
+    /// "The cache contained a response that matched the request URI, but it could not select a
+    /// response based upon this request's header fields and stored Vary header fields."
     VaryMiss,
-    /// "The cache did not contain any responses that could be used to satisfy this request (to be used when
-    /// an implementation cannot distinguish between uri-miss and vary-miss)."
+    /// "The cache did not contain any responses that could be used to satisfy this request (to be
+    /// used when an implementation cannot distinguish between uri-miss and vary-miss)."
     Miss,
-    /// "The cache was able to select a fresh response for the request, but the request's semantics (e.g.,
-    /// Cache-Control request directives) did not allow its use."
+    /// "The cache was able to select a fresh response for the request, but the request's semantics
+    /// (e.g., Cache-Control request directives) did not allow its use."
     Request,
     /// "The cache was able to select a response for the request, but it was stale."
     Stale,
-    /// "The cache was able to select a partial response for the request, but it did not contain all of the
-    /// requested ranges (or the request was for the complete response)."
+    /// "The cache was able to select a partial response for the request, but it did not contain all
+    /// of the requested ranges (or the request was for the complete response)."
     Partial,
 }
 
@@ -201,7 +202,8 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the name, the key and the detail are, the field is a structured list of one member.
+        /// Whatever the name, the key and the detail are, the field is a structured list of one
+        /// member.
         #[test]
         fn members_are_structured(cache in any::<String>(), key in any::<String>(), detail in any::<String>(), ttl in any::<i64>()) {
             let member = CacheStatus {

@@ -1,4 +1,5 @@
-//! Fields of a response that are for one client alone: what is stored, and so what others get, does without them.
+//! Fields of a response that are for one client alone: what is stored, and so what others get, does
+//! without them.
 //!
 //! | field | why it is one client's |
 //! |---|---|
@@ -8,9 +9,9 @@
 //! | WWW-Authenticate with Negotiate, NTLM or Kerberos | RFC 4559: a step in authenticating one connection |
 //! | what `private="…"` and `no-cache="…"` name | RFC 9111, 5.2.2.4 and 5.2.2.7 |
 //!
-//! Other challenges stay: they are the same for everybody, and tell a client how to ask. So does Clear-Site-Data, which belongs to the
-//! URL: whoever asks for it is to forget. Proxy-Authenticate and Proxy-Authentication-Info concern one hop and are
-//! taken out with the others of their kind.
+//! Other challenges stay: they are the same for everybody, and tell a client how to ask. So does
+//! Clear-Site-Data, which belongs to the URL: whoever asks for it is to forget. Proxy-Authenticate
+//! and Proxy-Authentication-Info concern one hop and are taken out with the others of their kind.
 
 use crate::directives::CacheControl;
 use crate::rules::SetCookie;
@@ -26,10 +27,12 @@ pub fn sets_cookie(response: &impl Fields) -> bool {
 
 /// Whether a response sets no cookie, or may be stored without it.
 ///
-/// RFC 9111, section 7.3: "the Set-Cookie response header field does not inhibit caching, as a cacheable response with a Set-Cookie
-/// field can be (and often is) used to satisfy subsequent requests to caches. Servers that wish to control caching of these responses
-/// are encouraged to emit appropriate Cache-Control response header fields". Deliberately stricter: origins whose session middleware
-/// adds the field do not know of it, and say `public` or `max-age` of the page. nginx and Varnish do not store such a response either.
+/// RFC 9111, section 7.3: "the Set-Cookie response header field does not inhibit caching, as a
+/// cacheable response with a Set-Cookie field can be (and often is) used to satisfy subsequent
+/// requests to caches. Servers that wish to control caching of these responses are encouraged to
+/// emit appropriate Cache-Control response header fields". Deliberately stricter: origins whose
+/// session middleware adds the field do not know of it, and say `public` or `max-age` of the page.
+/// nginx and Varnish do not store such a response either.
 pub(super) fn may_go_without_cookie(
     response: &impl Fields,
     directives: &CacheControl,
@@ -42,11 +45,11 @@ pub(super) fn may_go_without_cookie(
 
 /// The fields that the stored copy must do without, whether or not the response has them.
 ///
-/// RFC 9111, section 5.2.2.7: "If a qualified private response directive is present, with an argument that
-/// lists one or more field names, then only the listed header fields are limited to a single user: a shared
-/// cache MUST NOT store the listed header fields if they are present in the original response". Section
-/// 5.2.2.4 forbids to reuse those of a qualified no-cache without validation; leaving them out keeps that
-/// promise without asking the origin.
+/// RFC 9111, section 5.2.2.7: "If a qualified private response directive is present, with an
+/// argument that lists one or more field names, then only the listed header fields are limited to a
+/// single user: a shared cache MUST NOT store the listed header fields if they are present in the
+/// original response". Section 5.2.2.4 forbids to reuse those of a qualified no-cache without
+/// validation; leaving them out keeps that promise without asking the origin.
 pub fn unstored_fields(response: &HeaderMap, rules: &CacheRules) -> Vec<HeaderName> {
     let governing = targeted::effective_directives(response, rules);
     let challenge = has_connection_challenge(response).then_some(WWW_AUTHENTICATE);
@@ -54,15 +57,15 @@ pub fn unstored_fields(response: &HeaderMap, rules: &CacheRules) -> Vec<HeaderNa
     personal.chain(limited(&governing.directives).cloned()).collect()
 }
 
-/// The fields of a response as they are to be stored (RFC 9111, section 3.1): without what concerns this hop
-/// or this proxy, without the fields of [`unstored_fields`], and without Age and Trailer, which are made anew
-/// or do not hold of the stored copy.
+/// The fields of a response as they are to be stored (RFC 9111, section 3.1): without what concerns
+/// this hop or this proxy, without the fields of [`unstored_fields`], and without Age and Trailer,
+/// which are made anew or do not hold of the stored copy.
 pub fn stored_fields(response: &HeaderMap, rules: &CacheRules) -> HeaderMap {
     split_fields(response, rules).0
 }
 
-/// The fields of [`stored_fields`], and apart from them those of [`unstored_fields`]: they are for the one client whose
-/// request brought the response.
+/// The fields of [`stored_fields`], and apart from them those of [`unstored_fields`]: they are for
+/// the one client whose request brought the response.
 pub fn split_fields(response: &HeaderMap, rules: &CacheRules) -> (HeaderMap, HeaderMap) {
     let mut stored = response.clone();
     fields::remove_hop_by_hop(&mut stored);

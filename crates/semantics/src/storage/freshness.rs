@@ -76,9 +76,10 @@ impl Freshness {
 
 /// Whether a lifetime may be guessed: by status, or by `public`, and by the URL.
 ///
-/// RFC 9111, section 4.2.2: "Section 13.9 of [RFC2616] prohibited caches from calculating heuristic freshness for URIs with query
-/// components (i.e., those containing "?"). In practice, this has not been widely implemented." Here it is the default: what a query
-/// selects is mostly made for the request, and Last-Modified says nothing of how long a signature in it holds.
+/// RFC 9111, section 4.2.2: "Section 13.9 of [RFC2616] prohibited caches from calculating heuristic
+/// freshness for URIs with query components (i.e., those containing "?"). In practice, this has not
+/// been widely implemented." Here it is the default: what a query selects is mostly made for the
+/// request, and Last-Modified says nothing of how long a signature in it holds.
 fn may_be_guessed(
     exchanged: &ForwardedExchange<'_, impl Fields, impl Fields>,
     governing: &EffectiveDirectives,
@@ -90,7 +91,8 @@ fn may_be_guessed(
         && (governing.directives.public || is_heuristically_cacheable(exchanged.status))
 }
 
-/// Whether the response may be used as long as it seems good: its URL carries no leave that lapses, or the operator takes it for none.
+/// Whether the response may be used as long as it seems good: its URL carries no leave that lapses,
+/// or the operator takes it for none.
 fn outlasts_its_leave(query: Option<&str>, rules: &CacheRules) -> bool {
     rules.heuristic_query == HeuristicQuery::Always || !query.is_some_and(lapsing::has_leave)
 }
@@ -99,11 +101,11 @@ fn outlasts_its_leave(query: Option<&str>, rules: &CacheRules) -> bool {
 ///
 /// - "If the cache is shared and the s-maxage response directive is present, use its value, or
 /// - If the max-age response directive is present, use its value, or
-/// - If the Expires response header field is present, use its value minus the value of the Date response
-///   header field (using the time the message was received if it is not present […])"
+/// - If the Expires response header field is present, use its value minus the value of the Date
+///   response header field (using the time the message was received if it is not present […])"
 ///
-/// Section 5.3: "A cache recipient MUST interpret invalid date formats, especially the value "0", as
-/// representing a time in the past". Of several lines the first counts.
+/// Section 5.3: "A cache recipient MUST interpret invalid date formats, especially the value "0",
+/// as representing a time in the past". Of several lines the first counts.
 fn explicit_lifetime(
     response: &impl Fields,
     governing: &EffectiveDirectives,
@@ -121,9 +123,9 @@ fn explicit_lifetime(
     Some(expires.saturating_sub(generated).min(u64::from(lists::SECONDS_MAX)) as u32)
 }
 
-/// RFC 9111, section 4.2.2: "If the response has a Last-Modified header field […], caches are encouraged to
-/// use a heuristic expiration value that is no more than some fraction of the interval since that time. A
-/// typical setting of this fraction might be 10%."
+/// RFC 9111, section 4.2.2: "If the response has a Last-Modified header field […], caches are
+/// encouraged to use a heuristic expiration value that is no more than some fraction of the
+/// interval since that time. A typical setting of this fraction might be 10%."
 fn heuristic_lifetime(generated: u64, modified: u64, rules: &CacheRules) -> u32 {
     let longest = rules.heuristic_max.as_secs().min(u64::from(lists::SECONDS_MAX));
     let guess = generated.saturating_sub(modified) as f64 * rules.heuristic_fraction.max(0.0);
@@ -131,19 +133,22 @@ fn heuristic_lifetime(generated: u64, modified: u64, rules: &CacheRules) -> u32 
     (guess as u64).min(longest) as u32
 }
 
-/// Whether it is an error that may be kept for a moment though nothing says so: of a status that may be guessed about, and asked
-/// for without credentials, by which a page may be missing for one client and there for another.
+/// Whether it is an error that may be kept for a moment though nothing says so: of a status that
+/// may be guessed about, and asked for without credentials, by which a page may be missing for one
+/// client and there for another.
 ///
-/// RFC 9111, section 4.2.2: "a cache MAY calculate a heuristic expiration time when an explicit time is not specified". Varnish keeps
-/// such errors for two minutes, Cloudflare for three, CloudFront for ten seconds; a moment spares the origin a storm and hides a page that
-/// has just been made for no longer than that.
+/// RFC 9111, section 4.2.2: "a cache MAY calculate a heuristic expiration time when an explicit
+/// time is not specified". Varnish keeps such errors for two minutes, Cloudflare for three,
+/// CloudFront for ten seconds; a moment spares the origin a storm and hides a page that has just
+/// been made for no longer than that.
 fn is_negative(exchanged: &ForwardedExchange<'_, impl Fields, impl Fields>, rules: &CacheRules) -> bool {
     matches!(exchanged.status.as_u16(), 404 | 405 | 410 | 414 | 501)
         && !rules.negative_ttl.is_zero()
         && !brings_credentials(exchanged.request)
 }
 
-/// The time counts from the arrival: a response that took long is still new to those who wait for it.
+/// The time counts from the arrival: a response that took long is still new to those who wait for
+/// it.
 fn negative_lifetime(initial_age_ms: u64, rules: &CacheRules) -> u32 {
     let seconds = initial_age_ms.div_ceil(1000).saturating_add(rules.negative_ttl.as_secs());
     seconds.min(u64::from(lists::SECONDS_MAX)) as u32
@@ -171,10 +176,11 @@ fn initial_age_ms(exchanged: &ForwardedExchange<'_, impl Fields, impl Fields>, d
 
 /// The Age field, in seconds; 0 when it is absent or broken.
 ///
-/// RFC 9111, section 5.1: "Although it is defined as a singleton header field, a cache encountering a message
-/// with a list-based Age field value SHOULD use the first member of the field value, discarding subsequent
-/// ones. If the field value (after discarding additional members, as per above) is invalid (e.g., it contains
-/// something other than a non-negative integer), a cache SHOULD ignore the field."
+/// RFC 9111, section 5.1: "Although it is defined as a singleton header field, a cache encountering
+/// a message with a list-based Age field value SHOULD use the first member of the field value,
+/// discarding subsequent ones. If the field value (after discarding additional members, as per
+/// above) is invalid (e.g., it contains something other than a non-negative integer), a cache
+/// SHOULD ignore the field."
 fn age_value(response: &impl Fields) -> u32 {
     lists::field_members(response, &AGE).next().and_then(lists::delta_seconds).unwrap_or(0)
 }

@@ -46,7 +46,8 @@ impl CachePolicy {
         directives: &CacheControl,
         freshness: Freshness,
     ) -> Self {
-        // Without a word from the origin nobody is to have it when its leave may have lapsed, errors or not.
+        // Without a word from the origin nobody is to have it when its leave may have lapsed,
+        // errors or not.
         let says_of_stale =
             directives.stale_while_revalidate.is_some() || directives.stale_if_error.is_some();
         let is_negative = freshness.basis == LifetimeSource::Negative;
@@ -75,16 +76,17 @@ impl CachePolicy {
         }
     }
 
-    /// The same with its age counted from this time of the cache's own clock, which may be another one than dates are compared with.
+    /// The same with its age counted from this time of the cache's own clock, which may be another
+    /// one than dates are compared with.
     pub fn received(self, response_time: Timestamp) -> Self {
         Self { response_time, ..self }
     }
 
     /// The current age.
     ///
-    /// RFC 9111, section 4.2.3: "resident_time = now - response_time; current_age = corrected_initial_age +
-    /// resident_time". Of a response that came long after `now`, by a clock that was set back since, nobody knows the age: it counts as
-    /// very old.
+    /// RFC 9111, section 4.2.3: "resident_time = now - response_time; current_age =
+    /// corrected_initial_age + resident_time". Of a response that came long after `now`, by a clock
+    /// that was set back since, nobody knows the age: it counts as very old.
     pub fn current_age(&self, now: Timestamp) -> Duration {
         Duration::from_millis(self.age_ms(now))
     }
@@ -140,8 +142,8 @@ impl CachePolicy {
         Duration::from_secs(u64::from(self.stale_while_revalidate_seconds))
     }
 
-    /// How long it may be served stale when the origin fails (RFC 5861); `None` when the response does not
-    /// say.
+    /// How long it may be served stale when the origin fails (RFC 5861); `None` when the response
+    /// does not say.
     pub fn stale_if_error(&self) -> Option<Duration> {
         self.stale_if_error_seconds.map(|seconds| Duration::from_secs(u64::from(seconds)))
     }
@@ -161,8 +163,8 @@ impl CachePolicy {
         self.last_modified
     }
 
-    /// Whether it must never be served stale: must-revalidate, proxy-revalidate, s-maxage or no-cache, a URL whose leave lapses, or
-    /// invalidated.
+    /// Whether it must never be served stale: must-revalidate, proxy-revalidate, s-maxage or
+    /// no-cache, a URL whose leave lapses, or invalidated.
     pub fn forbids_stale(&self) -> bool {
         self.has(FORBIDS_STALE) || self.has(INVALIDATED)
     }
@@ -209,16 +211,16 @@ impl CachePolicy {
 
     /// The same, invalidated.
     ///
-    /// RFC 9111, section 4.4: "Invalidate means that the cache will either remove all stored responses whose
-    /// target URI matches the given URI or mark them as "invalid" and in need of a mandatory validation
-    /// before they can be sent in response to a subsequent request."
+    /// RFC 9111, section 4.4: "Invalidate means that the cache will either remove all stored
+    /// responses whose target URI matches the given URI or mark them as "invalid" and in need of a
+    /// mandatory validation before they can be sent in response to a subsequent request."
     pub fn invalidated(mut self) -> Self {
         self.flags |= INVALIDATED;
         self
     }
 
-    /// Whether it is worth keeping although stale on arrival: it had its time, or says how long it may be
-    /// served stale.
+    /// Whether it is worth keeping although stale on arrival: it had its time, or says how long it
+    /// may be served stale.
     pub(super) fn may_be_stale(&self) -> bool {
         let window = self.stale_while_revalidate_seconds.max(self.stale_if_error_seconds.unwrap_or(0));
         (window > 0 || self.lifetime_seconds > 0) && !self.forbids_stale()

@@ -57,7 +57,8 @@ fn refused(storage: StorageDecision) -> Option<StoreRefusal> {
     }
 }
 
-/// ESI processors are told of by Surrogate-Control without a word about caching: then Cache-Control holds.
+/// ESI processors are told of by Surrogate-Control without a word about caching: then Cache-Control
+/// holds.
 #[test]
 fn a_surrogate_control_that_says_nothing_about_caching_leaves_cache_control_in_force() {
     let rules = CacheRules { surrogate: Some("shoal".into()), ..CacheRules::default() };

@@ -1,4 +1,5 @@
-//! A client's conditions, evaluated on a stored response (RFC 9111, section 4.3.2; RFC 9110, section 13).
+//! A client's conditions, evaluated on a stored response (RFC 9111, section 4.3.2; RFC 9110,
+//! section 13).
 
 use crate::storage::CachePolicy;
 use crate::{EntityTag, date, lists};
@@ -19,13 +20,14 @@ pub enum Condition {
 
 /// Evaluates the conditions of a GET or HEAD request on a stored response that may be reused.
 ///
-/// RFC 9111, section 4.3.2: "A cache MUST NOT evaluate conditional header fields that only apply to an origin
-/// server […]. In summary, the If-Match and If-Unmodified-Since conditional header fields are not applicable
-/// to a cache, and If-None-Match takes precedence over If-Modified-Since." A client that sends the former
-/// wants to know that nothing has changed at the origin, so such a request is forwarded rather than answered
-/// as if it had no condition.
+/// RFC 9111, section 4.3.2: "A cache MUST NOT evaluate conditional header fields that only apply to
+/// an origin server […]. In summary, the If-Match and If-Unmodified-Since conditional header fields
+/// are not applicable to a cache, and If-None-Match takes precedence over If-Modified-Since." A
+/// client that sends the former wants to know that nothing has changed at the origin, so such a
+/// request is forwarded rather than answered as if it had no condition.
 ///
-/// RFC 9110, section 13.2.1: conditions count only where the response without them would be a success.
+/// RFC 9110, section 13.2.1: conditions count only where the response without them would be a
+/// success.
 pub fn evaluate(
     request: &impl Fields,
     status: StatusCode,
@@ -54,7 +56,8 @@ pub fn evaluate(
 fn lists_stored_tag(request: &impl Fields, stored: &impl Fields) -> bool {
     let line = stored.value(&ETAG);
     let held = line.and_then(EntityTag::parse);
-    // A tag that breaks the grammar may hold commas and quotes of its own; it is looked for as a whole line.
+    // A tag that breaks the grammar may hold commas and quotes of its own; it is looked for as a
+    // whole line.
     if held.is_some_and(|tag| !tag.is_well_formed())
         && request.values(&IF_NONE_MATCH).any(|asked| Some(asked) == line)
     {
@@ -68,17 +71,17 @@ fn lists_stored_tag(request: &impl Fields, stored: &impl Fields) -> bool {
 
 /// When the stored response was last modified, as far as it knows.
 ///
-/// RFC 9111, section 4.3.2: "If a request contains an If-Modified-Since header field and the Last-Modified
-/// header field is not present in a stored response, a cache SHOULD use the stored response's Date field
-/// value (or, if no Date field is present, the time that the stored response was received) to evaluate the
-/// conditional."
+/// RFC 9111, section 4.3.2: "If a request contains an If-Modified-Since header field and the
+/// Last-Modified header field is not present in a stored response, a cache SHOULD use the stored
+/// response's Date field value (or, if no Date field is present, the time that the stored response
+/// was received) to evaluate the conditional."
 fn modified(policy: &CachePolicy) -> u64 {
     policy.last_modified().or(policy.date()).unwrap_or(policy.response_time().seconds())
 }
 
 /// The date of a field that has one line. RFC 9110, section 13.1.3: "A recipient MUST ignore the
-/// If-Modified-Since header field if the received field value is not a valid HTTP-date, the field value has
-/// more than one member, or if the request method is neither GET nor HEAD."
+/// If-Modified-Since header field if the received field value is not a valid HTTP-date, the field
+/// value has more than one member, or if the request method is neither GET nor HEAD."
 fn only_date(request: &impl Fields, name: &HeaderName, now: Timestamp) -> Option<u64> {
     let mut lines = request.values(name);
     let line = lines.next()?;

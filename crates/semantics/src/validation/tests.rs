@@ -214,7 +214,8 @@ fn freshening_takes_the_newer_age_and_a_tag_where_there_was_none() {
     );
 }
 
-/// RFC 9111, section 4.1: what others send in a field that Vary names decides whether the response is theirs.
+/// RFC 9111, section 4.1: what others send in a field that Vary names decides whether the response
+/// is theirs.
 #[test]
 fn a_newer_vary_may_leave_a_response_where_it_is_or_not() {
     for (before, newer, stays, after) in [

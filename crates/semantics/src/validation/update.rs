@@ -1,5 +1,5 @@
-//! Bringing stored responses up to date: by a 304 (RFC 9111, section 4.3.4) and by a response to HEAD
-//! (4.3.5).
+//! Bringing stored responses up to date: by a 304 (RFC 9111, section 4.3.4) and by a response to
+//! HEAD (4.3.5).
 
 use crate::{EntityTag, fields, vary};
 use http::header::{
@@ -11,23 +11,23 @@ use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 ///
 /// RFC 9111, section 4.3.4, by the first match of:
 ///
-/// - "If the new response contains one or more strong validators, then each of those strong validators
-///   identifies a selected representation for update. All the stored responses in the initial set with one of
-///   those same strong validators are identified for update. If none of the initial set contains at least one
-///   of the same strong validators, then the cache MUST NOT use the new response to update any stored
-///   responses.
-/// - If the new response contains no strong validators but does contain one or more weak validators, and
-///   those validators correspond to one of the initial set's stored responses, then the most recent of those
-///   matching stored responses is identified for update.
-/// - If the new response does not include any form of validator […], and there is only one stored response in
-///   the initial set, and that stored response also lacks a validator, then that stored response is
-///   identified for update."
+/// - "If the new response contains one or more strong validators, then each of those strong
+///   validators identifies a selected representation for update. All the stored responses in the
+///   initial set with one of those same strong validators are identified for update. If none of the
+///   initial set contains at least one of the same strong validators, then the cache MUST NOT use
+///   the new response to update any stored responses.
+/// - If the new response contains no strong validators but does contain one or more weak
+///   validators, and those validators correspond to one of the initial set's stored responses, then
+///   the most recent of those matching stored responses is identified for update.
+/// - If the new response does not include any form of validator […], and there is only one stored
+///   response in the initial set, and that stored response also lacks a validator, then that stored
+///   response is identified for update."
 ///
-/// Two deliberate deviations, both for origins that are common. A 304 without any validator is taken as the
-/// answer about the response whose validators were sent: the origin has compared them. And a strong tag is
-/// taken as the stored weak one when it is the same but for the prefix: servers that compress on the way out
-/// weaken the tag of what they compress and leave that of the 304 strong; the stored tag stays weak
-/// ([`freshen`]).
+/// Two deliberate deviations, both for origins that are common. A 304 without any validator is
+/// taken as the answer about the response whose validators were sent: the origin has compared them.
+/// And a strong tag is taken as the stored weak one when it is the same but for the prefix: servers
+/// that compress on the way out weaken the tag of what they compress and leave that of the 304
+/// strong; the stored tag stays weak ([`freshen`]).
 pub fn selects(not_modified: &HeaderMap, stored: &HeaderMap) -> bool {
     if let Some(tag) = EntityTag::of(not_modified) {
         let held = EntityTag::of(stored);
@@ -44,22 +44,24 @@ fn is_upgrade(tag: EntityTag<'_>, held: Option<EntityTag<'_>>) -> bool {
     held.is_some_and(|held| !held.is_strong() && held.matches_weakly(tag))
 }
 
-/// Updates stored fields by those of a newer response (RFC 9111, section 3.2): each field of the newer one
-/// replaces the stored lines of that name.
+/// Updates stored fields by those of a newer response (RFC 9111, section 3.2): each field of the
+/// newer one replaces the stored lines of that name.
 ///
-/// The Age of the newer response, or none, takes the place of the stored one, so that the result can be given
-/// to [`crate::storage::may_store`]; what is then stored goes through [`crate::storage::stored_fields`] as ever.
+/// The Age of the newer response, or none, takes the place of the stored one, so that the result
+/// can be given to [`crate::storage::may_store`]; what is then stored goes through
+/// [`crate::storage::stored_fields`] as ever.
 ///
-/// "When doing so, the cache MUST add each header field in the provided response to the stored response,
-/// replacing field values that are already present, with the following exceptions: Header fields excepted
-/// from storage in Section 3.1; Header fields that the cache's stored response depends upon, as described
-/// below; Header fields that are automatically processed and removed by the recipient, as described below,
-/// and The Content-Length header field." What is stored here depends upon Content-Encoding, Content-Range and
-/// Content-MD5, which describe the very bytes, and upon its ETag: a strong tag must not be put on bytes that
-/// were weakly compared.
+/// "When doing so, the cache MUST add each header field in the provided response to the stored
+/// response, replacing field values that are already present, with the following exceptions: Header
+/// fields excepted from storage in Section 3.1; Header fields that the cache's stored response
+/// depends upon, as described below; Header fields that are automatically processed and removed by
+/// the recipient, as described below, and The Content-Length header field." What is stored here
+/// depends upon Content-Encoding, Content-Range and Content-MD5, which describe the very bytes, and
+/// upon its ETag: a strong tag must not be put on bytes that were weakly compared.
 ///
-/// Gives whether the same requests select it as before. They do not when the newer Vary names further fields: what was stored for a
-/// request is not what others get by them (4.1). A Vary that names fewer leaves the stored one as it is.
+/// Gives whether the same requests select it as before. They do not when the newer Vary names
+/// further fields: what was stored for a request is not what others get by them (4.1). A Vary that
+/// names fewer leaves the stored one as it is.
 pub fn freshen(stored: &mut HeaderMap, newer: &HeaderMap) -> bool {
     let lines: Vec<HeaderValue> = stored.get_all(VARY).iter().cloned().collect();
     let selecting = vary::nominated(&*stored);
@@ -105,14 +107,15 @@ pub enum HeadUpdate {
     Leave,
 }
 
-/// Compares a response to HEAD with a stored response to GET that could have been chosen for the same
-/// request.
+/// Compares a response to HEAD with a stored response to GET that could have been chosen for the
+/// same request.
 ///
-/// RFC 9111, section 4.3.5: "if the stored response and HEAD response have matching values for any received
-/// validator fields (ETag and Last-Modified) and, if the HEAD response has a Content-Length header field, the
-/// value of Content-Length matches that of the stored response, the cache SHOULD update the stored response
-/// as described below; otherwise, the cache SHOULD consider the stored response to be stale." A stored response of another
-/// status is another representation, whatever the fields say.
+/// RFC 9111, section 4.3.5: "if the stored response and HEAD response have matching values for any
+/// received validator fields (ETag and Last-Modified) and, if the HEAD response has a
+/// Content-Length header field, the value of Content-Length matches that of the stored response,
+/// the cache SHOULD update the stored response as described below; otherwise, the cache SHOULD
+/// consider the stored response to be stale." A stored response of another status is another
+/// representation, whatever the fields say.
 pub fn head_update(
     (stored_status, stored): (StatusCode, &HeaderMap),
     stored_length: u64,

@@ -107,7 +107,8 @@ fn requests_that_do_not_match() {
     }
 }
 
-/// The normal form of preferences as it is defined, each step for itself: keys of stored variants hold it.
+/// The normal form of preferences as it is defined, each step for itself: keys of stored variants
+/// hold it.
 fn defined_preferences(value: &str) -> Vec<u8> {
     let weight = |parameter: &str| {
         let number = parameter.strip_prefix("q=").or(parameter.strip_prefix("Q="))?;
@@ -139,7 +140,8 @@ proptest! {
         prop_assert_eq!(key("Accept-Encoding", &[("accept-encoding", &value)]), expected);
     }
 
-    /// What the key keeps of unknown fields is at least: presence, and every byte but blanks and commas.
+    /// What the key keeps of unknown fields is at least: presence, and every byte but blanks and
+    /// commas.
     #[test]
     fn different_values_have_different_keys(one in "[a-c]{0,3}", other in "[a-c]{0,3}", bar in "[a-c]{0,2}") {
         let with = |foo: &str| key("Foo, Bar", &[("foo", foo), ("bar", &bar)]);

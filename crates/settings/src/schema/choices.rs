@@ -5,8 +5,8 @@ choice! {
     pub enum HeuristicQuery {
         /// None.
         Never = "never",
-        /// Those without a parameter that is a signature, a token or a time at which it expires: X-Amz-Signature, Signature, Expires,
-        /// sig, token, hmac and their like.
+        /// Those without a parameter that is a signature, a token or a time at which it expires:
+        /// X-Amz-Signature, Signature, Expires, sig, token, hmac and their like.
         Unsigned = "unsigned",
         /// All: what a presigned URL gave is then served after its time.
         Always = "always",
@@ -18,7 +18,8 @@ choice! {
     pub enum SetCookie {
         /// It goes to the client who asked, and is not stored.
         Pass = "pass",
-        /// It is stored without the cookie: for pages that are the same for all, of an origin that sets cookies with everything.
+        /// It is stored without the cookie: for pages that are the same for all, of an origin that
+        /// sets cookies with everything.
         Strip = "strip",
     }
 }
@@ -36,7 +37,8 @@ choice! {
 choice! {
     /// Policies of the memory-mapped file.
     pub enum SegmentPolicy {
-        /// A hand goes round the file and passes over what is asked for often (frequency-based cyclic replacement).
+        /// A hand goes round the file and passes over what is asked for often (frequency-based
+        /// cyclic replacement).
         Fbc = "fbc",
         /// The least recently used of the size.
         Lru = "lru",

@@ -1,4 +1,5 @@
-//! Listeners and sites that the process makes itself, as from the command line, and what follows from their settings.
+//! Listeners and sites that the process makes itself, as from the command line, and what follows
+//! from their settings.
 
 use super::{Balance, Forward, Listen, Mode, Site, UpstreamServer};
 use ipnet::IpNet;
@@ -34,7 +35,8 @@ impl Listen {
 }
 
 impl Site {
-    /// Any host and path, fetched from one upstream under its own name, since it may serve others too.
+    /// Any host and path, fetched from one upstream under its own name, since it may serve others
+    /// too.
     pub fn to(url: &str) -> Self {
         Self {
             hosts: vec!["*".into()],

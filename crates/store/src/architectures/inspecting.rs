@@ -48,10 +48,12 @@ pub fn inspect(directory: &Path) -> Result<Box<dyn Inspect>, Error> {
     }
 }
 
-/// Makes a block device empty and ready for a volume; what it holds is lost, if `erases` allows that.
+/// Makes a block device empty and ready for a volume; what it holds is lost, if `erases` allows
+/// that.
 ///
 /// # Errors
-/// [`Error::Unusable`] when it is no block device, is in use, or holds something that may not be erased.
+/// [`Error::Unusable`] when it is no block device, is in use, or holds something that may not be
+/// erased.
 pub fn format(device: &Path, erases: bool) -> Result<(), Error> {
     if !OsBlockDevice::is_one(device) {
         return Err(Error::Unusable(format!(
@@ -62,8 +64,8 @@ pub fn format(device: &Path, erases: bool) -> Result<(), Error> {
     DeviceFs::format(&OsBlockDevice::open(device, Access::Write)?, erases)
 }
 
-/// Whether some process holds a lock on this file, as far as the kernel tells: without trying, since that would keep a node
-/// from starting for an instant.
+/// Whether some process holds a lock on this file, as far as the kernel tells: without trying,
+/// since that would keep a node from starting for an instant.
 fn is_locked(lock: &Path) -> bool {
     let (Ok(data), Ok(locks)) = (fs::metadata(lock), fs::read_to_string("/proc/locks")) else { return false };
     // `1: FLOCK  ADVISORY  WRITE 1234 08:01:5678 0 EOF`: the last of the three is the inode

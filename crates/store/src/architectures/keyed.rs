@@ -1,13 +1,13 @@
 //! A store whose keys are hashed otherwise than those of this process.
 //!
-//! It has the secret of another node, since its disk was moved, or came into service after others. Or an
-//! earlier version made it, and it may hold objects whose keys were hashed without a secret. Such an
-//! object is found under its earlier key when there is none under its own; what is stored anew gets its own
-//! key and takes the place of the earlier one. So nothing that a store holds is lost with a secret, and
-//! nobody outside can choose what a new object displaces.
+//! It has the secret of another node, since its disk was moved, or came into service after others.
+//! Or an earlier version made it, and it may hold objects whose keys were hashed without a secret.
+//! Such an object is found under its earlier key when there is none under its own; what is stored
+//! anew gets its own key and takes the place of the earlier one. So nothing that a store holds is
+//! lost with a secret, and nobody outside can choose what a new object displaces.
 //!
-//! Who is told which objects have been given up is told the store's keys, which another process' RAM tier
-//! does not know: it then keeps no copy for the disk's sake.
+//! Who is told which objects have been given up is told the store's keys, which another process'
+//! RAM tier does not know: it then keeps no copy for the disk's sake.
 //!
 //! Cost: a hash; and a second look at the index for what it does not hold. It touches no device.
 
@@ -218,9 +218,9 @@ pub(super) fn take_keys(name: &str, parameters: [u32; 4], files: &dyn FileSystem
     }
 }
 
-/// The secret under which the keys of the store in a folder or on a block device are hashed. `None` where
-/// there is no store yet, one of an earlier version, one that a replay made, which has no secret, or one
-/// that cannot be read.
+/// The secret under which the keys of the store in a folder or on a block device are hashed. `None`
+/// where there is no store yet, one of an earlier version, one that a replay made, which has no
+/// secret, or one that cannot be read.
 pub fn secret_of(directory: &Path) -> Option<KeySecret> {
     let files: Arc<dyn FileSystem> = match OsBlockDevice::is_one(directory) {
         true => Arc::new(

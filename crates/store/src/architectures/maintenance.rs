@@ -1,4 +1,5 @@
-//! Background work: threads that repair, at a bounded rate, and write what is due, while the store serves.
+//! Background work: threads that repair, at a bounded rate, and write what is due, while the store
+//! serves.
 
 use super::files::{Core, FileStore};
 use super::space::EvictionReason;
@@ -55,7 +56,8 @@ impl Maintenance {
         })
     }
 
-    /// Starts a thread that works, then pauses for as long as its work says or until the bell rings, and so on.
+    /// Starts a thread that works, then pauses for as long as its work says or until the bell
+    /// rings, and so on.
     pub(super) fn run<U: Send + Sync + 'static>(
         name: &str,
         core: &Arc<U>,
@@ -158,5 +160,6 @@ const IDLE_PAUSE: Duration = Duration::from_secs(1);
 /// Bounds the rate to a few thousand files a second, of which a disk arm would manage fewer.
 const PAUSE_PER_FILE: Duration = Duration::from_micros(250);
 const LEAST_PAUSE: Duration = Duration::from_micros(500);
-/// Files given up in one step to come down to a lowered limit, or since nobody has overwritten them.
+/// Files given up in one step to come down to a lowered limit, or since nobody has overwritten
+/// them.
 const TRIM_FILES: usize = 64;

@@ -1,7 +1,8 @@
 //! Cache architectures: how objects are named, placed, found and given up on disk.
 //!
 //! Each is a row of one table that combines a naming for objects kept as files, and a store for
-//! small objects. The replacement policy is chosen beside it. A new architecture is a row, and what the row names.
+//! small objects. The replacement policy is chosen beside it. A new architecture is a row, and what
+//! the row names.
 
 mod cern;
 mod files;

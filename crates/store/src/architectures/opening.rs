@@ -56,14 +56,17 @@ pub struct StoreEnv {
     pub files: Arc<dyn FileSystem>,
     /// Where the index lives.
     pub index: Box<dyn IndexStorage>,
-    /// Tells this run of the machine from others: an index last written in another one may have lost pages.
+    /// Tells this run of the machine from others: an index last written in another one may have
+    /// lost pages.
     pub boot: u64,
     /// Held while the store or any of its bodies is.
     pub lock: Option<OwnedFd>,
-    /// Files that outlive the process and no loss of power, and whose writes no disk sees, where there are any.
+    /// Files that outlive the process and no loss of power, and whose writes no disk sees, where
+    /// there are any.
     pub transient: Option<Arc<dyn FileSystem>>,
-    /// Whether background work has a thread. Without one nothing happens between calls, so that the same calls do the same
-    /// to the disk each time; a volume then finds the end of its log before it is open.
+    /// Whether background work has a thread. Without one nothing happens between calls, so that the
+    /// same calls do the same to the disk each time; a volume then finds the end of its log before
+    /// it is open.
     pub background: bool,
 }
 
@@ -326,7 +329,8 @@ fn open_index(
     }))
 }
 
-/// Makes an empty index, and what else a new store has. Where a store has been before, the index has been lost.
+/// Makes an empty index, and what else a new store has. Where a store has been before, the index
+/// has been lost.
 fn make(row: &Row<'_>, settings: &ArchitectureOptions, parts: &StoreEnv) -> Result<OpenedIndex, Error> {
     let objects = match settings.max_objects {
         0 => settings.disk_bytes / MEAN_OBJECT_BYTES,
@@ -379,8 +383,8 @@ pub(super) fn check_maker(wanted: &str, parts: &StoreEnv) -> Result<bool, Error>
     Ok(false)
 }
 
-/// The naming of a store that has been here before, going by its signature, or by its folders where it is so old that
-/// it has none.
+/// The naming of a store that has been here before, going by its signature, or by its folders where
+/// it is so old that it has none.
 fn naming_left(row: &Row<'_>, parts: &StoreEnv) -> Result<Option<Arc<dyn Naming>>, Error> {
     if let Some(signature) = read_signature(parts)? {
         Signature::check(&signature.architecture, row.name)?;

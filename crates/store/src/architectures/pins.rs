@@ -1,7 +1,9 @@
-//! Who uses which file number: a number in use is no victim, and is not used anew before it has been let go.
+//! Who uses which file number: a number in use is no victim, and is not used anew before it has
+//! been let go.
 //!
-//! An unlinked file takes space until its last handle is closed. So a number that is removed while it is being
-//! read stays charged and out of use until then; this is what keeps the limit on disk space a hard one.
+//! An unlinked file takes space until its last handle is closed. So a number that is removed while
+//! it is being read stays charged and out of use until then; this is what keeps the limit on disk
+//! space a hard one.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
@@ -40,7 +42,8 @@ impl<F> NumberPins<F> {
         self.shard(number).lock().entry(number).or_insert(Use { users: 0, fate: None }).users += 1;
     }
 
-    /// One user fewer. When it was the last and the number's fate was left to it, that: the caller sees to it.
+    /// One user fewer. When it was the last and the number's fate was left to it, that: the caller
+    /// sees to it.
     pub(super) fn unpin(&self, number: impl Into<u64>) -> Option<F> {
         let number = number.into();
         let mut shard = self.shard(number).lock();

@@ -1,19 +1,22 @@
 //! Files that stand for no object any more and wait to be overwritten, instead of being removed.
 //!
-//! Andres Kroonmaa ("Clustered Store", squid-dev, 1998) measured 40 ms for an unlink and 12 ms for opening a file to
-//! write, and concluded: "as we almost immediately overwrite released files, we can think of dropping unlinkd
-//! altogether". So what replacement gives up, and what a newer object has replaced, keeps its file and its charge, and the
-//! next object goes into the file of the lowest number.
+//! Andres Kroonmaa ("Clustered Store", squid-dev, 1998) measured 40 ms for an unlink and 12 ms for
+//! opening a file to write, and concluded: "as we almost immediately overwrite released files, we
+//! can think of dropping unlinkd altogether". So what replacement gives up, and what a newer object
+//! has replaced, keeps its file and its charge, and the next object goes into the file of the
+//! lowest number.
 //!
 //! - Nobody reads a released file: a number comes here only when its last reader has let go of it.
-//! - For the index such a number is busy. So a killed process leaves it in a berth, and the next opening removes its file.
-//! - Where another object needs the space and not the file, the file is *emptied*: cut off at length zero, still without
-//!   touching its folder.
-//! - There are few: beyond a bound files are removed, and so are those that nobody has overwritten for a while. What was
-//!   given up thus does not come back when the index is lost later. What is removed on demand never waits here.
+//! - For the index such a number is busy. So a killed process leaves it in a berth, and the next
+//!   opening removes its file.
+//! - Where another object needs the space and not the file, the file is *emptied*: cut off at
+//!   length zero, still without touching its folder.
+//! - There are few: beyond a bound files are removed, and so are those that nobody has overwritten
+//!   for a while. What was given up thus does not come back when the index is lost later. What is
+//!   removed on demand never waits here.
 //!
-//! A release costs no call; an object written into a released file costs opening it, its writes, and one call to cut
-//! off what is left of a longer one.
+//! A release costs no call; an object written into a released file costs opening it, its writes,
+//! and one call to cut off what is left of a longer one.
 
 use parking_lot::Mutex;
 use std::collections::BTreeMap;

@@ -1,10 +1,11 @@
 //! Repair, a piece at a time: what the index says is compared with the files that are there.
 //!
-//! The same walk serves three needs: after a power loss (entries and files of different age), after damage to
-//! some entries, and after the loss of the whole index, when it fills an empty one from the headers of the
-//! files. First through the folders, for files that the index does not know; then through the numbers, for objects
-//! that have no file. Lookups and inserts go on meanwhile; what has not been seen yet is a miss. Contents are not
-//! verified here: that happens whenever a body is read.
+//! The same walk serves three needs: after a power loss (entries and files of different age), after
+//! damage to some entries, and after the loss of the whole index, when it fills an empty one from
+//! the headers of the files. First through the folders, for files that the index does not know;
+//! then through the numbers, for objects that have no file. Lookups and inserts go on meanwhile;
+//! what has not been seen yet is a miss. Contents are not verified here: that happens whenever a
+//! body is read.
 
 use super::files::Core;
 use crate::fs::Access;
@@ -52,7 +53,8 @@ impl Core {
 
     /// A file in a place where an object may be.
     fn settle_file(&self, number: u32, side: u64, path: &str) {
-        // While it is pinned a number in use stays with its object, and a file elsewhere cannot become its file.
+        // While it is pinned a number in use stays with its object, and a file elsewhere cannot
+        // become its file.
         self.pins.pin(number);
         match self.index.examine(number) {
             // Its own file. Two side words may stand for one folder.
@@ -103,7 +105,8 @@ impl Core {
         objects
     }
 
-    /// An entry that looks whole: its file must be there, its charge right, and its key must lead to it.
+    /// An entry that looks whole: its file must be there, its charge right, and its key must lead
+    /// to it.
     fn settle_stored(&self, found: IndexedObject, key: Key) {
         if self.place_of_side(found.side).is_some() {
             return self.settle_in_segment(found, key);
@@ -143,8 +146,8 @@ impl Core {
         }
     }
 
-    /// A number that the index knows nothing good of: if its file is a whole object that is not superseded, it is
-    /// taken in; otherwise it goes.
+    /// A number that the index knows nothing good of: if its file is a whole object that is not
+    /// superseded, it is taken in; otherwise it goes.
     fn settle_unknown(&self, number: u32, side: u64) {
         if !self.index.claim_number(number, side) {
             return;

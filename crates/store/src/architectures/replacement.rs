@@ -1,12 +1,14 @@
 //! Which object goes when room is needed: a hand over the index, or a policy kept in RAM.
 //!
-//! The hand's policies (`clock`, `fifo`) have their bits in the index's entries and the hand in its header: what they know
-//! survives a restart. The others are an [`EvictionOrder`] in RAM, beside the index: what they know is lost when the process ends.
-//! After opening the order is filled in the background, in the order of the numbers, as if the objects had arrived so
-//! and nobody had asked for them since. Until an object is known it does not go, unless all that are known are gone or in
-//! use: then the hand chooses.
+//! The hand's policies (`clock`, `fifo`) have their bits in the index's entries and the hand in its
+//! header: what they know survives a restart. The others are an [`EvictionOrder`] in RAM, beside
+//! the index: what they know is lost when the process ends. After opening the order is filled in
+//! the background, in the order of the numbers, as if the objects had arrived so and nobody had
+//! asked for them since. Until an object is known it does not go, unless all that are known are
+//! gone or in use: then the hand chooses.
 //!
-//! An order costs eight bytes of RAM an object and what its policy takes, and a lock held for each hit.
+//! An order costs eight bytes of RAM an object and what its policy takes, and a lock held for each
+//! hit.
 
 use super::files::Core;
 use super::segments::SegmentLocation;
@@ -16,7 +18,8 @@ use parking_lot::Mutex;
 use shoal_core::Key;
 use shoal_policy::{Clock, CyclicPolicy, FifoHand, Handle, Replacement, ReplacementPolicy};
 
-/// The replacement policies of stores of files, by name. The first is what stores have that do not say.
+/// The replacement policies of stores of files, by name. The first is what stores have that do not
+/// say.
 pub const REPLACEMENTS: &[&str] =
     &["clock", "fifo", "lru", "slru", "lfu_da", "gdsf", "s3_fifo", "sieve", "w_tinylfu"];
 
@@ -42,7 +45,8 @@ pub(super) fn named(name: &str) -> Result<(&'static dyn CyclicPolicy, Option<Evi
 
 /// The objects in the order in which a policy gives them up.
 ///
-/// What it says is compared with the index whenever it matters, under its own lock, which is taken before the index's.
+/// What it says is compared with the index whenever it matters, under its own lock, which is taken
+/// before the index's.
 pub(super) struct EvictionOrder(Mutex<Known>);
 
 struct Known {
@@ -81,7 +85,8 @@ impl EvictionOrder {
         }
     }
 
-    /// Gives up the object that is worth least and not in use: its number is busy now. `None` when none is known.
+    /// Gives up the object that is worth least and not in use: its number is busy now. `None` when
+    /// none is known.
     fn evict(&self, index: &Index, in_use: impl Fn(u32) -> bool) -> Option<u32> {
         let mut known = self.0.lock();
         for _ in 0..VICTIMS_MAX {

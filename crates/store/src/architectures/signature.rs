@@ -6,9 +6,10 @@
 //! shoal keys 1: SECRET SINCE CHECK       32 hexadecimal digits; `made` or `later`
 //! ```
 //!
-//! Each check is the XXH3-64 of what stands before it in its line, in hexadecimal. The file is on disk
-//! before anything else of the store is made. A store of an earlier version has the first line alone;
-//! it gets the second when it is opened, with `later`: what it holds already is keyed without a secret.
+//! Each check is the XXH3-64 of what stands before it in its line, in hexadecimal. The file is on
+//! disk before anything else of the store is made. A store of an earlier version has the first line
+//! alone; it gets the second when it is opened, with `later`: what it holds already is keyed
+//! without a secret.
 
 use super::Naming;
 use crate::Error;
@@ -68,8 +69,8 @@ impl Signature {
         files.sync()
     }
 
-    /// Adds the line of the keys to a store that has none, and returns when it is on disk. Nothing is
-    /// keyed by it before.
+    /// Adds the line of the keys to a store that has none, and returns when it is on disk. Nothing
+    /// is keyed by it before.
     pub(super) fn add_keys(&mut self, keys: Keys, files: &dyn FileSystem) -> io::Result<()> {
         let file = files.open(PATH, Access::Write)?;
         write_full(&*file, keys.text().as_bytes(), self.maker_text().len() as u64)?;

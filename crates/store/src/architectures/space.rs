@@ -11,8 +11,9 @@ use std::io;
 use std::sync::atomic::Ordering::Relaxed;
 use tracing::warn;
 
-/// Blocks that a file of so many bytes is charged. Beside its data, a long file takes blocks that say where the data
-/// is: one for each 1024 blocks of data at worst, beyond the first twelve, which the inode knows itself.
+/// Blocks that a file of so many bytes is charged. Beside its data, a long file takes blocks that
+/// say where the data is: one for each 1024 blocks of data at worst, beyond the first twelve, which
+/// the inode knows itself.
 pub(super) fn blocks_of(file_bytes: u64, block_bytes: u64) -> u64 {
     let data = file_bytes.div_ceil(block_bytes).max(1);
     data + if data > 12 { 1 + data / 1024 } else { 0 }
@@ -32,13 +33,14 @@ impl Core {
         blocks_of(file_bytes, u64::from(self.index.geometry().block_bytes))
     }
 
-    /// A number for a new object with this side word and of so many blocks, giving up another when all are in use.
+    /// A number for a new object with this side word and of so many blocks, giving up another when
+    /// all are in use.
     pub(super) fn claim(&self, side: u64, blocks: u64) -> Result<ClaimedNumber, Error> {
         let mut passed = 0;
         if self.released.as_ref().is_some_and(|released| released.len() == 0) && !self.index.has_room(blocks)
         {
-            // Something will have to go, so it goes now: its file is the one to overwrite. Where nothing can go the
-            // charge will say so.
+            // Something will have to go, so it goes now: its file is the one to overwrite. Where
+            // nothing can go the charge will say so.
             let _ = self.give_up_one(&mut passed, EvictionReason::Space);
         }
         loop {
@@ -79,8 +81,8 @@ impl Core {
         }
     }
 
-    /// Gives up one object, or the space of a file that waits to be overwritten. `passed` counts over several calls
-    /// what the hand has passed in vain.
+    /// Gives up one object, or the space of a file that waits to be overwritten. `passed` counts
+    /// over several calls what the hand has passed in vain.
     pub(super) fn give_up_one(&self, passed: &mut u64, need: EvictionReason) -> Result<(), Error> {
         if let Some(number) = self.released.as_ref().and_then(ReleasedFilePool::take_full) {
             return self.empty(number).map_err(|_| Error::Declined(Declined::NoSpace));
@@ -97,7 +99,8 @@ impl Core {
                 HandStep::Victim(number) => {
                     self.note_gone(number);
                     self.tally.evictions.fetch_add(1, Relaxed);
-                    // Without the file's space nothing is gained; giving up more objects would not help.
+                    // Without the file's space nothing is gained; giving up more objects would not
+                    // help.
                     return self.dispose(number).map_err(|_| Error::Declined(Declined::NoSpace));
                 }
                 HandStep::Reclaimed => {
@@ -114,7 +117,8 @@ impl Core {
         }
     }
 
-    /// Lets go of the file of a busy number: it waits to be overwritten, where files are, or is removed.
+    /// Lets go of the file of a busy number: it waits to be overwritten, where files are, or is
+    /// removed.
     pub(super) fn dispose(&self, number: u32) -> io::Result<()> {
         if self.released.is_none() || !self.index.is_measured(number) {
             return self.discard(number);
@@ -167,8 +171,9 @@ impl Core {
         numbers.len()
     }
 
-    /// Removes the file of a busy number and frees the number, or leaves that to who still reads it. When the file
-    /// cannot be removed the number stays busy and charged; the next opening tries again.
+    /// Removes the file of a busy number and frees the number, or leaves that to who still reads
+    /// it. When the file cannot be removed the number stays busy and charged; the next opening
+    /// tries again.
     pub(super) fn discard(&self, number: u32) -> io::Result<()> {
         if let Some((segments, place)) = self.place(number) {
             segments.release(number, place);

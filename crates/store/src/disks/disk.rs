@@ -1,4 +1,5 @@
-//! One of several disks: in service or out, how often it failed, what it has missed while it was out.
+//! One of several disks: in service or out, how often it failed, what it has missed while it was
+//! out.
 
 use super::missed::MissedChanges;
 use super::serving::{ClosingStore, OpenStore};
@@ -30,7 +31,8 @@ pub(super) struct Disk {
     failures: AtomicU64,
     /// Held while the disk is opened, so that it is not opened twice.
     coming: Mutex<()>,
-    /// Whether it was in time for the start does not matter any more. Set while the state is locked.
+    /// Whether it was in time for the start does not matter any more. Set while the state is
+    /// locked.
     has_started: AtomicBool,
 }
 
@@ -73,7 +75,8 @@ pub struct DiskState {
     pub service: ServiceState,
     /// Why not; empty when it does.
     pub why: String,
-    /// What it holds, nothing when it is out of service; and what was counted since start, whenever it went out.
+    /// What it holds, nothing when it is out of service; and what was counted since start, whenever
+    /// it went out.
     pub usage: Usage,
     /// Calls that failed, since start.
     pub failures: u64,
@@ -154,7 +157,8 @@ impl Disk {
         DiskState { path, bytes, service, why, usage, failures, is_recovering }
     }
 
-    /// Opens it for the first time. One that comes too late is let go of: it is opened again, and told what it missed.
+    /// Opens it for the first time. One that comes too late is let go of: it is opened again, and
+    /// told what it missed.
     pub(super) fn start(&self) {
         let _coming = self.coming.lock();
         let opened = (self.opener)();
@@ -202,7 +206,8 @@ impl Disk {
         self.state.read().as_ref().is_err_and(|absence| absence.service == service)
     }
 
-    /// Tries again to open a disk that could not be opened. False when it is in service, or out of it for another reason.
+    /// Tries again to open a disk that could not be opened. False when it is in service, or out of
+    /// it for another reason.
     pub(super) fn open_again(
         &self,
         gave_up: Option<&EvictionCallback>,
@@ -225,8 +230,8 @@ impl Disk {
         outcome
     }
 
-    /// Comes back into service, once everything that was removed meanwhile is gone. False when it was in service. `ready` is called
-    /// when its store is open, before it serves.
+    /// Comes back into service, once everything that was removed meanwhile is gone. False when it
+    /// was in service. `ready` is called when its store is open, before it serves.
     pub(super) fn bring_online(
         &self,
         gave_up: Option<&EvictionCallback>,
@@ -280,7 +285,8 @@ impl Disk {
             keys.extend(self.missed.lock().take());
             for key in keys[before..].iter().filter(|key| may_come(&**store, key)) {
                 if let Err(error) = store.remove(key) {
-                    // All of them: what has been removed from a store that is not closed then may be in it again.
+                    // All of them: what has been removed from a store that is not closed then may
+                    // be in it again.
                     let mut missed = self.missed.lock();
                     keys.iter().for_each(|key| missed.record(key, true));
                     return Err(error);
@@ -372,7 +378,8 @@ impl Counts {
 const FREE_WAIT_MAX: Duration = Duration::from_secs(2);
 /// How long whoever opens a disk waits for somebody else who does.
 const COMING_WAIT_MAX: Duration = Duration::from_millis(200);
-/// A failure weighs as much as so many successes: hits that RAM answers do not hide a disk that fails every read.
+/// A failure weighs as much as so many successes: hits that RAM answers do not hide a disk that
+/// fails every read.
 const FAILURE_STRAIN: u32 = 16;
 /// As many failures in a row as a disk may have: a few bad sectors are no reason to give it up.
 const STRAIN_MAX: u32 = 32 * FAILURE_STRAIN;

@@ -12,8 +12,9 @@ pub(super) struct MissedChanges {
 }
 
 impl MissedChanges {
-    /// Remembers an object. One that was removed must not come back, and counts as lost track of when there is no room for it; one that was replaced on
-    /// another disk is only older, and takes half of the room at most.
+    /// Remembers an object. One that was removed must not come back, and counts as lost track of
+    /// when there is no room for it; one that was replaced on another disk is only older, and takes
+    /// half of the room at most.
     pub(super) fn record(&mut self, key: &ObjectKey, is_removed: bool) {
         let bytes = key.full().len() + KEY_BYTES;
         let room = if is_removed { ROOM_BYTES } else { ROOM_BYTES / 2 };

@@ -4,15 +4,16 @@
 //! key ─► weighted rendezvous over the disks in service ─► a disk ─► its store (any architecture)
 //! ```
 //!
-//! A disk's share is as its configured bytes. One that fails loses its own objects only: it is taken out of service with one
-//! line in the log, its keys go to the others, and no other key moves. An operator may take a disk out and bring it back.
-//! What is removed while a disk is out is remembered and removed from it before it serves again, so that a purge holds.
-//! An object that comes to stand on one disk is removed from the others, which may have an older one from when
-//! another disk was out.
-//! When no disk is in service, from the start or later, the store misses and declines until an operator has brought one back.
+//! A disk's share is as its configured bytes. One that fails loses its own objects only: it is
+//! taken out of service with one line in the log, its keys go to the others, and no other key
+//! moves. An operator may take a disk out and bring it back. What is removed while a disk is out is
+//! remembered and removed from it before it serves again, so that a purge holds. An object that
+//! comes to stand on one disk is removed from the others, which may have an older one from when
+//! another disk was out. When no disk is in service, from the start or later, the store misses and
+//! declines until an operator has brought one back.
 //!
-//! A call costs what the disk's own store takes, and a logarithm for each disk. Two disks or twenty: no call goes to more
-//! than one device, but for a removal where several have the key.
+//! A call costs what the disk's own store takes, and a logarithm for each disk. Two disks or
+//! twenty: no call goes to more than one device, but for a removal where several have the key.
 
 mod disk;
 mod missed;
@@ -48,7 +49,8 @@ struct Shared {
 /// A disk as an operator describes it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiskSpec {
-    /// Where it is; also what decides which keys are its own, so that the order of disks does not matter.
+    /// Where it is; also what decides which keys are its own, so that the order of disks does not
+    /// matter.
     pub path: String,
     /// Its weight: the bytes that may be used of it.
     pub bytes: u64,
@@ -61,14 +63,14 @@ pub type DiskOpener = Box<dyn Fn() -> Result<Arc<dyn Store>, Error> + Send + Syn
 pub type Ready = Arc<dyn Fn() -> Result<(), Error> + Send + Sync>;
 
 impl Disks {
-    /// Opens all disks that can be opened. One that cannot is said once and is out of service: its share goes to the others until it is
-    /// brought online, and so with all of them.
+    /// Opens all disks that can be opened. One that cannot is said once and is out of service: its
+    /// share goes to the others until it is brought online, and so with all of them.
     pub fn open(disks: impl IntoIterator<Item = (DiskSpec, DiskOpener)>) -> Self {
         Self::open_within(Duration::MAX, disks)
     }
 
-    /// The same all at once, each by itself, and for so long at most: a disk that has not answered by then is out of service too, until it is
-    /// [opened again](Self::open_again).
+    /// The same all at once, each by itself, and for so long at most: a disk that has not answered
+    /// by then is out of service too, until it is [opened again](Self::open_again).
     pub fn open_within(limit: Duration, disks: impl IntoIterator<Item = (DiskSpec, DiskOpener)>) -> Self {
         let disks: Vec<Disk> = disks.into_iter().map(|(share, opener)| Disk::new(share, opener)).collect();
         let shared = Arc::new(Shared { disks, gave_up: OnceLock::new() });
@@ -90,11 +92,12 @@ impl Disks {
         self.shared.disks.iter().map(Disk::state).collect()
     }
 
-    /// Takes a disk out of service: what it holds is brought to disk, and it is let go of once its last body has been
-    /// read. False when it was out.
+    /// Takes a disk out of service: what it holds is brought to disk, and it is let go of once its
+    /// last body has been read. False when it was out.
     ///
     /// # Errors
-    /// [`Error::Unusable`] when no disk has this path, or it does not answer; what its store says when it cannot be closed in order.
+    /// [`Error::Unusable`] when no disk has this path, or it does not answer; what its store says
+    /// when it cannot be closed in order.
     pub fn take_offline(&self, path: &str) -> Result<bool, Error> {
         let disk = self.shared.named(path)?;
         let Some(store) = disk.take_offline(ServiceState::Offline, "an operator took it out") else {
@@ -114,8 +117,8 @@ impl Disks {
     /// Brings a disk back into service, whatever it was taken out for. False when it was in.
     ///
     /// # Errors
-    /// [`Error::Unusable`] when no disk has this path, or more has been removed meanwhile than is remembered; what
-    /// its store says when it cannot be opened.
+    /// [`Error::Unusable`] when no disk has this path, or more has been removed meanwhile than is
+    /// remembered; what its store says when it cannot be opened.
     pub fn bring_online(&self, path: &str) -> Result<bool, Error> {
         self.bring_online_after(path, &(Arc::new(|| Ok(())) as Ready))
     }
@@ -140,7 +143,8 @@ impl Disks {
         })
     }
 
-    /// Tries again to open a disk that could not be opened since the start. False when it serves, or an operator keeps it out.
+    /// Tries again to open a disk that could not be opened since the start. False when it serves,
+    /// or an operator keeps it out.
     ///
     /// # Errors
     /// As [`bring_online_after`](Self::bring_online_after).
@@ -178,7 +182,8 @@ impl Shared {
         Some((at, self.disks[at].store()?))
     }
 
-    /// Declines an object since no disk is in service. What the disks have of its key is older from now on.
+    /// Declines an object since no disk is in service. What the disks have of its key is older from
+    /// now on.
     fn declined(&self, key: &ObjectKey) -> Error {
         self.disks.iter().for_each(|disk| disk.note_if_out(key, false));
         Error::Declined(Declined::OutOfService)
@@ -201,10 +206,12 @@ impl Shared {
         outcome
     }
 
-    /// Removes the object from every disk but one; those that are out of service get to know when they come back.
+    /// Removes the object from every disk but one; those that are out of service get to know when
+    /// they come back.
     fn remove(&self, key: &ObjectKey, but: Option<usize>) -> Result<bool, Error> {
         let mut found = Ok(false);
-        // Its own disk is told also when it does not find the object: only so does the removal hold after a crash.
+        // Its own disk is told also when it does not find the object: only so does the removal hold
+        // after a crash.
         let home = but.or_else(|| self.disk_for(key.hash()).map(|(at, _)| at));
         for (at, disk) in self.disks.iter().enumerate().filter(|(at, _)| Some(*at) != but) {
             let removed = match disk.store() {
@@ -243,7 +250,8 @@ impl Shared {
     }
 }
 
-/// Drops a disk's store where nobody waits for it: its threads end first, which may be at a device that does not answer.
+/// Drops a disk's store where nobody waits for it: its threads end first, which may be at a device
+/// that does not answer.
 fn close_in_background(store: Arc<OpenStore>) {
     // Where no thread can be had it is dropped here.
     let _ = std::thread::Builder::new().name("shoal-leave".into()).spawn(move || drop(store));
@@ -316,7 +324,8 @@ impl Store for Disks {
         let Some((at, store)) = self.shared.disk_for(key.hash()) else {
             return Err(self.shared.declined(key));
         };
-        // An older one on another disk has to be removed from there, which may take that one's device.
+        // An older one on another disk has to be removed from there, which may take that one's
+        // device.
         if self.shared.is_elsewhere(key, at) {
             return Ok(TryInsert::WouldBlock);
         }
@@ -346,7 +355,8 @@ impl Store for Disks {
         self.shared.remove(key, None)
     }
 
-    /// A disk that is out of service has been told nothing: what it missed is remembered in RAM, for as long as this process lives.
+    /// A disk that is out of service has been told nothing: what it missed is remembered in RAM,
+    /// for as long as this process lives.
     fn removals_last(&self) -> bool {
         self.shared.disks.iter().all(Disk::is_in_service)
     }
@@ -393,7 +403,8 @@ impl Store for Disks {
         })
     }
 
-    /// Closes all disks at once: a slow one does not keep the others waiting, nor for ever the caller.
+    /// Closes all disks at once: a slow one does not keep the others waiting, nor for ever the
+    /// caller.
     fn close(&self) -> Result<(), Error> {
         let stores = self.shared.disks.iter().filter_map(Disk::store);
         let close = |store: Arc<OpenStore>| move || store.close();
@@ -407,8 +418,10 @@ impl Store for Disks {
 /// How long an operator waits for a disk that he takes out of service.
 const ANSWER_WAIT_MAX: Duration = Duration::from_secs(2);
 
-/// How long for one that he brings back: its store is opened, and relieved of what was removed meanwhile.
+/// How long for one that he brings back: its store is opened, and relieved of what was removed
+/// meanwhile.
 const COME_WAIT_MAX: Duration = Duration::from_secs(20);
 
-/// How long the process waits for its disks before it ends. One that is not closed in order is looked through at the next start.
+/// How long the process waits for its disks before it ends. One that is not closed in order is
+/// looked through at the next start.
 const CLOSE_WAIT_MAX: Duration = Duration::from_secs(60);

@@ -6,7 +6,8 @@ use std::ops::Deref;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// A store that serves, or that has been taken out and is still read. Who has one, or a body of its store, keeps it open.
+/// A store that serves, or that has been taken out and is still read. Who has one, or a body of its
+/// store, keeps it open.
 pub(super) struct OpenStore {
     store: Arc<dyn Store>,
     // After the store, and so told when that is closed.

@@ -1,4 +1,5 @@
-//! Bytes that a store may take where it is or will be: what is free there, and what it holds already.
+//! Bytes that a store may take where it is or will be: what is free there, and what it holds
+//! already.
 
 use rustix::fs::{FileType, Mode, OFlags, SeekFrom};
 use std::fs::{self, Metadata};
@@ -20,8 +21,8 @@ pub struct Capacity {
 impl Capacity {
     /// Asks for the space at a block device, or in a folder that there is or will be.
     ///
-    /// Costs one call for each file of a store that is there, `COUNTED_MAX` at most. With more files than that the store
-    /// counts as holding all that is used on its file system.
+    /// Costs one call for each file of a store that is there, `COUNTED_MAX` at most. With more
+    /// files than that the store counts as holding all that is used on its file system.
     pub fn at(path: &Path) -> io::Result<Self> {
         match fs::metadata(path) {
             Ok(found) if found.file_type().is_block_device() => device(path),
@@ -53,7 +54,8 @@ fn folder(path: &Path, found: Option<&Metadata>) -> io::Result<Capacity> {
     Ok(Capacity { most_bytes: held_bytes.saturating_add(usable), free_bytes, held_bytes })
 }
 
-/// Bytes allotted to the files below a folder on this file system. `None` when there are too many to be counted.
+/// Bytes allotted to the files below a folder on this file system. `None` when there are too many
+/// to be counted.
 fn held(folder: &Path, device: u64) -> io::Result<Option<u64>> {
     let (mut folders, mut bytes, mut counted) = (vec![folder.to_owned()], 0_u64, 0);
     while let Some(folder) = folders.pop() {

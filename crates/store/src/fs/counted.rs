@@ -24,7 +24,8 @@ pub struct Calls {
     pub writes: u64,
     /// Names removed.
     pub unlinks: u64,
-    /// Everything else: lengths asked for and set, files renamed, folders made, removed and listed, space, sync.
+    /// Everything else: lengths asked for and set, files renamed, folders made, removed and listed,
+    /// space, sync.
     pub others: u64,
     /// Reads of mapped files.
     pub map_reads: u64,

@@ -1,8 +1,9 @@
-//! A door that fails: errors, torn writes, short reads, full disks, disks smaller than they say, and delays, decided by a seed; and a sudden
-//! end.
+//! A door that fails: errors, torn writes, short reads, full disks, disks smaller than they say,
+//! and delays, decided by a seed; and a sudden end.
 //!
-//! A [`CrashPoint`] counts down over all calls of all doors that share it, and over the stores to the index. At
-//! zero the process is as good as killed: the call at hand may take effect in part, and no later one does.
+//! A [`CrashPoint`] counts down over all calls of all doors that share it, and over the stores to
+//! the index. At zero the process is as good as killed: the call at hand may take effect in part,
+//! and no later one does.
 
 use super::{Access, File, FileSystem, LoadedWords, Mapping, Space};
 use rustix::io::Errno;
@@ -127,8 +128,8 @@ impl Faults {
         self
     }
 
-    /// Open files have so many bytes, a multiple of [`PAGE_BYTES`](super::PAGE_BYTES), and what lies behind goes to their beginning: as a
-    /// disk does that claims to be larger than it is.
+    /// Open files have so many bytes, a multiple of [`PAGE_BYTES`](super::PAGE_BYTES), and what
+    /// lies behind goes to their beginning: as a disk does that claims to be larger than it is.
     pub fn wraps_at(mut self, bytes: u64) -> Self {
         self.wraps_at = bytes;
         self
@@ -140,7 +141,8 @@ impl Faults {
         self
     }
 
-    /// Every call takes up to so long, on a simulated clock: `pass_time` is told how long, and may make calls of its own.
+    /// Every call takes up to so long, on a simulated clock: `pass_time` is told how long, and may
+    /// make calls of its own.
     pub fn takes(mut self, most: Duration, pass_time: impl Fn(Duration) + Send + Sync + 'static) -> Self {
         self.rates.delays = 1000;
         self.delay_max = most;

@@ -79,8 +79,9 @@ impl MemoryFs {
         }
     }
 
-    /// What the disk holds when power is lost now: files synced are whole; what came after the last sync may be
-    /// there, or not, or in part, page by page, as `choose` decides (it answers with a number below its argument).
+    /// What the disk holds when power is lost now: files synced are whole; what came after the last
+    /// sync may be there, or not, or in part, page by page, as `choose` decides (it answers with a
+    /// number below its argument).
     pub fn after_power_loss(&self, mut choose: impl FnMut(u64) -> u64) -> Self {
         let tree = self.tree.lock();
         let lost = Self::new(self.space.limit.load(SeqCst));
@@ -144,7 +145,8 @@ fn mingle(
             bytes
         };
         let (old_page, new_page) = (of(old), of(new));
-        // A page that was synced and not written since is what it was; one that was written is either, or part of each.
+        // A page that was synced and not written since is what it was; one that was written is
+        // either, or part of each.
         let left = match choose(4) {
             _ if old_page == new_page => old_page,
             0 => old_page,
@@ -345,7 +347,8 @@ impl Inode {
         }
         self.space.used.fetch_sub(before.saturating_sub(after), SeqCst);
         match length.checked_sub(bytes.len()) {
-            // Zeros of the allocator's: without optimisation, as tests run, they come a thousand times as fast as one by one.
+            // Zeros of the allocator's: without optimisation, as tests run, they come a thousand
+            // times as fast as one by one.
             Some(more) => bytes.extend_from_slice(&vec![0; more]),
             None => bytes.truncate(length),
         }

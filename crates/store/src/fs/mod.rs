@@ -1,8 +1,12 @@
 //! The door to the file system: the only way by which object bytes reach files.
 //!
-//! One small trait with several bodies: [`OsFs`], [`MemoryFs`] (files in RAM, with power losses), [`CountingFs`] (wraps
-//! another and counts calls by kind), [`FaultyFs`] (wraps another and fails, tears and delays on a seed, or
-//! stops dead at a given call), [`OverlayFs`] (reads only), [`DeviceFs`] (a block device without a file system), [`ufs1999`] (the papers' machine, modelled: transfers and time in place of a disk). [`private`] makes files and folders, [`transient`] finds where they last until the machine's power goes, [`capacity`] says what fits. What an architecture promises about its I/O is tested through them.
+//! One small trait with several bodies: [`OsFs`], [`MemoryFs`] (files in RAM, with power losses),
+//! [`CountingFs`] (wraps another and counts calls by kind), [`FaultyFs`] (wraps another and fails,
+//! tears and delays on a seed, or stops dead at a given call), [`OverlayFs`] (reads only),
+//! [`DeviceFs`] (a block device without a file system), [`ufs1999`] (the papers' machine, modelled:
+//! transfers and time in place of a disk). [`private`] makes files and folders, [`transient`] finds
+//! where they last until the machine's power goes, [`capacity`] says what fits. What an
+//! architecture promises about its I/O is tested through them.
 
 pub mod capacity;
 mod counted;
@@ -38,14 +42,15 @@ pub trait FileSystem: Send + Sync {
     /// Opens an existing file.
     fn open(&self, path: &str, access: Access) -> io::Result<Box<dyn File>>;
 
-    /// The same for whole pages that need not be kept in memory by the system: offsets, lengths and the memory itself are
-    /// multiples of [`PAGE_BYTES`]. Where the file system cannot do that, it is an open file like others.
+    /// The same for whole pages that need not be kept in memory by the system: offsets, lengths and
+    /// the memory itself are multiples of [`PAGE_BYTES`]. Where the file system cannot do that, it
+    /// is an open file like others.
     fn open_direct(&self, path: &str, access: Access) -> io::Result<Box<dyn File>> {
         self.open(path, access)
     }
 
-    /// The first `bytes` bytes of a file, a multiple of eight, as words in memory, which may change without changing the
-    /// file. What a file is too short for is zero.
+    /// The first `bytes` bytes of a file, a multiple of eight, as words in memory, which may change
+    /// without changing the file. What a file is too short for is zero.
     fn load(&self, path: &str, bytes: u64) -> io::Result<Box<dyn LoadedWords>> {
         Ok(Box::new(read_words(&*self.open(path, Access::Read)?, bytes)?))
     }
@@ -76,16 +81,17 @@ pub trait FileSystem: Send + Sync {
         false
     }
 
-    /// Maps a file of exactly so many bytes into memory; makes it, its space allotted and its bytes zero, when it is
-    /// absent. `InvalidInput` when it is there with another length.
+    /// Maps a file of exactly so many bytes into memory; makes it, its space allotted and its bytes
+    /// zero, when it is absent. `InvalidInput` when it is there with another length.
     fn map(&self, path: &str, bytes: u64) -> io::Result<Box<dyn Mapping>>;
 
     /// Returns when everything written so far would survive a power loss, mapped files included.
     fn sync(&self) -> io::Result<()>;
 }
 
-/// A file of fixed length that is reached through memory, page by page: what is resident costs no I/O, other pages are
-/// read in when they are touched, and written pages reach the disk when the system sees fit. Any thread may call.
+/// A file of fixed length that is reached through memory, page by page: what is resident costs no
+/// I/O, other pages are read in when they are touched, and written pages reach the disk when the
+/// system sees fit. Any thread may call.
 pub trait Mapping: Send + Sync {
     /// Fills `buffer` from `offset`. Bytes that are being written meanwhile may come in part.
     fn read(&self, buffer: &mut [u8], offset: u64) -> io::Result<()>;
@@ -107,7 +113,8 @@ pub trait LoadedWords: Send + Sync {
         0
     }
 
-    /// Has the device begin to read what has not been touched, so that who touches it later need not wait. A wish, no promise.
+    /// Has the device begin to read what has not been touched, so that who touches it later need
+    /// not wait. A wish, no promise.
     fn read_ahead(&self) {}
 }
 
@@ -119,7 +126,8 @@ impl LoadedWords for Box<[AtomicU64]> {
 
 /// An open file. Positions are absolute, so that one handle serves many threads.
 pub trait File: Send + Sync {
-    /// Reads into `buffer` from `offset`; fewer bytes than asked for only now and then, 0 at the end.
+    /// Reads into `buffer` from `offset`; fewer bytes than asked for only now and then, 0 at the
+    /// end.
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize>;
 
     /// Writes from `bytes` at `offset`; may write fewer.
@@ -128,8 +136,8 @@ pub trait File: Send + Sync {
     /// Ends the file after so many bytes; one that was shorter goes on with zeros.
     fn set_length(&self, bytes: u64) -> io::Result<()>;
 
-    /// Gives the file so many bytes, zero at first, and all the space that they will ever take. `StorageFull` when there is
-    /// too little.
+    /// Gives the file so many bytes, zero at first, and all the space that they will ever take.
+    /// `StorageFull` when there is too little.
     fn allot(&self, bytes: u64) -> io::Result<()> {
         self.set_length(bytes)
     }

@@ -1,8 +1,9 @@
 //! Files and folders that nobody but this user may read: the one place that makes them.
 //!
-//! A store holds what clients were sent, and knows what they asked for. Its files are made with mode 0600 and its folders
-//! with 0700, whatever the umask says. Those that are there already with more are tightened when they are opened. A
-//! name that is a symbolic link is refused, so that nobody who may write beside a store leads it elsewhere.
+//! A store holds what clients were sent, and knows what they asked for. Its files are made with
+//! mode 0600 and its folders with 0700, whatever the umask says. Those that are there already with
+//! more are tightened when they are opened. A name that is a symbolic link is refused, so that
+//! nobody who may write beside a store leads it elsewhere.
 
 use rustix::fs::{FileType, Mode, OFlags, fchmod, fstat};
 use std::fs::{DirBuilder, File};
@@ -28,12 +29,14 @@ pub fn emptied(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Makes a folder, and those above it that are absent. One that is there keeps its mode: it may be somebody else's too.
+/// Makes a folder, and those above it that are absent. One that is there keeps its mode: it may be
+/// somebody else's too.
 pub fn folder(path: &Path) -> io::Result<()> {
     DirBuilder::new().recursive(true).mode(FOLDER.bits()).create(path)
 }
 
-/// Closes a store's folder to others, where nothing but a store is in it: then all that is below is closed too.
+/// Closes a store's folder to others, where nothing but a store is in it: then all that is below is
+/// closed too.
 pub(crate) fn root(path: &Path) -> io::Result<()> {
     let names = std::fs::read_dir(path)?.take(TOP_MAX + 1).map(|entry| Ok(entry?.file_name()));
     let names = names.collect::<io::Result<Vec<_>>>()?;
@@ -68,7 +71,8 @@ fn opened(options: &mut std::fs::OpenOptions, path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// Refuses what is no file: to open a pipe or to read from one may wait for ever, which opening without waiting prevents.
+/// Refuses what is no file: to open a pipe or to read from one may wait for ever, which opening
+/// without waiting prevents.
 pub(super) fn only_files(file: impl AsFd) -> io::Result<()> {
     match FileType::from_raw_mode(fstat(file)?.st_mode) {
         FileType::RegularFile => Ok(()),

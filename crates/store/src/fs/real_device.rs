@@ -25,7 +25,8 @@ impl OsBlockDevice {
             .is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::BlockDevice)
     }
 
-    /// Opens it. For writing it is claimed, as mounting does: one that is mounted, or that another process has, is refused.
+    /// Opens it. For writing it is claimed, as mounting does: one that is mounted, or that another
+    /// process has, is refused.
     ///
     /// # Errors
     /// [`Error::Unusable`], which says why.

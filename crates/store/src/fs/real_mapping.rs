@@ -1,12 +1,13 @@
 //! A mapped file of the real file system, reached through the page cache.
 //!
-//! Linux has one cache for mapped pages and for reads and writes of the same file, so that `pread` and `pwrite` on a file of
-//! fixed length do the very I/O that loads and stores through `mmap` would: resident pages cost none, others are read
-//! in by page, a write to part of a page that is not resident reads it first and one to the whole page does not, and dirty
-//! pages are cleaned when the kernel sees fit. Two things are better than with pointers into a map: a page that the
-//! disk does not deliver is an error and not a SIGBUS that ends the process, and a copy that races another thread's is
-//! defined. The price is a system call for an access to a resident page. A map is made nevertheless, and never touched:
-//! through it the kernel tells which pages are resident.
+//! Linux has one cache for mapped pages and for reads and writes of the same file, so that `pread`
+//! and `pwrite` on a file of fixed length do the very I/O that loads and stores through `mmap`
+//! would: resident pages cost none, others are read in by page, a write to part of a page that is
+//! not resident reads it first and one to the whole page does not, and dirty pages are cleaned when
+//! the kernel sees fit. Two things are better than with pointers into a map: a page that the disk
+//! does not deliver is an error and not a SIGBUS that ends the process, and a copy that races
+//! another thread's is defined. The price is a system call for an access to a resident page. A map
+//! is made nevertheless, and never touched: through it the kernel tells which pages are resident.
 
 use super::real::RealFile;
 use super::{Mapping, read_full, write_full};
@@ -24,8 +25,8 @@ pub(super) struct RealMapping {
 }
 
 impl RealMapping {
-    /// Takes a file that has been opened for reading and writing. A new one gets its length and its blocks here, so that no
-    /// later write finds the disk full.
+    /// Takes a file that has been opened for reading and writing. A new one gets its length and its
+    /// blocks here, so that no later write finds the disk full.
     pub(super) fn new(file: RealFile, bytes: u64) -> io::Result<Self> {
         match rustix::fs::fstat(&file.0)?.st_size as u64 {
             length if length == bytes => {}

@@ -1,7 +1,9 @@
-//! Files that outlive the process, and not the machine's power: in shared memory, so that no disk sees them.
+//! Files that outlive the process, and not the machine's power: in shared memory, so that no disk
+//! sees them.
 //!
-//! They are in a folder that is for this user alone, under the one that POSIX shared memory is in on Linux. Where there is none, or
-//! somebody else has made a folder of that name, there are no such files, and whoever would use them does without.
+//! They are in a folder that is for this user alone, under the one that POSIX shared memory is in
+//! on Linux. Where there is none, or somebody else has made a folder of that name, there are no
+//! such files, and whoever would use them does without.
 
 use super::{FileSystem, OsFs, private};
 use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, fstatfs, mkdirat, openat};

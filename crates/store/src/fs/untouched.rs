@@ -1,7 +1,9 @@
-//! A door through which nothing is changed: what is there is only read, what is made is in RAM and forgotten.
+//! A door through which nothing is changed: what is there is only read, what is made is in RAM and
+//! forgotten.
 //!
-//! For looking at a store that belongs to somebody else, such as a node that is running: its own code takes it up as it
-//! would after a restart, and not a byte on the disk can change, since every file is opened for reading.
+//! For looking at a store that belongs to somebody else, such as a node that is running: its own
+//! code takes it up as it would after a restart, and not a byte on the disk can change, since every
+//! file is opened for reading.
 
 use super::{Access, File, FileSystem, LoadedWords, Mapping, MemoryFs, Space};
 use rustix::io::Errno;

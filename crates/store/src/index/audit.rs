@@ -1,9 +1,11 @@
-//! Bookkeeping of an audit: what the index says is compared with the files that are there, while the store serves.
+//! Bookkeeping of an audit: what the index says is compared with the files that are there, while
+//! the store serves.
 //!
-//! The architecture looks at the files and tells the index what it saw; this part keeps the sums. First the folders are
-//! surveyed, one by one: files of which the index knows nothing good are taken in or removed. Then the numbers are gone
-//! through in order: objects without a file are dropped, charges corrected. Numbers already gone through count with what
-//! is known of them, changes since included; after the last the sums replace the totals and the index is no longer
+//! The architecture looks at the files and tells the index what it saw; this part keeps the sums.
+//! First the folders are surveyed, one by one: files of which the index knows nothing good are
+//! taken in or removed. Then the numbers are gone through in order: objects without a file are
+//! dropped, charges corrected. Numbers already gone through count with what is known of them,
+//! changes since included; after the last the sums replace the totals and the index is no longer
 //! suspect. An object's number need not tell its folder.
 
 use super::change::weigh;
@@ -76,8 +78,8 @@ impl Index {
             Some(Audit { next_folder: 0, folders, next_number: 0, is_unknown, blocks: 0, objects: 0 });
     }
 
-    /// Starts an audit knowing nothing of the files that are there: until it ends, all space counts as charged, and no
-    /// number is given out before the folders have been surveyed.
+    /// Starts an audit knowing nothing of the files that are there: until it ends, all space counts
+    /// as charged, and no number is given out before the folders have been surveyed.
     pub(crate) fn begin_audit_of_unknown(&self, folders: u32) {
         let limit = self.limit_blocks();
         let mut live = self.live.write();
@@ -107,7 +109,8 @@ impl Index {
         self.damage.load(Relaxed)
     }
 
-    /// Whether the entry's word for its space can be relied on. Otherwise space is given back only as measured.
+    /// Whether the entry's word for its space can be relied on. Otherwise space is given back only
+    /// as measured.
     pub(crate) fn is_measured(&self, number: u32) -> bool {
         let live = self.live.read();
         live.audit.as_ref().is_none_or(|audit| audit.is_past(number))
@@ -125,8 +128,9 @@ impl Index {
         }
     }
 
-    /// Takes exactly this number, to adopt or remove its file, with this side word: one that is damaged, abandoned, or
-    /// free and not in the middle of a list. False when it is none of these any more.
+    /// Takes exactly this number, to adopt or remove its file, with this side word: one that is
+    /// damaged, abandoned, or free and not in the middle of a list. False when it is none of these
+    /// any more.
     pub(crate) fn claim_number(&self, number: u32, side: u64) -> bool {
         let mut live = self.live.write();
         let is_live = live.busy.contains_key(&number);
@@ -162,14 +166,16 @@ impl Index {
         }
     }
 
-    /// Corrects the charge of an object that is as stated otherwise, and links it where it can be found. Returns
-    /// the object that its key leads to when that is another one: one of the two must go.
+    /// Corrects the charge of an object that is as stated otherwise, and links it where it can be
+    /// found. Returns the object that its key leads to when that is another one: one of the two
+    /// must go.
     pub(crate) fn confirm(&self, found: IndexedObject, blocks: u32) -> Option<IndexedObject> {
         let mut live = self.live.write();
         let same = |entry: &IndexEntry| entry.state == State::Stored && entry.generation == found.generation;
         let entry = self.entry(found.number).filter(same)?;
         let mut change = self.change(&mut live);
-        // The total is a bound that holds whatever the entries say; only the audit's end may lower it.
+        // The total is a bound that holds whatever the entries say; only the audit's end may lower
+        // it.
         let charged = change.get(CHARGED_AT);
         change.put(found.number, IndexEntry { blocks, ..entry });
         change.set(CHARGED_AT, charged);

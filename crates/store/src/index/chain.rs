@@ -1,8 +1,9 @@
-//! Walking the chain of a bucket, with suspicion: every link is checked and the number of steps is bounded.
+//! Walking the chain of a bucket, with suspicion: every link is checked and the number of steps is
+//! bounded.
 //!
-//! A chain holds stored objects whose keys fall into its bucket, newest first. Whatever else is found (an entry
-//! that does not decode, a free one, one of another bucket, too many steps) ends the chain: what stood behind is
-//! a miss until the repair has linked it again.
+//! A chain holds stored objects whose keys fall into its bucket, newest first. Whatever else is
+//! found (an entry that does not decode, a free one, one of another bucket, too many steps) ends
+//! the chain: what stood behind is a miss until the repair has linked it again.
 
 use super::layout::{Geometry, IndexEntry, State};
 
@@ -28,7 +29,8 @@ pub(super) struct Link {
 }
 
 impl<'a> Chain<'a> {
-    /// Begins at the bucket. `load` reads words: the index's own, or as a transaction will leave them.
+    /// Begins at the bucket. `load` reads words: the index's own, or as a transaction will leave
+    /// them.
     pub(super) fn new(geometry: &'a Geometry, load: &'a dyn Fn(usize) -> u64, bucket: u32) -> Self {
         let (at, shift) = geometry.bucket(bucket);
         let next = ((load(at) >> shift) as u32).checked_sub(1);
@@ -78,6 +80,6 @@ pub(super) fn read_entry(
     IndexEntry::decode(number, [load(at), load(at + 1), load(at + 2), load(at + 3)])
 }
 
-/// Longest chain. With a bucket for each entry and keys that are hashes, one of 20 is not to be expected in any
-/// number of objects; who makes keys collide on purpose gets misses.
+/// Longest chain. With a bucket for each entry and keys that are hashes, one of 20 is not to be
+/// expected in any number of objects; who makes keys collide on purpose gets misses.
 pub(super) const CHAIN_MAX: usize = 64;

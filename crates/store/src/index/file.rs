@@ -53,8 +53,8 @@ pub(crate) fn aside_bytes(directory: &Path, most: u64) -> u64 {
     if length <= most || fs::remove_file(&path).is_err() { length } else { 0 }
 }
 
-/// Gives the file its size and its blocks: a store to a page of the map that the disk has no room for would end the
-/// process. One that does not fit is refused before it would fill the disk.
+/// Gives the file its size and its blocks: a store to a page of the map that the disk has no room
+/// for would end the process. One that does not fit is refused before it would fill the disk.
 fn allot(file: &File, bytes: u64) -> io::Result<()> {
     let stat = fstatvfs(file)?;
     let free = stat.f_bavail.saturating_mul(stat.f_frsize);

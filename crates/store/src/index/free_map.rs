@@ -1,12 +1,15 @@
-//! Which numbers are in use: a bit for each, and summaries above, so that the next free one is found at once.
+//! Which numbers are in use: a bit for each, and summaries above, so that the next free one is
+//! found at once.
 //!
-//! For namings that choose among the free numbers (Kroonmaa 1998: the lowest, or the next one counting up). A bit is
-//! 1 where the number is in use, so that a new file of zeros is right. Level 0 has a bit for each number; a bit of a
-//! higher level is 1 where the word below it is all ones; the highest level is one word. Finding, setting and clearing
-//! touch one word a level: four levels at 10^6 numbers, 1/64 more than a bit a number in all.
+//! For namings that choose among the free numbers (Kroonmaa 1998: the lowest, or the next one
+//! counting up). A bit is 1 where the number is in use, so that a new file of zeros is right. Level
+//! 0 has a bit for each number; a bit of a higher level is 1 where the word below it is all ones;
+//! the highest level is one word. Finding, setting and clearing touch one word a level: four levels
+//! at 10^6 numbers, 1/64 more than a bit a number in all.
 //!
-//! The bits are a guide, the entries decide: after a power loss both may be of different age. A number that is in use
-//! and marked free is marked when a claim meets it; one that is free and marked in use is found by the hand or an audit.
+//! The bits are a guide, the entries decide: after a power loss both may be of different age. A
+//! number that is in use and marked free is marked when a claim meets it; one that is free and
+//! marked in use is found by the hand or an audit.
 
 use super::layout::Geometry;
 
@@ -110,8 +113,8 @@ impl FreeMap {
             if after != before {
                 store(at, after);
             }
-            // A summary stays as it is while a free number is left below it; on freeing all are looked at, since
-            // one may be wrong.
+            // A summary stays as it is while a free number is left below it; on freeing all are
+            // looked at, since one may be wrong.
             if !is_free && after != u64::MAX {
                 return;
             }

@@ -1,9 +1,10 @@
 //! Changes of several words that happen whole or not at all.
 //!
-//! A transaction gathers what it will store. To commit, the pairs of position and value go to the journal in the
-//! header, then one word makes the journal valid, then the stores are made, then the journal is void again. A process
-//! killed before that one word has changed nothing; one killed after it has its stores repeated at the next
-//! opening. The values are absolute, so that repeating them any number of times does no harm.
+//! A transaction gathers what it will store. To commit, the pairs of position and value go to the
+//! journal in the header, then one word makes the journal valid, then the stores are made, then the
+//! journal is void again. A process killed before that one word has changed nothing; one killed
+//! after it has its stores repeated at the next opening. The values are absolute, so that repeating
+//! them any number of times does no harm.
 
 use super::layout::{JOURNAL_AT, JOURNAL_PAIRS, SEALED_MAX, hash};
 use super::words::Words;
@@ -55,7 +56,8 @@ impl<'a> Transaction<'a> {
     }
 }
 
-/// Finishes what a killed process had committed. Only for words whose last writer ran since the machine started.
+/// Finishes what a killed process had committed. Only for words whose last writer ran since the
+/// machine started.
 pub(super) fn redo(words: &dyn Words) {
     let valid = words.load(JOURNAL_AT);
     let count = (valid >> 40) as usize;

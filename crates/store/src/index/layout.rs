@@ -7,9 +7,10 @@
 //! │ and journal │ S words     │ B/2 words   │ N entries of 4 words │ if any: N   │ use, or none │
 //! └─────────────┴─────────────┴─────────────┴──────────────────────┴─────────────┴──────────────┘
 //! ```
-//! `docs/FORMATS.md` has it byte by byte. Numbers that stand for themselves are *sealed*: 40 bits of value and 24
-//! bits of check in one word, so that one store changes both. A *side word* means what the architecture makes of it and
-//! carries no check: what it leads to has the full key in its own header.
+//! `docs/FORMATS.md` has it byte by byte. Numbers that stand for themselves are *sealed*: 40 bits
+//! of value and 24 bits of check in one word, so that one store changes both. A *side word* means
+//! what the architecture makes of it and carries no check: what it leads to has the full key in its
+//! own header.
 
 mod geometry;
 
@@ -25,7 +26,8 @@ pub(crate) struct IndexEntry {
     pub(crate) key: Key,
     /// The next entry of the chain, or of the list of free entries.
     pub(super) next: Option<u32>,
-    /// Changes whenever the number is used anew, so that two objects under one number can be told apart.
+    /// Changes whenever the number is used anew, so that two objects under one number can be told
+    /// apart.
     pub(crate) generation: u8,
     /// The replacement policy's.
     pub(super) policy_bits: u8,
@@ -80,7 +82,8 @@ impl IndexEntry {
     }
 }
 
-/// The link word of an entry with other policy bits: neither check covers them, since any bits will do.
+/// The link word of an entry with other policy bits: neither check covers them, since any bits will
+/// do.
 pub(super) fn with_policy_bits(link: u64, bits: u8) -> u64 {
     link & !(0xff << 40) | u64::from(bits) << 40
 }

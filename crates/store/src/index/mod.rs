@@ -1,22 +1,27 @@
-//! The index: which objects are stored, under which file numbers, and who goes next. Kroonmaa's idea.
+//! The index: which objects are stored, under which file numbers, and who goes next. Kroonmaa's
+//! idea.
 //!
-//! Andres Kroonmaa, "Clustered Store", squid-dev, 1998: a fixed-size array of fixed-size entries in a memory-mapped
-//! file, used in place as soon as it is mapped; the entry's position is the file number, chains link by position,
-//! and unused entries take no memory. 36 bytes an object: an entry of 32, and a bucket of 4.
+//! Andres Kroonmaa, "Clustered Store", squid-dev, 1998: a fixed-size array of fixed-size entries in
+//! a memory-mapped file, used in place as soon as it is mapped; the entry's position is the file
+//! number, chains link by position, and unused entries take no memory. 36 bytes an object: an entry
+//! of 32, and a bucket of 4.
 //!
 //! - A lookup walks one chain in memory: no device call, and nothing is read in at start.
-//! - An entry is *free*, *busy* (its file is being written or removed) or *stored*. Busy numbers stand in a berth,
-//!   so that after a crash they are found at once, their files removed and their space given back.
-//! - Every change of several words is a transaction of the `journal`: after `kill -9` at any instant the index
-//!   is as before the change or as after it, charges included.
-//! - After a power loss pages may be of different age. Entries carry checks, chains are walked with suspicion, and
-//!   what the index says is compared with the object's own header, so that the harm is misses. The index then is
-//!   *suspect* until an audit (see `audit`) has been through all folders.
-//! - The limit on space holds meanwhile: the *ceiling* is on disk before charges rise to it, and counts as charged
-//!   until the audit knows better.
+//! - An entry is *free*, *busy* (its file is being written or removed) or *stored*. Busy numbers
+//!   stand in a berth, so that after a crash they are found at once, their files removed and their
+//!   space given back.
+//! - Every change of several words is a transaction of the `journal`: after `kill -9` at any
+//!   instant the index is as before the change or as after it, charges included.
+//! - After a power loss pages may be of different age. Entries carry checks, chains are walked with
+//!   suspicion, and what the index says is compared with the object's own header, so that the harm
+//!   is misses. The index then is *suspect* until an audit (see `audit`) has been through all
+//!   folders.
+//! - The limit on space holds meanwhile: the *ceiling* is on disk before charges rise to it, and
+//!   counts as charged until the audit knows better.
 //! - The replacement policy's bits stand in the entries, the hand in the header.
-//! - Where an architecture needs more than the number to find an object, each entry has a *side word* of 64 bits, set
-//!   in the same transaction as the claim and the commit. It carries no check: damage to it costs a miss.
+//! - Where an architecture needs more than the number to find an object, each entry has a *side
+//!   word* of 64 bits, set in the same transaction as the claim and the commit. It carries no
+//!   check: damage to it costs a miss.
 
 mod audit;
 mod chain;
@@ -82,7 +87,8 @@ struct IndexSession {
     /// Whether the index on disk is marked as closed in order.
     clean: bool,
     free_berths: Vec<u32>,
-    /// Numbers in transition, with the berth that remembers them. Without one they are found by the audit only.
+    /// Numbers in transition, with the berth that remembers them. Without one they are found by the
+    /// audit only.
     busy: HashMap<u32, Option<u32>>,
     audit: Option<Audit>,
 }
@@ -126,8 +132,9 @@ impl Index {
 
     /// Takes an index up, in constant time. The error says why these words are none.
     ///
-    /// `boot` tells this run of the machine from others: words last written in another one without being closed
-    /// in order may have lost pages. `limit_blocks` is the most that objects may be charged.
+    /// `boot` tells this run of the machine from others: words last written in another one without
+    /// being closed in order may have lost pages. `limit_blocks` is the most that objects may be
+    /// charged.
     pub(crate) fn open(
         words: Box<dyn Words>,
         numbers: Numbers,
@@ -168,7 +175,8 @@ impl Index {
         &self.geometry
     }
 
-    /// Whether an entry for `key` is there. Takes no lock, so it may be wrong while the index changes.
+    /// Whether an entry for `key` is there. Takes no lock, so it may be wrong while the index
+    /// changes.
     pub(crate) fn may_contain(&self, key: Key) -> bool {
         let load = |at| self.words.load(at);
         Chain::new(&self.geometry, &load, self.geometry.bucket_of(key)).any(|link| link.entry.key == key)
@@ -208,8 +216,8 @@ impl Index {
         self.live.read().limit
     }
 
-    /// A number for the next object: greater than all before, and than those of lost indexes as long as the
-    /// clock does not go back.
+    /// A number for the next object: greater than all before, and than those of lost indexes as
+    /// long as the clock does not go back.
     pub(crate) fn next_sequence(&self, now: Timestamp) -> u64 {
         let _live = self.live.write();
         // A damaged word may hold any number.
@@ -218,7 +226,8 @@ impl Index {
         sequence
     }
 
-    /// Numbers that were in transition when the last process ended: files to remove, entries to free.
+    /// Numbers that were in transition when the last process ended: files to remove, entries to
+    /// free.
     pub(crate) fn left_busy(&self) -> Vec<u32> {
         let live = self.live.read();
         live.busy.keys().copied().collect()
@@ -229,13 +238,14 @@ impl Index {
         !self.damage.swap(true, Relaxed)
     }
 
-    /// Brings everything to disk and marks the index as closed in order. It can be used on; the mark goes with
-    /// the next change.
+    /// Brings everything to disk and marks the index as closed in order. It can be used on; the
+    /// mark goes with the next change.
     pub(crate) fn close(&self) -> io::Result<()> {
         let mut live = self.live.write();
         self.words.sync(0, self.words.count())?;
         if !live.clean {
-            // Numbers in transition stay in their berths, which the next opening looks at in any case.
+            // Numbers in transition stay in their berths, which the next opening looks at in any
+            // case.
             let found = if self.damage.load(Relaxed) { SUSPECT } else { 0 };
             self.store_sealed(CONDITION_AT, CLEAN | found | self.sealed(CONDITION_AT) & DUE);
             self.words.sync(0, PAGE_WORDS)?;
@@ -312,8 +322,8 @@ impl Index {
         live.clean = false;
         self.words.store(BOOT_AT, self.boot);
         self.store_sealed(CONDITION_AT, flags);
-        // When this fails the disk is in trouble, which every other call will notice; what is at stake here is
-        // only that a power loss goes unnoticed, and entries are checked in any case.
+        // When this fails the disk is in trouble, which every other call will notice; what is at
+        // stake here is only that a power loss goes unnoticed, and entries are checked in any case.
         let _ = self.words.sync(0, PAGE_WORDS);
     }
 
@@ -341,13 +351,14 @@ impl Index {
         IndexedObject { number, generation, blocks, side: self.side(number) }
     }
 
-    /// The side word of a number: what it was given when the number was claimed or committed, or set to since.
+    /// The side word of a number: what it was given when the number was claimed or committed, or
+    /// set to since.
     pub(crate) fn side(&self, number: u32) -> u64 {
         self.geometry.side(number).map_or(0, |at| self.words.load(at))
     }
 
-    /// Changes a stored object's side word from what was found to `side`, in one store. False when either has
-    /// changed meanwhile; then nothing happens.
+    /// Changes a stored object's side word from what was found to `side`, in one store. False when
+    /// either has changed meanwhile; then nothing happens.
     pub(crate) fn update_side(&self, found: IndexedObject, side: u64) -> bool {
         let _live = self.live.read();
         let is_same =
@@ -356,7 +367,8 @@ impl Index {
         self.entry(found.number).is_some_and(is_same) && self.words.exchange(at, found.side, side)
     }
 
-    /// Nothing is written once the bits say enough, so that what is popular does not dirty its page.
+    /// Nothing is written once the bits say enough, so that what is popular does not dirty its
+    /// page.
     fn count_hit(&self, number: u32) {
         let at = self.geometry.entry(number) + 2;
         loop {

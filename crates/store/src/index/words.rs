@@ -1,7 +1,7 @@
 //! The index's memory: 64-bit words, mapped from a file or plain, with a sudden end for tests.
 //!
-//! A store to a word is the unit of change: after a crash of the process the memory holds the stores made so far,
-//! in their order.
+//! A store to a word is the unit of change: after a crash of the process the memory holds the
+//! stores made so far, in their order.
 
 use crate::fs::CrashPoint;
 use crate::sys::Map;
@@ -26,7 +26,8 @@ pub trait Words: Send + Sync {
     /// Returns when `count` words from `at` on would survive a power loss.
     fn sync(&self, at: usize, count: usize) -> io::Result<()>;
 
-    /// Pages of the words that their disk did not deliver, and that are zeros, or not on the disk, instead.
+    /// Pages of the words that their disk did not deliver, and that are zeros, or not on the disk,
+    /// instead.
     fn lost_pages(&self) -> u64 {
         0
     }
@@ -94,8 +95,8 @@ impl RamWords {
         copy
     }
 
-    /// What a power loss leaves: each page as it was at its last sync or as it is now, as `choose` decides (it
-    /// answers with a number below its argument).
+    /// What a power loss leaves: each page as it was at its last sync or as it is now, as `choose`
+    /// decides (it answers with a number below its argument).
     pub fn after_power_loss(&self, mut choose: impl FnMut(u64) -> u64) -> Self {
         let copy = self.after_kill();
         for page in 0..self.words.len().div_ceil(PAGE_WORDS) {

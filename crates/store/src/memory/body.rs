@@ -8,7 +8,8 @@ use bytes::Bytes;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// A body that is kept, and of which it can be told whether somebody else holds it: [`Bytes`] of an owner do not tell.
+/// A body that is kept, and of which it can be told whether somebody else holds it: [`Bytes`] of an
+/// owner do not tell.
 #[derive(Clone)]
 pub struct MemoryBody(Kept);
 
@@ -45,7 +46,8 @@ impl MemoryBody {
         }
     }
 
-    /// Counts a hit of it. True when it has become worth to have it [in large pages](Self::in_large_pages).
+    /// Counts a hit of it. True when it has become worth to have it [in large
+    /// pages](Self::in_large_pages).
     pub fn hit(&self) -> bool {
         matches!(&self.0, Kept::Lent(lent) if lent.hit())
     }
@@ -57,7 +59,8 @@ impl MemoryBody {
         }
     }
 
-    /// A copy in large pages; `None` for one that is not large itself, or when there is no memory. The system may take a while for that.
+    /// A copy in large pages; `None` for one that is not large itself, or when there is no memory.
+    /// The system may take a while for that.
     pub fn in_large_pages(&self) -> Option<Self> {
         let Kept::Lent(lent) = &self.0 else { return None };
         Some(Self(Kept::Lent(lent.in_large_pages()?)))

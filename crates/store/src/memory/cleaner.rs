@@ -1,7 +1,9 @@
-//! Emptying spans: what still lives in one is moved to another, a little with each body that comes and with each that goes.
+//! Emptying spans: what still lives in one is moved to another, a little with each body that comes
+//! and with each that goes.
 //!
-//! Whoever brings a body, or has some given up, does so much of it as keeps pace, unless another is at it already. A body is copied without
-//! a lock; it takes the old one's place if by then nobody has begun to hold that.
+//! Whoever brings a body, or has some given up, does so much of it as keeps pace, unless another is
+//! at it already. A body is copied without a lock; it takes the old one's place if by then nobody
+//! has begun to hold that.
 
 use super::spans::{BodyOrigin, SpanContents};
 use super::{MemoryBody, MemoryTier, TierValue};
@@ -61,7 +63,8 @@ impl<V: TierValue> MemoryTier<V> {
     }
 }
 
-/// So many bytes are moved for each that comes or goes, as long as spans are wasteful: as many as must be when bodies die in no order.
+/// So many bytes are moved for each that comes or goes, as long as spans are wasteful: as many as
+/// must be when bodies die in no order.
 const PACE: u64 = 16;
 /// And so many with each body.
 const PACE_MIN: u64 = 64 << 10;

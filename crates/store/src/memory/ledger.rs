@@ -1,7 +1,7 @@
 //! The byte budget of RAM: everything that holds bytes for long reserves them here first.
 //!
-//! The limit is hard: the sum of all reservations never exceeds it, at no instant. When a reservation does
-//! not fit, those who registered are asked to give back what they can spare.
+//! The limit is hard: the sum of all reservations never exceeds it, at no instant. When a
+//! reservation does not fit, those who registered are asked to give back what they can spare.
 
 use parking_lot::RwLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -12,7 +12,8 @@ pub trait Reclaim: Send + Sync {
     /// Bytes held now; an upper bound of what could be given back.
     fn reclaimable_bytes(&self) -> u64;
 
-    /// Gives up `bytes` or more where possible, releasing them before it returns, and says how many they were.
+    /// Gives up `bytes` or more where possible, releasing them before it returns, and says how many
+    /// they were.
     fn reclaim(&self, bytes: u64) -> u64;
 }
 
@@ -86,8 +87,8 @@ impl MemoryBudget {
             .map_err(|used| bytes.saturating_sub(self.limit - used))
     }
 
-    /// Asks for `missing` bytes; false when that cannot help. Nobody is asked to give up all it has for
-    /// a request that would fail nevertheless.
+    /// Asks for `missing` bytes; false when that cannot help. Nobody is asked to give up all it has
+    /// for a request that would fail nevertheless.
     fn collect(&self, missing: u64) -> bool {
         let givers: Vec<_> = self.givers.read().iter().filter_map(Weak::upgrade).collect();
         if givers.iter().map(|giver| giver.reclaimable_bytes()).sum::<u64>() < missing {
@@ -135,7 +136,8 @@ impl Reservation {
         &self.ledger
     }
 
-    /// Ends the reservation without returning its bytes: someone else has them on the books from here.
+    /// Ends the reservation without returning its bytes: someone else has them on the books from
+    /// here.
     pub(super) fn transfer(mut self) -> u64 {
         std::mem::take(&mut self.bytes)
     }

@@ -1,13 +1,17 @@
-//! The RAM tier: objects by key, shared by all workers, within a byte budget that holds in a burst too.
+//! The RAM tier: objects by key, shared by all workers, within a byte budget that holds in a burst
+//! too.
 //!
-//! Sharded by key; a shard's lock is held for a lookup and a pointer copy. The budget is a [`MemoryBudget`] that bodies
-//! in flight reserve from as well: when it runs short the tier gives up objects, by S3-FIFO unless told otherwise.
+//! Sharded by key; a shard's lock is held for a lookup and a pointer copy. The budget is a
+//! [`MemoryBudget`] that bodies in flight reserve from as well: when it runs short the tier gives
+//! up objects, by S3-FIFO unless told otherwise.
 //!
-//! Small bodies stand in few large stretches of memory that are kept dense, spans; large ones in pages of their own.
+//! Small bodies stand in few large stretches of memory that are kept dense, spans; large ones in
+//! pages of their own.
 //!
-//! An object that someone still holds would stay in memory if it were given up, so its bytes stay charged: it is
-//! passed over as a victim, and when it is removed or replaced it lingers on the books until it has been let go. A reply
-//! holds an object's body and not the object; so [`TierValue`] tells whether anything of it is held.
+//! An object that someone still holds would stay in memory if it were given up, so its bytes stay
+//! charged: it is passed over as a victim, and when it is removed or replaced it lingers on the
+//! books until it has been let go. A reply holds an object's body and not the object; so
+//! [`TierValue`] tells whether anything of it is held.
 
 mod body;
 mod cleaner;
@@ -52,7 +56,8 @@ pub trait TierValue: Send + Sync + 'static {
     /// Its body, if it has one.
     fn body(&self) -> Option<&MemoryBody>;
 
-    /// The same, for putting it elsewhere in memory. Asked when nobody holds the whole, nor the body.
+    /// The same, for putting it elsewhere in memory. Asked when nobody holds the whole, nor the
+    /// body.
     fn body_mut(&mut self) -> Option<&mut MemoryBody>;
 }
 
@@ -72,8 +77,8 @@ pub struct MemoryUsage {
 }
 
 impl<V: TierValue> MemoryTier<V> {
-    /// An empty tier that replaces by S3-FIFO. `shards` is rounded up to a power of two; a few per core
-    /// is right. Keys have a secret, so that nobody chooses some that meet in one place.
+    /// An empty tier that replaces by S3-FIFO. `shards` is rounded up to a power of two; a few per
+    /// core is right. Keys have a secret, so that nobody chooses some that meet in one place.
     pub fn new(ledger: Arc<MemoryBudget>, shards: usize) -> Arc<Self> {
         Self::with_policy(ledger, shards, || Box::new(S3Fifo::new()))
     }
@@ -99,15 +104,17 @@ impl<V: TierValue> MemoryTier<V> {
         tier
     }
 
-    /// Where the body of an object that is to be inserted will stand, so that it can be put there while it arrives. `None` where it will stand
-    /// elsewhere: it is empty, or there is no memory. Who has a piece of a large one keeps all its pages, so that it is to be charged as a whole
+    /// Where the body of an object that is to be inserted will stand, so that it can be put there
+    /// while it arrives. `None` where it will stand elsewhere: it is empty, or there is no memory.
+    /// Who has a piece of a large one keeps all its pages, so that it is to be charged as a whole
     /// before its first piece.
     pub fn room(&self, key: Key, length: u64) -> Option<IncomingBody> {
         let length = usize::try_from(length).ok()?;
         if let Some(room) = zero_copy::room(length) {
             return Some(IncomingBody::in_pages(room));
         }
-        // One for which the system gives no pages is better there than among all that the program allocates.
+        // One for which the system gives no pages is better there than among all that the program
+        // allocates.
         if !(1..=SPANNED_MAX).contains(&length) {
             return None;
         }
@@ -117,7 +124,8 @@ impl<V: TierValue> MemoryTier<V> {
         room.map(IncomingBody::packed)
     }
 
-    /// The body of an object that is to be inserted, where it will stand. What it is part of is not kept for it.
+    /// The body of an object that is to be inserted, where it will stand. What it is part of is not
+    /// kept for it.
     pub fn place(&self, key: Key, body: Bytes) -> MemoryBody {
         let body = MemoryBody::from(body);
         if body.is_empty() || body.is_lent() {
@@ -141,14 +149,14 @@ impl<V: TierValue> MemoryTier<V> {
         self.shard(key).lock().peek(key)
     }
 
-    /// Keeps `value`, replacing what the key had. False, and nothing kept, when the budget cannot take
-    /// `weight_bytes` and [`ENTRY_OVERHEAD_BYTES`]; what the key had is gone then too.
+    /// Keeps `value`, replacing what the key had. False, and nothing kept, when the budget cannot
+    /// take `weight_bytes` and [`ENTRY_OVERHEAD_BYTES`]; what the key had is gone then too.
     pub fn insert(&self, key: Key, value: Arc<V>, weight_bytes: u64) -> bool {
         self.insert_if(key, value, weight_bytes, || true)
     }
 
-    /// The same if it still may: asked under the lock that [`Self::remove`] takes, so that who makes it false and then removes the key leaves
-    /// nothing there, not for a moment.
+    /// The same if it still may: asked under the lock that [`Self::remove`] takes, so that who
+    /// makes it false and then removes the key leaves nothing there, not for a moment.
     pub fn insert_if(
         &self,
         key: Key,
@@ -162,9 +170,9 @@ impl<V: TierValue> MemoryTier<V> {
         self.ledger.try_reserve(bytes).is_some_and(|reservation| self.put(key, value, reservation, still_may))
     }
 
-    /// Keeps `value` at the expense of a reservation that already covers it, such as that of a body that was in
-    /// flight; grown by [`ENTRY_OVERHEAD_BYTES`]. False, and nothing kept, when it cannot grow, or may not be kept any more, as with
-    /// [`Self::insert_if`].
+    /// Keeps `value` at the expense of a reservation that already covers it, such as that of a body
+    /// that was in flight; grown by [`ENTRY_OVERHEAD_BYTES`]. False, and nothing kept, when it
+    /// cannot grow, or may not be kept any more, as with [`Self::insert_if`].
     pub fn insert_reserved(
         &self,
         key: Key,
@@ -177,10 +185,11 @@ impl<V: TierValue> MemoryTier<V> {
         fits && self.put(key, value, reservation, still_may)
     }
 
-    /// Puts `value` in the place of what the key has, if `replaces` says so of that; looked at and replaced under one lock,
-    /// so that nothing comes between. For a value that takes over the bulk of its predecessor, which
-    /// leaves the books at once, while the place in the order of replacement stays. False, and nothing
-    /// changed, when the key has nothing or something else, or the budget cannot take what `value` weighs more.
+    /// Puts `value` in the place of what the key has, if `replaces` says so of that; looked at and
+    /// replaced under one lock, so that nothing comes between. For a value that takes over the bulk
+    /// of its predecessor, which leaves the books at once, while the place in the order of
+    /// replacement stays. False, and nothing changed, when the key has nothing or something else,
+    /// or the budget cannot take what `value` weighs more.
     pub fn replace_if(
         &self,
         key: Key,
@@ -201,9 +210,11 @@ impl<V: TierValue> MemoryTier<V> {
         true
     }
 
-    /// Puts what `make` makes, a copy of what the key has that weighs so many bytes, in its place, if `replaces` says so of that: before it is made,
-    /// and when it is exchanged, under the lock. It is charged before it is made; what was there stays charged until it has been let
-    /// go and [swept up](Self::sweep). False, and nothing changed, when the key has nothing or something else, the budget cannot take both, or nothing is made.
+    /// Puts what `make` makes, a copy of what the key has that weighs so many bytes, in its place,
+    /// if `replaces` says so of that: before it is made, and when it is exchanged, under the lock.
+    /// It is charged before it is made; what was there stays charged until it has been let go and
+    /// [swept up](Self::sweep). False, and nothing changed, when the key has nothing or something
+    /// else, the budget cannot take both, or nothing is made.
     pub fn replace_copy_if(
         &self,
         key: Key,
@@ -227,8 +238,8 @@ impl<V: TierValue> MemoryTier<V> {
         exchanged
     }
 
-    /// Strikes off the books what was removed or exchanged and has been let go since. Whoever removes something does so for its shard; to be called
-    /// now and then for the others.
+    /// Strikes off the books what was removed or exchanged and has been let go since. Whoever
+    /// removes something does so for its shard; to be called now and then for the others.
     pub fn sweep(&self) {
         self.shards.iter().for_each(|shard| self.release_lingering(shard));
     }
@@ -275,7 +286,8 @@ impl<V: TierValue> MemoryTier<V> {
         }
         let bytes = reservation.transfer();
         self.bytes.fetch_add(bytes, Relaxed);
-        // Of two inserts of one key at once the later wins; its predecessor goes the way of the removed.
+        // Of two inserts of one key at once the later wins; its predecessor goes the way of the
+        // removed.
         shard.insert(key, value, bytes);
         true
     }
@@ -296,14 +308,14 @@ impl<V: TierValue> MemoryTier<V> {
     }
 }
 
-/// Has the allocator of this process give freed memory back to the system, so that what the budget allows is about what the
-/// process takes. To be called once, before threads are started.
+/// Has the allocator of this process give freed memory back to the system, so that what the budget
+/// allows is about what the process takes. To be called once, before threads are started.
 pub fn return_freed_bytes() {
     crate::sys::return_freed_bytes();
 }
 
-/// Gives what is free between blocks of the allocator back to the system, whole pages of it. To be called about once a second: bodies on their way
-/// leave such gaps, which would be there for good.
+/// Gives what is free between blocks of the allocator back to the system, whole pages of it. To be
+/// called about once a second: bodies on their way leave such gaps, which would be there for good.
 pub fn return_free_pages() {
     crate::sys::return_free_pages();
 }
@@ -340,10 +352,11 @@ impl<V> Drop for MemoryTier<V> {
     }
 }
 
-/// What an entry costs beside its value: its place in the map, in the policy, and among the ghosts, each with the
-/// slack of a table that has just doubled.
+/// What an entry costs beside its value: its place in the map, in the policy, and among the ghosts,
+/// each with the slack of a table that has just doubled.
 pub const ENTRY_OVERHEAD_BYTES: u64 = 256;
-/// The longest body that stands in a span: an eighth of the shortest span at most is left free at its end.
+/// The longest body that stands in a span: an eighth of the shortest span at most is left free at
+/// its end.
 const SPANNED_MAX: usize = 64 << 10;
 /// More shards than this gain nothing.
 const SHARDS_MAX: usize = 1024;

@@ -16,7 +16,8 @@ pub(super) struct Shard<V> {
     lingering: Vec<(Arc<V>, u64)>,
 }
 
-/// Takes half of a key as its hash: a key is a keyed hash already, and shards are chosen by the other half.
+/// Takes half of a key as its hash: a key is a keyed hash already, and shards are chosen by the
+/// other half.
 #[derive(Default)]
 struct KeyHasher(u64);
 
@@ -41,7 +42,8 @@ struct Object<V> {
     handle: Handle,
 }
 
-/// Values that nobody holds any more, to be dropped outside the lock, and the bytes they were charged.
+/// Values that nobody holds any more, to be dropped outside the lock, and the bytes they were
+/// charged.
 pub(super) struct ReleasedValues<V> {
     pub(super) bytes: u64,
     _values: Vec<Arc<V>>,
@@ -78,7 +80,8 @@ impl<V: TierValue> Shard<V> {
         self.objects.get(&key).filter(|object| wanted(&object.value)).map(|object| object.bytes)
     }
 
-    /// Puts `value`, charged `after`, in the place of what `wanted` accepts and is charged `before`. Returns what was there.
+    /// Puts `value`, charged `after`, in the place of what `wanted` accepts and is charged
+    /// `before`. Returns what was there.
     pub(super) fn replace_if(
         &mut self,
         key: Key,
@@ -94,7 +97,8 @@ impl<V: TierValue> Shard<V> {
         Some(std::mem::replace(&mut object.value, value))
     }
 
-    /// Puts `value` in the place of what `wanted` accepts, which stays charged until `release_lingering` finds it let go.
+    /// Puts `value` in the place of what `wanted` accepts, which stays charged until
+    /// `release_lingering` finds it let go.
     pub(super) fn exchange_if(
         &mut self,
         key: Key,
@@ -115,7 +119,8 @@ impl<V: TierValue> Shard<V> {
         value.body().filter(|body| body.is_in(span) && !body.is_shared()).cloned()
     }
 
-    /// Puts `copy` in the place of the object's body, if that is still `body`, which the caller alone holds beside the object.
+    /// Puts `copy` in the place of the object's body, if that is still `body`, which the caller
+    /// alone holds beside the object.
     pub(super) fn move_body(&mut self, key: Key, body: &MemoryBody, copy: MemoryBody) -> bool {
         let object = self.objects.get_mut(&key);
         let Some(value) = object.and_then(|object| Arc::get_mut(&mut object.value)) else { return false };
@@ -126,7 +131,8 @@ impl<V: TierValue> Shard<V> {
         true
     }
 
-    /// Takes the object out of sight. Its bytes stay charged until `release_lingering` finds it let go.
+    /// Takes the object out of sight. Its bytes stay charged until `release_lingering` finds it let
+    /// go.
     pub(super) fn remove(&mut self, key: Key) -> bool {
         let Some(object) = self.objects.remove(&key) else { return false };
         self.policy.remove(object.handle);
@@ -160,7 +166,8 @@ impl<V: TierValue> Shard<V> {
     }
 }
 
-/// Whether nobody else holds the value or a part of it. Asked in this order: a part is taken from a whole that is held.
+/// Whether nobody else holds the value or a part of it. Asked in this order: a part is taken from a
+/// whole that is held.
 fn is_let_go<V: TierValue>(value: &mut Arc<V>) -> bool {
     Arc::get_mut(value).is_some_and(|value| !value.body().is_some_and(MemoryBody::is_shared))
 }

@@ -1,17 +1,20 @@
-//! The RAM tier's small bodies in few large stretches of memory, so that what the tier is allowed is what it takes.
+//! The RAM tier's small bodies in few large stretches of memory, so that what the tier is allowed
+//! is what it takes.
 //!
-//! An allocator cannot move what it has given out: objects of all sizes that come and go leave it with holes, a quarter to a third of
-//! its heap. Here bodies are put one behind the other into spans, and when much of the spans is what dead bodies have
-//! left, the emptiest is emptied: its live bodies are moved to another, and it begins anew (the log-structured memory of
-//! Rumble, Kejriwal and Ousterhout, "Log-structured Memory for DRAM-based Storage", FAST 2014; its segments are our spans).
-//! What has been moved once stands apart from what just came: of that most dies soon, and at about one time, so that spans of it are
-//! nearly empty when they are emptied.
+//! An allocator cannot move what it has given out: objects of all sizes that come and go leave it
+//! with holes, a quarter to a third of its heap. Here bodies are put one behind the other into
+//! spans, and when much of the spans is what dead bodies have left, the emptiest is emptied: its
+//! live bodies are moved to another, and it begins anew (the log-structured memory of Rumble,
+//! Kejriwal and Ousterhout, "Log-structured Memory for DRAM-based Storage", FAST 2014; its segments
+//! are our spans). What has been moved once stands apart from what just came: of that most dies
+//! soon, and at about one time, so that spans of it are nearly empty when they are emptied.
 //!
-//! To give a body its room costs a lock held for a few instructions, and its copy. For each byte that comes in up to
-//! `WASTE_SHARE` bytes are moved if bodies die in no order at all; on web traces between one and two.
+//! To give a body its room costs a lock held for a few instructions, and its copy. For each byte
+//! that comes in up to `WASTE_SHARE` bytes are moved if bodies die in no order at all; on web
+//! traces between one and two.
 //!
-//! A body that somebody holds is not moved. Its span waits, and what else was in it goes back to the system page by page; so what a
-//! held body keeps in memory is its own pages.
+//! A body that somebody holds is not moved. Its span waits, and what else was in it goes back to
+//! the system page by page; so what a held body keeps in memory is its own pages.
 
 use crate::sys::fill::{FillBuffer, FilledBody};
 use crate::sys::span::{Span, SpanSlice};
@@ -124,7 +127,8 @@ impl Spans {
         self.taken_bytes() > live + live / WASTE_SHARE + self.span_bytes as u64
     }
 
-    /// The span that is best emptied, of some that are looked at. It is given back by [`Self::finish`].
+    /// The span that is best emptied, of some that are looked at. It is given back by
+    /// [`Self::finish`].
     pub(super) fn victim(&self) -> Option<SpanContents> {
         let mut state = self.state.lock();
         let (full, emptied) = (&state.full, state.emptied);
@@ -205,7 +209,8 @@ mod tests {
     #[test]
     fn the_search_for_a_victim_passes_over_spans_without_gain() {
         let spans = Spans::new(100 << 20);
-        // Eight bodies fill a span to the last byte; so many spans that some are beyond a single search.
+        // Eight bodies fill a span to the last byte; so many spans that some are beyond a single
+        // search.
         let fill = |count: usize| -> Vec<_> {
             (0..count as u64 * 8)
                 .map(|number| spans.put(key(number), &[1; SPAN_BYTES_MIN as usize / 8], BodyOrigin::Arrived))

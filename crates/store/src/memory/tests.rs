@@ -42,7 +42,8 @@ pub(super) fn key(n: u64) -> Key {
     Key::of(&n.to_le_bytes())
 }
 
-/// Who forbids it and then removes the key has removed it: the question is put under the lock that the removal takes.
+/// Who forbids it and then removes the key has removed it: the question is put under the lock that
+/// the removal takes.
 #[test]
 fn what_may_not_be_kept_any_more_is_not_there_for_a_moment() {
     let (ledger, may) = (MemoryBudget::new(1 << 20), std::sync::atomic::AtomicBool::new(true));

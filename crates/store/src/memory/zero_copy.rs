@@ -1,15 +1,18 @@
 //! Large bodies in pages of their own, which the kernel may send without copying them.
 //!
-//! What is written to a socket is copied into the kernel's memory first. With `vmsplice` the kernel takes the very pages instead,
-//! and the network reads them later, perhaps long after the call. So they must not change from then on: a page that were used
-//! again for something else would be sent in place of the body. Here a body has pages that nothing else ever uses, nothing
-//! writes to them once it is whole, and with it they go back to the system; what the kernel still sends of them it keeps by itself.
+//! What is written to a socket is copied into the kernel's memory first. With `vmsplice` the kernel
+//! takes the very pages instead, and the network reads them later, perhaps long after the call. So
+//! they must not change from then on: a page that were used again for something else would be sent
+//! in place of the body. Here a body has pages that nothing else ever uses, nothing writes to them
+//! once it is whole, and with it they go back to the system; what the kernel still sends of them it
+//! keeps by itself.
 //!
 //! A body that is asked for often is put into large pages, which are sent with less work.
 //!
-//! [`Bytes`] do not tell where they are, so the pages of all such bodies stand in a table, which [`lend`] looks into. For a small
-//! body all that costs more than the copy; see [`LENT_MIN`]. The table is in parts, by address, so that workers that send different
-//! bodies seldom meet at one lock.
+//! [`Bytes`] do not tell where they are, so the pages of all such bodies stand in a table, which
+//! [`lend`] looks into. For a small body all that costs more than the copy; see [`LENT_MIN`]. The
+//! table is in parts, by address, so that workers that send different bodies seldom meet at one
+//! lock.
 
 use crate::sys::fill::{FillBuffer, FilledBody};
 use crate::sys::page_arena::{ArenaPages, gives_large_pages};
@@ -31,7 +34,8 @@ enum Place {
 }
 
 impl BodyBuilder {
-    /// Room for `length` bytes: in pages of their own from [`LENT_MIN`] on, if the system gives some.
+    /// Room for `length` bytes: in pages of their own from [`LENT_MIN`] on, if the system gives
+    /// some.
     pub fn with_capacity(length: usize) -> Self {
         Self(room(length).map_or_else(|| Place::Heap(Vec::with_capacity(length)), Place::Pages))
     }
@@ -73,12 +77,14 @@ pub fn room_bytes(length: u64) -> u64 {
     page.and_then(|page| length.checked_next_multiple_of(page as u64)).unwrap_or(length)
 }
 
-/// Room for a large body in pages of its own. `None` for a smaller one, and when the system gives none.
+/// Room for a large body in pages of its own. `None` for a smaller one, and when the system gives
+/// none.
 pub(super) fn room(length: usize) -> Option<FillBuffer<ArenaPages>> {
     (length >= LENT_MIN).then(|| ArenaPages::new(length).ok().map(FillBuffer::new))?
 }
 
-/// Has the kernel take as many of these bytes as go into `pipe`, without copying them. `None` when they are not in pages of their own.
+/// Has the kernel take as many of these bytes as go into `pipe`, without copying them. `None` when
+/// they are not in pages of their own.
 pub fn lend(pipe: BorrowedFd<'_>, bytes: &[u8]) -> Option<io::Result<usize>> {
     ZeroCopyBody::around(bytes).map(|_| crate::sys::splice_to_pipe(pipe, bytes))
 }
@@ -178,7 +184,8 @@ fn part(address: usize) -> &'static RwLock<BTreeMap<usize, Weak<ZeroCopyBody>>> 
     &LENT[address / STRETCH % PARTS].0
 }
 
-/// Where the pages of bodies begin, and where those that reach into another stretch go on. Who has a slice of them keeps them in the table.
+/// Where the pages of bodies begin, and where those that reach into another stretch go on. Who has
+/// a slice of them keeps them in the table.
 static LENT: [Part; PARTS] = [const { Part(RwLock::new(BTreeMap::new())) }; PARTS];
 
 /// In cache lines that no other part is in.
@@ -191,10 +198,12 @@ const PARTS: usize = 64;
 /// Addresses of which one part tells. Most bodies are shorter, and so in one part, or in two.
 const STRETCH: usize = 2 << 20;
 
-/// From this length on it costs less to lend a body than to copy it: measured, see `docs/experiments/hits.md`.
+/// From this length on it costs less to lend a body than to copy it: measured, see
+/// `docs/experiments/hits.md`.
 pub const LENT_MIN: usize = 32 << 10;
 
-/// Large pages spare a hit about a tenth of its time, and to copy a body into them takes a few times that of a hit.
+/// Large pages spare a hit about a tenth of its time, and to copy a body into them takes a few
+/// times that of a hit.
 const HITS_FOR_LARGE_PAGES: u32 = 16;
 
 #[cfg(test)]
@@ -232,7 +241,8 @@ mod tests {
             let overfull = std::panic::catch_unwind(|| {
                 let mut whole = BodyBuilder::with_capacity(length);
                 whole.push(&vec![1; length]);
-                // As long as the rest of a page, and more than an allocator gives beyond what it is asked for.
+                // As long as the rest of a page, and more than an allocator gives beyond what it is
+                // asked for.
                 whole.push(&[1; 5000]);
             });
             assert!(overfull.is_err(), "{length}");

@@ -1,4 +1,5 @@
-//! Reading a complete body: every block is compared with its checksum before a byte of it is given out.
+//! Reading a complete body: every block is compared with its checksum before a byte of it is given
+//! out.
 
 use super::{BLOCK_BYTES, CHECK_BYTES, Header, ObjectHead, block_check};
 use crate::fs::{File, read_full};

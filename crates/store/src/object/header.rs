@@ -41,7 +41,8 @@ pub(crate) enum ObjectMismatch {
 }
 
 impl Header {
-    /// Room to give metadata of so many bytes: some headers more, and later ones, fit without a rewrite.
+    /// Room to give metadata of so many bytes: some headers more, and later ones, fit without a
+    /// rewrite.
     pub(crate) fn room_for(key_bytes: u32, metadata_bytes: u32) -> u32 {
         let wanted = metadata_bytes + (metadata_bytes / 8).max(SLACK_MIN);
         let end = (HEADER_BYTES as u32 + key_bytes + wanted).next_multiple_of(BODY_ALIGN);
@@ -126,8 +127,9 @@ impl Header {
     }
 }
 
-/// Reads and checks the head of file `number`. `file_bytes_max` bounds the file's length from above, so that a small
-/// object is read whole in one read. With `wanted`, the key must be that one.
+/// Reads and checks the head of file `number`. `file_bytes_max` bounds the file's length from
+/// above, so that a small object is read whole in one read. With `wanted`, the key must be that
+/// one.
 pub(crate) fn read_head(
     file: &dyn File,
     number: u32,
@@ -141,7 +143,8 @@ pub(crate) fn read_head(
     let header = Header::decode(fixed)?;
     let key_end = HEADER_BYTES + header.key_bytes as usize;
     let metadata_end = key_end + header.metadata_bytes as usize;
-    // A file that fits into the first read is wanted whole, though the read may have been cut short.
+    // A file that fits into the first read is wanted whole, though the read may have been cut
+    // short.
     let needed =
         if header.file_bytes() <= first as u64 { header.file_bytes() as usize } else { metadata_end };
     read_to(file, &mut lead, needed, first)?;

@@ -1,4 +1,5 @@
-//! The object file: a header with the full key, metadata with room to grow, the body, its checksums.
+//! The object file: a header with the full key, metadata with room to grow, the body, its
+//! checksums.
 //!
 //! ```text
 //! 0          80         80+k                  body_at               body_at+b
@@ -7,10 +8,10 @@
 //! │ 80 bytes │ k bytes  │ m bytes  │          │ b bytes             │ each 64 KiB   │
 //! └──────────┴──────────┴──────────┴──────────┴─────────────────────┴───────────────┘
 //! ```
-//! `docs/FORMATS.md` has it byte by byte. The header says *complete*, and is written last; a body that fits into one
-//! write buffer is written in one write together with everything else, and then it is the file's length that tells a
-//! torn write from a whole one. Checksums of metadata and blocks are seeded with the object's sequence number, so
-//! that bytes of another object never pass.
+//! `docs/FORMATS.md` has it byte by byte. The header says *complete*, and is written last; a body
+//! that fits into one write buffer is written in one write together with everything else, and then
+//! it is the file's length that tells a torn write from a whole one. Checksums of metadata and
+//! blocks are seeded with the object's sequence number, so that bytes of another object never pass.
 
 mod body;
 mod header;
@@ -29,7 +30,8 @@ pub(crate) fn block_check(sequence: u64, block: u64, bytes: &[u8]) -> u64 {
     xxh3_64_with_seed(bytes, sequence.wrapping_add(block))
 }
 
-/// The largest body of an object file of at most so many bytes; 0 when what stands around it takes more.
+/// The largest body of an object file of at most so many bytes; 0 when what stands around it takes
+/// more.
 pub(crate) fn body_within(file_bytes: u64, key_bytes: u32, metadata_bytes: u32) -> u64 {
     let room = Header::room_for(key_bytes, metadata_bytes);
     let body_at = Header::body_at_after(key_bytes, room);

@@ -1,8 +1,8 @@
 //! Writing an object: whole write buffers, the header last, readable all the while.
 //!
-//! A body that fits into one buffer stays in memory until it is complete and then reaches the disk in one write. A
-//! longer one goes out buffer by buffer; what has been written is read back from the file and compared with the
-//! checksums in memory, the rest is read from the buffer.
+//! A body that fits into one buffer stays in memory until it is complete and then reaches the disk
+//! in one write. A longer one goes out buffer by buffer; what has been written is read back from
+//! the file and compared with the checksums in memory, the rest is read from the buffer.
 
 use super::header::{BODY_MAX, HEADER_BYTES};
 use super::{BLOCK_BYTES, CHECK_BYTES, Header, block_check};
@@ -31,8 +31,8 @@ pub(crate) trait InsertTarget: Send + Sync {
         Ok(())
     }
 
-    /// The length that the file of an object of at least so many bytes is to have, which is known as a whole before any of it
-    /// is written. `None` leaves it to the object.
+    /// The length that the file of an object of at least so many bytes is to have, which is known
+    /// as a whole before any of it is written. `None` leaves it to the object.
     fn whole(&self, _least_bytes: u64) -> Option<u64> {
         None
     }

@@ -1,11 +1,14 @@
-//! Pages of mapped files that the disk does not deliver: zeros take their place, and the process goes on.
+//! Pages of mapped files that the disk does not deliver: zeros take their place, and the process
+//! goes on.
 //!
-//! The kernel tells of such a page by SIGBUS, which ends a process: one unreadable sector, or a file that somebody shortens, would end it at each
-//! start. For the ranges that are guarded here a handler puts a page of zeros in place of the one that is lost, and counts it; the
-//! instruction that met it is done again. Who reads zeros finds nothing, and what is written there never reaches the file.
-//! Whatever else raises SIGBUS goes the way that it went before.
+//! The kernel tells of such a page by SIGBUS, which ends a process: one unreadable sector, or a
+//! file that somebody shortens, would end it at each start. For the ranges that are guarded here a
+//! handler puts a page of zeros in place of the one that is lost, and counts it; the instruction
+//! that met it is done again. Who reads zeros finds nothing, and what is written there never
+//! reaches the file. Whatever else raises SIGBUS goes the way that it went before.
 //!
-//! The handler calls nothing but `mmap` and, on its way out, `sigaction` and `raise`; it takes no lock and allocates nothing.
+//! The handler calls nothing but `mmap` and, on its way out, `sigaction` and `raise`; it takes no
+//! lock and allocates nothing.
 
 use std::ffi::{c_int, c_void};
 use std::io;
@@ -26,7 +29,8 @@ struct Place {
 }
 
 impl Guard {
-    /// Guards a map. An error when there is no room for one more, or no handler can be had: then nothing may be mapped.
+    /// Guards a map. An error when there is no room for one more, or no handler can be had: then
+    /// nothing may be mapped.
     pub(crate) fn over(begin: *const u8, bytes: usize) -> io::Result<Self> {
         install()?;
         let take = |place: &&Place| place.is_taken.compare_exchange(0, 1, SeqCst, SeqCst).is_ok();
@@ -56,8 +60,9 @@ impl Drop for Guard {
 fn install() -> io::Result<()> {
     static INSTALLED: OnceLock<Result<(), i32>> = OnceLock::new();
     let installed = INSTALLED.get_or_init(|| {
-        // SAFETY: both structures are plain data that sigaction(2) fills or reads for the time of the call. The handler has the
-        // signature that SA_SIGINFO asks for. What was there before is kept for good, and known before the handler is.
+        // SAFETY: both structures are plain data that sigaction(2) fills or reads for the time of
+        // the call. The handler has the signature that SA_SIGINFO asks for. What was there before
+        // is kept for good, and known before the handler is.
         unsafe {
             let mut before = Box::new(std::mem::zeroed::<libc::sigaction>());
             if libc::sigaction(libc::SIGBUS, std::ptr::null(), &raw mut *before) != 0 {
@@ -78,7 +83,8 @@ fn install() -> io::Result<()> {
 }
 
 extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_void) {
-    // SAFETY: the kernel hands a valid `info`. errno is this thread's, and whoever was interrupted finds it as it was.
+    // SAFETY: the kernel hands a valid `info`. errno is this thread's, and whoever was interrupted
+    // finds it as it was.
     let (address, is_kernels, errno) =
         unsafe { ((*info).si_addr().addr(), (*info).si_code > 0, *libc::__errno_location()) };
     let is_mended = is_kernels && replace(address);
@@ -87,8 +93,9 @@ extern "C" fn on_fault(signal: c_int, info: *mut libc::siginfo_t, _: *mut c_void
     if is_mended {
         return;
     }
-    // SAFETY: what was there before was kept before this could be called, and is never given up. The instruction is done again,
-    // and meets the handler of before; a signal that a process sent is sent again.
+    // SAFETY: what was there before was kept before this could be called, and is never given up.
+    // The instruction is done again, and meets the handler of before; a signal that a process sent
+    // is sent again.
     unsafe {
         libc::sigaction(libc::SIGBUS, BEFORE.load(SeqCst), std::ptr::null_mut());
         if !is_kernels {
@@ -102,8 +109,8 @@ fn replace(address: usize) -> bool {
     let holds = |place: &&Place| (place.begin.load(SeqCst)..place.end.load(SeqCst)).contains(&address);
     let Some(place) = PLACES.iter().find(holds) else { return false };
     let page = address / PAGE_BYTES * PAGE_BYTES;
-    // SAFETY: the page lies in a map that its owner keeps for as long as it is guarded, and whose words may have any value at any
-    // time. It stays readable and writable.
+    // SAFETY: the page lies in a map that its owner keeps for as long as it is guarded, and whose
+    // words may have any value at any time. It stays readable and writable.
     let mapped = unsafe {
         libc::mmap(
             std::ptr::with_exposed_provenance_mut(page),
@@ -133,7 +140,8 @@ static PLACES: [Place; PLACES_MAX] = [const {
 }; PLACES_MAX];
 /// More than a node has disks, or a test program stores.
 const PLACES_MAX: usize = 256;
-/// The least there is; where pages are larger the kernel refuses, and the process ends as it would have.
+/// The least there is; where pages are larger the kernel refuses, and the process ends as it would
+/// have.
 const PAGE_BYTES: usize = 4096;
 
 #[cfg(test)]
@@ -178,7 +186,8 @@ mod tests {
             let _guarded = Map::new(&file, 512).expect("mapped");
             let map = memmap2::MmapOptions::new().len(2 * 4096).map_raw(&file).expect("mapped");
             file.set_len(0).expect("cut off");
-            // SAFETY: the address is mapped; that the file is not there any more is what the test is about.
+            // SAFETY: the address is mapped; that the file is not there any more is what the test
+            // is about.
             unsafe { map.as_ptr().add(4096).read_volatile() };
             unreachable!("the process has ended");
         }

@@ -1,4 +1,5 @@
-//! Room for one body, which is filled from its beginning on. What is in it already may be read meanwhile, and is never written to again.
+//! Room for one body, which is filled from its beginning on. What is in it already may be read
+//! meanwhile, and is never written to again.
 
 use std::ops::{Deref, Range};
 use std::sync::Arc;
@@ -6,8 +7,9 @@ use std::sync::Arc;
 /// Memory that one body has alone.
 ///
 /// # Safety
-/// As long as this lives, all its bytes are at the same place, hold something, and may be read and written. Nobody reads or writes them but the one
-/// [`FillBuffer`] that is made of it, and those that have it from there.
+/// As long as this lives, all its bytes are at the same place, hold something, and may be read and
+/// written. Nobody reads or writes them but the one [`FillBuffer`] that is made of it, and those
+/// that have it from there.
 pub(crate) unsafe trait BodyMemory {
     /// Where it begins.
     fn start(&self) -> *mut u8;
@@ -57,9 +59,10 @@ impl<G: BodyMemory> FillBuffer<G> {
     pub(crate) fn push(&mut self, piece: &[u8]) -> FilledPart<G> {
         assert!(piece.len() <= self.missing(), "room for this piece");
         let range = self.filled..self.filled + piece.len();
-        // SAFETY: the range is within the ground, which lives as long as `self`. Nobody reads what is behind `filled`: a part ends before it, and the
-        // body can be had only when this is gone. Nobody else writes to it, since only this may, which is borrowed
-        // exclusively. `piece` is borrowed memory and hence elsewhere.
+        // SAFETY: the range is within the ground, which lives as long as `self`. Nobody reads what
+        // is behind `filled`: a part ends before it, and the body can be had only when this is
+        // gone. Nobody else writes to it, since only this may, which is borrowed exclusively.
+        // `piece` is borrowed memory and hence elsewhere.
         unsafe {
             std::ptr::copy_nonoverlapping(piece.as_ptr(), self.ground.start().add(range.start), piece.len());
         }
@@ -77,7 +80,8 @@ impl<G: BodyMemory> Deref for FilledPart<G> {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: the range is within the ground, which this holds. It was filled before this could be had, and nobody writes to it again.
+        // SAFETY: the range is within the ground, which this holds. It was filled before this could
+        // be had, and nobody writes to it again.
         unsafe { std::slice::from_raw_parts(self.ground.start().add(self.range.start), self.range.len()) }
     }
 }

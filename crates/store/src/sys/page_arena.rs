@@ -1,11 +1,15 @@
-//! Whole pages of memory for large bodies, many of which share a tract: small pages, or large ones (2 MiB) where the system has such.
+//! Whole pages of memory for large bodies, many of which share a tract: small pages, or large ones
+//! (2 MiB) where the system has such.
 //!
-//! For each page that it sends the kernel takes hold of it, and lets it go again, by a counter. Small pages have one each; those of a large page have
-//! one together, which the kernel raises once for all of them (`docs/experiments/hits.md`, "Large bodies"). As few bodies are as long as large pages,
-//! a tract is cut from its beginning on, a body after the other: large pages are full, and the system has one mapping to look after for many bodies.
+//! For each page that it sends the kernel takes hold of it, and lets it go again, by a counter.
+//! Small pages have one each; those of a large page have one together, which the kernel raises once
+//! for all of them (`docs/experiments/hits.md`, "Large bodies"). As few bodies are as long as large
+//! pages, a tract is cut from its beginning on, a body after the other: large pages are full, and
+//! the system has one mapping to look after for many bodies.
 //!
-//! What has been cut off belongs to one body, and its addresses to nobody after that. With the body its pages go back to the system at once. A large
-//! page of which others have a part is split for that: of a whole one the system would keep everything until it is short of memory.
+//! What has been cut off belongs to one body, and its addresses to nobody after that. With the body
+//! its pages go back to the system at once. A large page of which others have a part is split for
+//! that: of a whole one the system would keep everything until it is short of memory.
 
 use super::fill::BodyMemory;
 use memmap2::{MmapMut, MmapRaw, UncheckedAdvice};
@@ -30,7 +34,8 @@ impl ArenaPages {
         Self::of(&SMALL, length)
     }
 
-    /// The same in large pages: the system gives a large one at a time then, or none, and may put memory in order for that, which takes a while.
+    /// The same in large pages: the system gives a large one at a time then, or none, and may put
+    /// memory in order for that, which takes a while.
     pub(crate) fn large(length: usize) -> io::Result<Self> {
         Self::of(&LARGE, length)
     }
@@ -54,14 +59,15 @@ impl ArenaPages {
         let pages = newer.cut(length).ok_or(io::ErrorKind::OutOfMemory)?;
         let older = tract.replace(newer);
         drop(tract);
-        // What is left of it goes as a body's pages do: some of it may be in the last one's large page.
+        // What is left of it goes as a body's pages do: some of it may be in the last one's large
+        // page.
         drop(older.and_then(|older| older.cut(older.left())));
         Ok(pages)
     }
 }
 
-// SAFETY: the range lies in the mapping, which is anonymous and lives as long as the tract, which this holds. It was cut off once, and its bytes go
-// only when this is dropped.
+// SAFETY: the range lies in the mapping, which is anonymous and lives as long as the tract, which
+// this holds. It was cut off once, and its bytes go only when this is dropped.
 unsafe impl BodyMemory for ArenaPages {
     fn start(&self) -> *mut u8 {
         self.tract.map.as_mut_ptr().wrapping_add(self.tract.first + self.range.start)
@@ -80,8 +86,9 @@ impl Drop for ArenaPages {
         BODY_BYTES.fetch_sub(self.range.len(), Relaxed);
         self.tract.split_at_the_edges_of(&self.range);
         let PageArena { map, first, .. } = &*self.tract;
-        // SAFETY: the range lies in the mapping, which is anonymous. Nobody has a reference into it any more, and nobody will have one, as it was
-        // cut off once. What the kernel still sends of these pages it keeps by itself.
+        // SAFETY: the range lies in the mapping, which is anonymous. Nobody has a reference into it
+        // any more, and nobody will have one, as it was cut off once. What the kernel still sends
+        // of these pages it keeps by itself.
         let given = unsafe {
             map.unchecked_advise_range(UncheckedAdvice::DontNeed, first + self.range.start, self.range.len())
         };
@@ -105,7 +112,8 @@ pub struct PageArenaUsage {
     pub tracts: u64,
     /// How many there may be: further bodies get no pages of their own.
     pub tracts_max: u64,
-    /// Bytes of addresses, which one body keeps for the whole of its tract. For each 2 MiB of them 4 KiB of page table may be in memory.
+    /// Bytes of addresses, which one body keeps for the whole of its tract. For each 2 MiB of them
+    /// 4 KiB of page table may be in memory.
     pub address_bytes: u64,
     /// Bytes of bodies, in whole pages: in memory as far as they have arrived.
     pub body_bytes: u64,
@@ -177,8 +185,8 @@ impl PageArena {
         self.bytes - self.cut.load(Relaxed)
     }
 
-    /// Splits the large pages that a range begins and ends in, where others may have a part of them. Whatever fails here, its bytes may stay in
-    /// memory until the system is short of it.
+    /// Splits the large pages that a range begins and ends in, where others may have a part of
+    /// them. Whatever fails here, its bytes may stay in memory until the system is short of it.
     fn split_at_the_edges_of(&self, range: &Range<usize>) {
         if self.size == Size::Small {
             return;
@@ -196,12 +204,14 @@ impl PageArena {
         }
     }
 
-    /// Has the system split the large page that has the page at `at`, which it does when only a part of one is said to be cold.
+    /// Has the system split the large page that has the page at `at`, which it does when only a
+    /// part of one is said to be cold.
     fn split_at(&self, at: usize) {
         assert!(at < self.bytes);
         let page = self.map.as_mut_ptr().wrapping_add(self.first + at);
         #[cfg(target_os = "linux")]
-        // SAFETY: the address lies in the mapping, and the advice changes neither what is there nor what may be done with it.
+        // SAFETY: the address lies in the mapping, and the advice changes neither what is there nor
+        // what may be done with it.
         unsafe {
             libc::madvise(page.cast(), 1, libc::MADV_COLD);
         }
@@ -233,11 +243,12 @@ static TRACTS: AtomicUsize = AtomicUsize::new(0);
 static ADDRESS_BYTES: AtomicUsize = AtomicUsize::new(0);
 static BODY_BYTES: AtomicUsize = AtomicUsize::new(0);
 
-/// Of the mappings that the kernel allows a process, 65,530 by default, a tract may take four: two of its own, one before and one behind it, which
-/// only fill up to where a large page may begin.
+/// Of the mappings that the kernel allows a process, 65,530 by default, a tract may take four: two
+/// of its own, one before and one behind it, which only fill up to where a large page may begin.
 const TRACTS_MAX: usize = 8_192;
 
-/// Long enough for most bodies to share it, and short enough to keep few addresses for the last of them.
+/// Long enough for most bodies to share it, and short enough to keep few addresses for the last of
+/// them.
 const TRACT_BYTES: usize = 8 * LARGE_BYTES;
 
 /// Bytes of a large page on most machines. With others nothing is wrong, and nothing won.

@@ -1,9 +1,12 @@
-//! Memory that many bodies share: pages that are cut into room for bodies from their beginning on, once.
+//! Memory that many bodies share: pages that are cut into room for bodies from their beginning on,
+//! once.
 //!
-//! What has been cut off belongs to one body until that is dropped, and is not given to another before nobody has any part of the
-//! whole: then its one owner may begin anew ([`Span::clear`]). Until then pages in which no body is left may go back to the
-//! system ([`Span::return_dead_pages`]). A count of bodies for each page tells which those are: it rises under the lock under which
-//! room is cut off, so that one that is found at zero there stays at zero meanwhile.
+//! What has been cut off belongs to one body until that is dropped, and is not given to another
+//! before nobody has any part of the whole: then its one owner may begin anew ([`Span::clear`]).
+//! Until then pages in which no body is left may go back to the system
+//! ([`Span::return_dead_pages`]). A count of bodies for each page tells which those are: it rises
+//! under the lock under which room is cut off, so that one that is found at zero there stays at
+//! zero meanwhile.
 
 use super::fill::{BodyMemory, FillBuffer};
 use memmap2::{MmapMut, MmapRaw};
@@ -101,15 +104,16 @@ impl Span {
         cut.returned.fill(false);
     }
 
-    /// Gives pages in which no body is left back to the system; what is cut off next may be in the last of them.
-    /// Returns how many bytes it has given back altogether since it was cleared.
+    /// Gives pages in which no body is left back to the system; what is cut off next may be in the
+    /// last of them. Returns how many bytes it has given back altogether since it was cleared.
     pub(crate) fn return_dead_pages(&self) -> u64 {
         let mut cut = self.cut.lock();
         for page in 0..cut.bytes.div_ceil(self.page_bytes) {
             if !cut.returned[page] && self.touching[page].load(Acquire) == 0 {
-                // SAFETY: the page lies in the mapping, which is anonymous and lives as long as `self`. No body has a part of it: their
-                // readers are done with it, which `Acquire` sees, and none can begin while the lock is held under which the
-                // count rises. So nobody reads it until somebody has written to it.
+                // SAFETY: the page lies in the mapping, which is anonymous and lives as long as
+                // `self`. No body has a part of it: their readers are done with it, which `Acquire`
+                // sees, and none can begin while the lock is held under which the count rises. So
+                // nobody reads it until somebody has written to it.
                 let done = unsafe {
                     let start = self.map.as_mut_ptr().add(page * self.page_bytes);
                     libc::madvise(start.cast(), self.page_bytes, libc::MADV_DONTNEED)
@@ -137,8 +141,9 @@ impl SpanSlice {
     }
 }
 
-// SAFETY: the body lies in the mapping, which is anonymous and lives as long as the span, which this holds. It was cut off for this body alone.
-// Its pages are not given away before this is dropped: their counts are above zero, and who clears the span has its only reference.
+// SAFETY: the body lies in the mapping, which is anonymous and lives as long as the span, which
+// this holds. It was cut off for this body alone. Its pages are not given away before this is
+// dropped: their counts are above zero, and who clears the span has its only reference.
 unsafe impl BodyMemory for SpanSlice {
     fn start(&self) -> *mut u8 {
         self.span.map.as_mut_ptr().wrapping_add(self.start as usize)
@@ -164,8 +169,8 @@ fn room_bytes(length: usize) -> usize {
     length.next_multiple_of(ALIGNMENT)
 }
 
-/// Bodies begin at multiples of this, so that they are copied in whole words. It divides a page: of a span that is whole pages
-/// what is left is a multiple too.
+/// Bodies begin at multiples of this, so that they are copied in whole words. It divides a page: of
+/// a span that is whole pages what is left is a multiple too.
 const ALIGNMENT: usize = 8;
 
 #[cfg(test)]

@@ -49,7 +49,8 @@ impl Layout {
         Ok(layout)
     }
 
-    /// The length of the whole trace as its header has it; `None` when the bytes do not begin with one.
+    /// The length of the whole trace as its header has it; `None` when the bytes do not begin with
+    /// one.
     pub(crate) fn length(bytes: &[u8]) -> Option<u64> {
         match Self::of_header(bytes) {
             Ok(_) => Some(bytes.len() as u64),
@@ -175,7 +176,8 @@ pub(super) fn places(header: &Header) -> Option<([usize; Section::ALL.len()], u6
     Some((starts, at))
 }
 
-/// XXH3-64, the low half of XXH3-128 over so few kinds of input being as good: the one hash of this project.
+/// XXH3-64, the low half of XXH3-128 over so few kinds of input being as good: the one hash of this
+/// project.
 pub(super) fn checksum(bytes: &[u8]) -> u64 {
     Key::unkeyed(bytes).low()
 }

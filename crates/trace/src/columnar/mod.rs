@@ -1,11 +1,12 @@
 //! Our own trace files: columns of fixed width, each name once, hosts in a dictionary of their own.
 //!
-//! Byte by byte in docs/FORMATS.md. Every section lies where the header's counts and widths put it, each at a multiple of 8, so that a
-//! file that is mapped into memory can be read in place: a [`Layout`] is made from the header in constant time, and request
-//! *i* costs one read a column. 13 to 27 bytes a request, most often 16, and 16 bytes an object beside its name.
+//! Byte by byte in docs/FORMATS.md. Every section lies where the header's counts and widths put it,
+//! each at a multiple of 8, so that a file that is mapped into memory can be read in place: a
+//! [`Layout`] is made from the header in constant time, and request *i* costs one read a column. 13
+//! to 27 bytes a request, most often 16, and 16 bytes an object beside its name.
 //!
-//! Nothing in a file is trusted: the header and the rest carry checksums, and every number that leads somewhere is compared
-//! with what is there.
+//! Nothing in a file is trusted: the header and the rest carry checksums, and every number that
+//! leads somewhere is compared with what is there.
 
 mod layout;
 #[cfg(test)]
@@ -26,7 +27,8 @@ const TAIL_BYTES: usize = 8;
 /// Methods that have a number; others are left out.
 const METHODS_MAX: usize = 62;
 
-/// Sections in their order. Widths of the first six are a request's, of the others those of a name or a byte of text.
+/// Sections in their order. Widths of the first six are a request's, of the others those of a name
+/// or a byte of text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Section {
     /// Milliseconds since the header's base; all ones where there is no time.

@@ -79,7 +79,8 @@ fn the_bytes_are_those_of_the_description() {
     let words: Vec<u64> = (0..10).map(|index| number(16 + 8 * index, 8)).collect();
     assert_eq!(words, [1, 1, 1, 1, 1, 16, 9, 9, 3, 971_186_136_004]);
     assert_eq!(bytes[96..104], [4, 4, 1, 0, 0, 0, 0, 0]);
-    // Sections of one cell each, at multiples of 8: time, bytes, object, client, status, marks, host, split, four ends, four texts.
+    // Sections of one cell each, at multiples of 8: time, bytes, object, client, status, marks,
+    // host, split, four ends, four texts.
     assert_eq!((number(128, 8), number(136, 8), number(144, 8), number(152, 8)), (0, 1234, 0, 0));
     assert_eq!((number(160, 8), number(168, 8)), (200, 1 << 6 | 1));
     assert_eq!((number(176, 8), number(184, 8)), (0, 9));

@@ -1,7 +1,7 @@
 //! Writing a trace in columns.
 //!
-//! Counts and widths are known at the end only, so the columns are gathered in memory (27 bytes a request, each name once) and
-//! written then.
+//! Counts and widths are known at the end only, so the columns are gathered in memory (27 bytes a
+//! request, each name once) and written then.
 
 use super::layout::{checksum, places};
 use super::{HEADER_BYTES, Header, MAGIC, METHODS_MAX, Section, TAIL_BYTES, VERSION, absent};

@@ -4,7 +4,8 @@ use crate::record::Record;
 use crate::scan::{Reason, Words, bytes, common_time, status, time};
 use memchr::{memchr, memchr2, memrchr};
 
-/// `1066036250.603 310 192.0.2.30 TCP_MISS/200 1234 GET http://example.org/ - DIRECT/192.0.2.1 text/html`
+/// `1066036250.603 310 192.0.2.30 TCP_MISS/200 1234 GET http://example.org/ - DIRECT/192.0.2.1
+/// text/html`
 pub(super) fn squid(line: &str) -> Result<Record<'_>, Reason> {
     let mut fields = Words::of(line);
     let mut field = || fields.next().ok_or("a native log line has seven fields at least");
@@ -27,19 +28,22 @@ pub(super) fn squid(line: &str) -> Result<Record<'_>, Reason> {
     })
 }
 
-/// Whether the bytes came out of the cache: all `…_HIT` codes, and validations that the origin confirmed.
+/// Whether the bytes came out of the cache: all `…_HIT` codes, and validations that the origin
+/// confirmed.
 fn is_squid_hit(code: &str) -> bool {
     let code = code.strip_suffix("_ABORTED").or_else(|| code.strip_suffix("_TIMEDOUT")).unwrap_or(code);
     code.ends_with("HIT") || code == "TCP_REFRESH_UNMODIFIED" || code == "TCP_REFRESH_FAIL_OLD"
 }
 
-/// `192.0.2.7 - frank [10/Oct/2000:13:55:36 -0700] "GET /a HTTP/1.0" 200 2326 "referrer" "agent" HIT`
+/// `192.0.2.7 - frank [10/Oct/2000:13:55:36 -0700] "GET /a HTTP/1.0" 200 2326 "referrer" "agent"
+/// HIT`
 ///
 /// Apache's `vhost_combined` has the host and its port before that (`www.example.org:443 192.0.2.7 - - [`), which are part of the URL: paths of
 /// different hosts are different objects.
 ///
-/// Of what follows the size only the last field is read: a cache's verdict, as nginx (`$upstream_cache_status`), varnishncsa
-/// (`%{Varnish:hitmiss}x`) and our own log (Cache-Status, RFC 9211) put it there.
+/// Of what follows the size only the last field is read: a cache's verdict, as nginx
+/// (`$upstream_cache_status`), varnishncsa (`%{Varnish:hitmiss}x`) and our own log (Cache-Status,
+/// RFC 9211) put it there.
 pub(super) fn common(line: &str) -> Result<Record<'_>, Reason> {
     let bytes_of = line.as_bytes();
     let space = memchr(b' ', bytes_of).ok_or("there is no client")?;
@@ -68,8 +72,8 @@ pub(super) fn common(line: &str) -> Result<Record<'_>, Reason> {
     })
 }
 
-/// Host and client of what stands before the time, where it is `host client - user`. Without a host the second word is the `-` of identd, which nobody
-/// asks any more.
+/// Host and client of what stands before the time, where it is `host client - user`. Without a host
+/// the second word is the `-` of identd, which nobody asks any more.
 fn virtual_host(before_time: &str) -> Option<(&str, &str)> {
     let (host, rest) = before_time.split_once(' ')?;
     if rest.starts_with("- ") {
@@ -104,7 +108,8 @@ fn closing_quote(text: &[u8]) -> Option<usize> {
     }
 }
 
-/// Method and target of `GET /a HTTP/1.1`. Targets with spaces were sent by careless clients and are kept whole.
+/// Method and target of `GET /a HTTP/1.1`. Targets with spaces were sent by careless clients and
+/// are kept whole.
 fn request_line(request: &str) -> Result<(&str, &str), Reason> {
     let bytes = request.as_bytes();
     let space = memchr(b' ', bytes).ok_or("the request has no target")?;

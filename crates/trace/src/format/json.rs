@@ -1,7 +1,7 @@
 //! JSON, an object a line: our own access log, Caddy's, and others that use the same words.
 //!
-//! Fields that are not asked for are skipped without being built. Caddy keeps what the client sent in an object of its
-//! own, `request`; ours has all on one level.
+//! Fields that are not asked for are skipped without being built. Caddy keeps what the client sent
+//! in an object of its own, `request`; ours has all on one level.
 
 use super::access_log::verdict;
 use crate::record::Record;

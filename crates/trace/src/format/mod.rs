@@ -1,7 +1,8 @@
 //! The formats that are read, and how one is told from another.
 //!
-//! A text format is a parser of one line; the two binary ones are parted into records by the reader. Detection looks at the
-//! beginning only; what it took for granted is said, since a wrong guess would give numbers that look right.
+//! A text format is a parser of one line; the two binary ones are parted into records by the
+//! reader. Detection looks at the beginning only; what it took for granted is said, since a wrong
+//! guess would give numbers that look right.
 
 mod access_log;
 mod json;
@@ -35,7 +36,8 @@ pub enum Format {
     Csv,
     /// A name a line, without sizes.
     Paths,
-    /// A page number a line, after `l` or `s` or alone: references to memory or blocks, without sizes.
+    /// A page number a line, after `l` or `s` or alone: references to memory or blocks, without
+    /// sizes.
     Pages,
     /// libCacheSim's binary records of 24 bytes.
     OracleGeneral,
@@ -136,8 +138,8 @@ pub(crate) enum Parsed<'a> {
 }
 
 impl Parser {
-    /// Finds the parser for a stream that begins like this, and says what that takes for granted. `columns` names those of a
-    /// table that does not name them itself.
+    /// Finds the parser for a stream that begins like this, and says what that takes for granted.
+    /// `columns` names those of a table that does not name them itself.
     pub(crate) fn detect(
         beginning: &[u8],
         wanted: Option<Format>,

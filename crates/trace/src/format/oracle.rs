@@ -1,4 +1,5 @@
-//! libCacheSim's traces: `oracleGeneral`, binary records of fixed length, and its plain `csv` without a line of names.
+//! libCacheSim's traces: `oracleGeneral`, binary records of fixed length, and its plain `csv`
+//! without a line of names.
 //!
 //! ```text
 //! offset  bytes  of a record, little-endian, packed
@@ -8,8 +9,8 @@
 //!     16      8  next_access_vtime: the number of the next request for the object; -1 when there is none
 //! ```
 //!
-//! The binary form has no magic number. It is known by its first records: times that do not fall, sizes that are sizes, and
-//! next accesses that lie ahead.
+//! The binary form has no magic number. It is known by its first records: times that do not fall,
+//! sizes that are sizes, and next accesses that lie ahead.
 
 use crate::record::Record;
 use crate::scan::{Reason, bytes, time};

@@ -1,7 +1,8 @@
 //! Tables: columns by name.
 //!
-//! The names of many publishers are known. Three shapes of the shared traces need more than a column: objects named by three
-//! columns together (Tencent), hits of the browser's own cache (Boston University), and times in units that the name tells.
+//! The names of many publishers are known. Three shapes of the shared traces need more than a
+//! column: objects named by three columns together (Tencent), hits of the browser's own cache
+//! (Boston University), and times in units that the name tells.
 
 use super::Parsed;
 use super::access_log::verdict;

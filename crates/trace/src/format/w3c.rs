@@ -1,7 +1,8 @@
 //! W3C extended logs: columns named by a `#Fields:` line, which may come again with others.
 //!
-//! Hallam-Baker, Behlendorf, *Extended Log File Format*, W3C Working Draft WD-logfile-960323. IIS, CloudFront (tabs instead of
-//! blanks) and many appliances write it. A URL may stand in one column or be spread over scheme, host, stem and query.
+//! Hallam-Baker, Behlendorf, *Extended Log File Format*, W3C Working Draft WD-logfile-960323. IIS,
+//! CloudFront (tabs instead of blanks) and many appliances write it. A URL may stand in one column
+//! or be spread over scheme, host, stem and query.
 
 use super::access_log::verdict;
 use super::table;
@@ -143,7 +144,8 @@ impl Column {
             "cs-uri" | "cs-url" | "x-uri" => Self::Url,
             "cs-protocol" | "cs-uri-scheme" => Self::Scheme,
             "cs-host" | "x-host-header" | "cs-uri-host" => Self::Host,
-            // Amazon writes its own name there and the client's in x-host-header, which comes later and wins.
+            // Amazon writes its own name there and the client's in x-host-header, which comes later
+            // and wins.
             "cs(host)" => Self::Host,
             "cs-uri-stem" | "cs-uri-path" => Self::Stem,
             "cs-uri-query" => Self::Query,

@@ -17,7 +17,8 @@ pub struct Changes {
 }
 
 impl Default for Changes {
-    /// Nothing changes; what is made to change does so at the slow rates of Voelker 2000, Table 5.1.
+    /// Nothing changes; what is made to change does so at the slow rates of Voelker 2000, Table
+    /// 5.1.
     fn default() -> Self {
         Self { changing: 0.0, days: 186.0, popular_days: 14.0 }
     }
@@ -34,7 +35,8 @@ impl Changes {
     }
 }
 
-/// The sizes of objects as time goes on. What has not been asked for needs no memory; time goes forwards.
+/// The sizes of objects as time goes on. What has not been asked for needs no memory; time goes
+/// forwards.
 pub(super) struct Versions<'a> {
     traffic: &'a Traffic,
     web: &'a Web,
@@ -54,7 +56,8 @@ impl<'a> Versions<'a> {
             return self.first(object);
         }
         let days = if self.web.is_popular(object, POPULAR) { changes.popular_days } else { changes.days };
-        // The time since the last change before the beginning has the same distribution as any pause.
+        // The time since the last change before the beginning has the same distribution as any
+        // pause.
         let pause = |after_ms: u64| {
             let mut random = Random::of(seed ^ PAUSE, u64::from(object) ^ after_ms << 20);
             after_ms.saturating_add(random.exponential(days * DAY_MS).max(1.0) as u64)

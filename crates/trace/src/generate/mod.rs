@@ -2,21 +2,27 @@
 //!
 //! The shape, and where its parts come from:
 //!
-//! - Popularity of pages is Zipf-like, weight r^−alpha, 0 < alpha ≤ 1 (Breslau et al.: Web Caching and Zipf-like
-//!   Distributions, INFOCOM 1999: 0.64 to 0.83 at proxies).
-//! - A page is a document and embedded objects of the same host, asked for in short succession; some of them are common to the
-//!   host's pages. This is what makes server names local (Maltzahn 1999, 2.4.1 and Figure 2).
-//! - A client stays on a host for a few pages, then goes elsewhere. Pages within a host are drawn by the same weights, so
-//!   that staying changes the order of requests and not popularity. With `recall` it goes back to a page that it has just seen.
-//! - Sizes are lognormal with a Pareto tail, a function of the object alone (Barford, Crovella: Generating Representative Web Workloads,
-//!   SIGMETRICS 1998). With `size-popularity` they go with the rank of the page, by a normal copula, so that the distribution stays.
-//! - Some objects change, each by a Poisson process, popular ones at a rate of their own (Wolman et al.: On the scale and performance of
-//!   cooperative Web proxy caching, SOSP 1999); a change is seen in the trace as another size.
-//! - How many pages there are is not given but searched for, so that an infinite cache hits the share asked for over the whole trace.
+//! - Popularity of pages is Zipf-like, weight r^−alpha, 0 < alpha ≤ 1 (Breslau et al.: Web Caching
+//!   and Zipf-like Distributions, INFOCOM 1999: 0.64 to 0.83 at proxies).
+//! - A page is a document and embedded objects of the same host, asked for in short succession;
+//!   some of them are common to the host's pages. This is what makes server names local (Maltzahn
+//!   1999, 2.4.1 and Figure 2).
+//! - A client stays on a host for a few pages, then goes elsewhere. Pages within a host are drawn
+//!   by the same weights, so that staying changes the order of requests and not popularity. With
+//!   `recall` it goes back to a page that it has just seen.
+//! - Sizes are lognormal with a Pareto tail, a function of the object alone (Barford, Crovella:
+//!   Generating Representative Web Workloads, SIGMETRICS 1998). With `size-popularity` they go with
+//!   the rank of the page, by a normal copula, so that the distribution stays.
+//! - Some objects change, each by a Poisson process, popular ones at a rate of their own (Wolman et
+//!   al.: On the scale and performance of cooperative Web proxy caching, SOSP 1999); a change is
+//!   seen in the trace as another size.
+//! - How many pages there are is not given but searched for, so that an infinite cache hits the
+//!   share asked for over the whole trace.
 //!
 //! What it does not have: popularity that drifts, time of day.
 //!
-//! Costs about one heap operation and 20 comparisons a request, a dozen times over for the search; 40 bytes a page.
+//! Costs about one heap operation and 20 comparisons a request, a dozen times over for the search;
+//! 40 bytes a page.
 
 mod change;
 mod normal;
@@ -64,14 +70,16 @@ pub struct Traffic {
     pub rate: f64,
     /// The sizes.
     pub sizes: Sizes,
-    /// The correlation of a page's popularity with the sizes of its objects: from -1, where popular ones are the smallest, to 1.
+    /// The correlation of a page's popularity with the sizes of its objects: from -1, where popular
+    /// ones are the smallest, to 1.
     pub size_popularity: f64,
     /// How objects change.
     pub changes: Changes,
 }
 
 impl Default for Traffic {
-    /// A day of a proxy as in Maltzahn's: half a million requests, an infinite cache hits 59%; sizes with a mean of about 13 KB.
+    /// A day of a proxy as in Maltzahn's: half a million requests, an infinite cache hits 59%;
+    /// sizes with a mean of about 13 KB.
     fn default() -> Self {
         Self {
             seed: 1,
@@ -139,7 +147,8 @@ impl Traffic {
         Ok(trace)
     }
 
-    /// The web whose size gives the hit ratio. More pages mean fewer repeats, so that halving finds it.
+    /// The web whose size gives the hit ratio. More pages mean fewer repeats, so that halving finds
+    /// it.
     fn fitting_web(&self) -> Result<Web, Impossible> {
         let (mut low, mut high) = (1usize, self.requests.max(1).saturating_mul(PAGES_PER_REQUEST));
         let mut best: Option<(f64, Web)> = None;
@@ -198,7 +207,8 @@ impl Traffic {
     }
 }
 
-/// The search does not try more pages than this for each request: then nearly nothing is asked for twice.
+/// The search does not try more pages than this for each request: then nearly nothing is asked for
+/// twice.
 const PAGES_PER_REQUEST: usize = 8;
 /// Each halves the range of the logarithm.
 const SEARCH_STEPS: usize = 24;

@@ -1,6 +1,7 @@
 //! The normal distribution and its inverse.
 
-/// The probability of less than `deviate` (Abramowitz, Stegun: Handbook of Mathematical Functions, 1964, 7.1.26; off by 7.5e-8 at most).
+/// The probability of less than `deviate` (Abramowitz, Stegun: Handbook of Mathematical Functions,
+/// 1964, 7.1.26; off by 7.5e-8 at most).
 pub(super) fn below(deviate: f64) -> f64 {
     let x = deviate.abs() / std::f64::consts::SQRT_2;
     let t = 1.0 / (1.0 + 0.327_591_1 * x);

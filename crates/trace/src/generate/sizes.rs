@@ -39,8 +39,9 @@ impl Sizes {
         bytes.clamp(LEAST, self.max) as u64
     }
 
-    /// The same for an object that something else is known of, as a normal deviate that its size correlates with: the sum of both parts is
-    /// a normal deviate again, and its quantile is the size's.
+    /// The same for an object that something else is known of, as a normal deviate that its size
+    /// correlates with: the sum of both parts is a normal deviate again, and its quantile is the
+    /// size's.
     pub(super) fn correlated(&self, seed: u64, object: u32, (deviate, correlation): (f64, f64)) -> u64 {
         let own = Random::of(seed ^ SIZE, u64::from(object)).normal();
         let joint = correlation * deviate + (1.0 - correlation * correlation).sqrt() * own;

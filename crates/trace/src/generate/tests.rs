@@ -29,7 +29,8 @@ fn popularity_falls_with_the_exponent() {
         let mut counts = vec![0f64; trace.objects().len()];
         trace.requests().iter().for_each(|request| counts[request.object as usize] += 1.0);
         counts.sort_unstable_by(|a, b| b.total_cmp(a));
-        // Where counts are large enough not to be mostly chance. Sums over powers of two even out single objects.
+        // Where counts are large enough not to be mostly chance. Sums over powers of two even out
+        // single objects.
         let sum = |from: usize| counts[from..from * 2].iter().sum::<f64>();
         let slope = 1.0 - (sum(1024) / sum(64)).ln() / 16f64.ln();
         assert!((slope - alpha).abs() < 0.04, "{slope} instead of {alpha}");
@@ -95,7 +96,8 @@ fn the_same_values_give_the_same_trace() {
     assert_eq!(first, PINNED);
 }
 
-/// Of the traffic by default with 20,000 requests. Another value means that results made before cannot be repeated.
+/// Of the traffic by default with 20,000 requests. Another value means that results made before
+/// cannot be repeated.
 const PINNED: u64 = 8695694835003024929;
 
 #[test]

@@ -1,7 +1,8 @@
 //! The made web: pages with their weights, hosts and embedded objects, numbered without gaps.
 //!
-//! Objects are numbered page by page: the document, then what it embeds; after all pages the common objects, host by host. All of it
-//! follows from the seed and the page's number, so that nothing but borders and weights is stored.
+//! Objects are numbered page by page: the document, then what it embeds; after all pages the common
+//! objects, host by host. All of it follows from the seed and the page's number, so that nothing
+//! but borders and weights is stored.
 
 use super::{Traffic, normal};
 use crate::random::Random;
@@ -99,8 +100,8 @@ impl Web {
             + random.below(u64::from(self.common_per_host)) as u32
     }
 
-    /// The place of an object's page in the order of popularity, as a normal deviate: the most popular has the highest. What is common to a host's
-    /// pages stands in the middle.
+    /// The place of an object's page in the order of popularity, as a normal deviate: the most
+    /// popular has the highest. What is common to a host's pages stands in the middle.
     pub(super) fn popularity(&self, object: u32) -> f64 {
         if object >= self.own_objects() {
             return 0.0;

@@ -39,7 +39,8 @@ impl Kind {
     }
 }
 
-/// Values gathered. A value of another kind than the column's counts as none, and a required column that took none has an empty one.
+/// Values gathered. A value of another kind than the column's counts as none, and a required column
+/// that took none has an empty one.
 pub struct Column {
     kind: Kind,
     required: bool,
@@ -96,14 +97,16 @@ impl Column {
         }
     }
 
-    /// Notes whether the next row has a value; a required column without one waits for [`Column::fill`].
+    /// Notes whether the next row has a value; a required column without one waits for
+    /// [`Column::fill`].
     fn mark(&mut self, present: bool) {
         if present || !self.required {
             self.present.push(present);
         }
     }
 
-    /// Rows that took no value, up to so many, have none; in a required column they have an empty one.
+    /// Rows that took no value, up to so many, have none; in a required column they have an empty
+    /// one.
     pub(super) fn fill(&mut self, rows: usize) {
         while self.present.count < rows {
             match (self.required, self.kind) {

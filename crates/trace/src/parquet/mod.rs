@@ -5,8 +5,9 @@
 //! page: head in Thrift's compact protocol | zstd of: levels, 4 bytes of length before them | values
 //! ```
 //!
-//! Format 1 of <https://github.com/apache/parquet-format>: plain encoding, one data page a column and group, zstd inside. In a column
-//! that is optional a level of one bit a row says whether there is a value. Every reader knows this much. Memory: a group of rows.
+//! Format 1 of <https://github.com/apache/parquet-format>: plain encoding, one data page a column
+//! and group, zstd inside. In a column that is optional a level of one bit a row says whether there
+//! is a value. Every reader knows this much. Memory: a group of rows.
 
 mod column;
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! What is written is read back by a second reading of the format's description, made for these tests alone.
+//! What is written is read back by a second reading of the format's description, made for these
+//! tests alone.
 
 use super::*;
 use crate::random::Random;

@@ -1,6 +1,7 @@
 //! Thrift's compact protocol: what Parquet's heads and footer are written in.
 //!
-//! A field is a byte of (step from the last field's number, type) and its value; numbers are zigzag varints; a zero byte ends a struct.
+//! A field is a byte of (step from the last field's number, type) and its value; numbers are zigzag
+//! varints; a zero byte ends a struct.
 
 use super::column::varint;
 
@@ -39,7 +40,8 @@ impl Compact {
         texts.iter().for_each(|text| self.text(text));
     }
 
-    /// The head of a list; each element follows between [`Compact::begin_element`] and [`Compact::end_struct`].
+    /// The head of a list; each element follows between [`Compact::begin_element`] and
+    /// [`Compact::end_struct`].
     pub(super) fn list_of_structs(&mut self, field: i16, length: usize) {
         self.list(field, STRUCT, length);
     }

@@ -44,7 +44,8 @@ fn cell(line: &mut Vec<u8>, text: &str) {
     let breaks = |byte: &u8| b"\",\n\r".contains(byte);
     if text.as_bytes().iter().any(breaks) {
         line.push(b'"');
-        // Line ends cannot be in a log's line; those of made names become blanks, so that lines stay lines.
+        // Line ends cannot be in a log's line; those of made names become blanks, so that lines
+        // stay lines.
         for byte in text.bytes() {
             match byte {
                 b'"' => line.extend_from_slice(b"\"\""),

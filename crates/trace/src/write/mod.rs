@@ -1,7 +1,7 @@
 //! Writing traces: our own columns, Parquet, CSV and libCacheSim's `oracleGeneral`.
 //!
-//! Requests go in one by one. CSV goes out as it comes and Parquet by groups of rows; the other two need the whole trace first
-//! and hold 24 to 27 bytes a request, and our own each name once.
+//! Requests go in one by one. CSV goes out as it comes and Parquet by groups of rows; the other two
+//! need the whole trace first and hold 24 to 27 bytes a request, and our own each name once.
 
 mod csv;
 mod oracle;
@@ -91,7 +91,8 @@ enum Sink {
 }
 
 impl<W: Write> Writer<W> {
-    /// A writer onto an output. Where a format must have a size and a request has none, `bytes_unknown` is written.
+    /// A writer onto an output. Where a format must have a size and a request has none,
+    /// `bytes_unknown` is written.
     ///
     /// # Errors
     /// Those of the output.

@@ -1,6 +1,7 @@
 //! libCacheSim's `oracleGeneral`: see [`crate::format::oracle`] for its bytes.
 //!
-//! A record tells when its object is asked for next, so the trace is held (24 bytes a request, 16 to 32 an object) until its end is known.
+//! A record tells when its object is asked for next, so the trace is held (24 bytes a request, 16
+//! to 32 an object) until its end is known.
 
 use super::Lossy;
 use crate::format::oracle::Access;

@@ -15,8 +15,8 @@ pub struct Decoder {
 pub struct BadBlock;
 
 impl Decoder {
-    /// Reads a whole block into `list`, which keeps fields of `size_max` bytes at most. Costs time in proportion to the block and to
-    /// that; a block that stands for many times as much is none.
+    /// Reads a whole block into `list`, which keeps fields of `size_max` bytes at most. Costs time
+    /// in proportion to the block and to that; a block that stands for many times as much is none.
     pub fn decode(&mut self, block: &[u8], list: &mut FieldList, size_max: usize) -> Result<(), BadBlock> {
         list.begin(size_max);
         self.fields(&mut Reader { rest: block }, list).ok_or(BadBlock)
@@ -25,8 +25,8 @@ impl Decoder {
     fn fields(&mut self, reader: &mut Reader<'_>, list: &mut FieldList) -> Option<()> {
         let mut begun = false;
         while let Some(&first) = reader.rest.first() {
-            // "A change in the maximum size of the dynamic table … MUST occur at the beginning of the first header block
-            // following the change" (section 4.2).
+            // "A change in the maximum size of the dynamic table … MUST occur at the beginning of
+            // the first header block following the change" (section 4.2).
             if first & 0xe0 == 0x20 {
                 if begun {
                     return None;
@@ -38,7 +38,8 @@ impl Decoder {
             let start = list.text_mut().len();
             if first & 0x80 != 0 {
                 let (name, value) = self.indexed(reader.integer(7)?)?;
-                // A byte may stand for as much as the table holds; what is not kept need not be copied.
+                // A byte may stand for as much as the table holds; what is not kept need not be
+                // copied.
                 if list.is_too_large() {
                     continue;
                 }

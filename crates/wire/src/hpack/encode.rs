@@ -1,6 +1,7 @@
 //! Writing field blocks: names of the static table, and literals (RFC 7541 section 6.2.2).
 
-/// What the first block of a connection begins with: we keep no table, whatever the client allows (section 6.3).
+/// What the first block of a connection begins with: we keep no table, whatever the client allows
+/// (section 6.3).
 pub const NO_TABLE: u8 = 0x20;
 
 /// Appends `:status`.
@@ -35,8 +36,8 @@ pub fn field_of_two(out: &mut Vec<u8>, name: &[u8], first: &[u8], second: &[u8])
     out.extend_from_slice(second);
 }
 
-/// Appends the fields of lines as HTTP/1 has them (`name: value CRLF`…), with names in lower case; returns the bytes of names and
-/// values.
+/// Appends the fields of lines as HTTP/1 has them (`name: value CRLF`…), with names in lower case;
+/// returns the bytes of names and values.
 pub fn lines(out: &mut Vec<u8>, lines: &[u8]) -> usize {
     out.reserve(lines.len());
     let mut bytes = 0;
@@ -88,7 +89,8 @@ fn integer(out: &mut Vec<u8>, prefix_bits: u32, first: u8, value: usize) {
     out.push(rest as u8);
 }
 
-/// The entry of the static table with the name of a response's field, found by length and first letter.
+/// The entry of the static table with the name of a response's field, found by length and first
+/// letter.
 #[inline]
 fn static_index(name: &[u8]) -> Option<usize> {
     let (index, expected): (usize, &[u8]) = match (name.len(), *name.first()?) {

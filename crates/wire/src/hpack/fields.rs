@@ -2,8 +2,8 @@
 
 use std::ops::Range;
 
-/// Names and values one behind the other in one text, in their order; kept from block to block, so that reading one more
-/// allocates nothing.
+/// Names and values one behind the other in one text, in their order; kept from block to block, so
+/// that reading one more allocates nothing.
 #[derive(Debug, Default)]
 pub struct FieldList {
     text: Vec<u8>,
@@ -43,8 +43,8 @@ impl FieldList {
         self.size > self.size_max
     }
 
-    /// Whether it held so much more that it cannot be what a client means. Each field that is read costs its length, of which a byte of
-    /// the block may stand for thousands.
+    /// Whether it held so much more that it cannot be what a client means. Each field that is read
+    /// costs its length, of which a byte of the block may stand for thousands.
     pub(super) fn is_absurd(&self) -> bool {
         self.size > self.size_max.max(ABSURD_SIZE_MIN).saturating_mul(ABSURD_SHARE)
     }
@@ -83,7 +83,8 @@ impl FieldList {
 /// RFC 7541 section 4.1, and RFC 9113 section 6.5.2 alike.
 pub(super) const FIELD_OVERHEAD: usize = 32;
 
-/// Blocks of so many times what is allowed end the connection; smaller ones that are too large end their stream.
+/// Blocks of so many times what is allowed end the connection; smaller ones that are too large end
+/// their stream.
 const ABSURD_SHARE: usize = 8;
 const ABSURD_SIZE_MIN: usize = 8192;
 

@@ -1,12 +1,13 @@
 //! The Huffman code of HPACK (RFC 7541 section 5.2 and appendix B).
 //!
-//! The code is canonical: codes of one length are consecutive numbers, in the order of their symbols, and the first code of a length
-//! follows from those that are shorter. So the lengths are all there is to write down; codes and tables are computed from them when
-//! this is compiled. Decoding looks eight bits up at once, which is a whole symbol of nearly any field; a longer code
+//! The code is canonical: codes of one length are consecutive numbers, in the order of their
+//! symbols, and the first code of a length follows from those that are shorter. So the lengths are
+//! all there is to write down; codes and tables are computed from them when this is compiled.
+//! Decoding looks eight bits up at once, which is a whole symbol of nearly any field; a longer code
 //! is found by its length. Cost: a lookup a symbol, and one step for each bit beyond eight.
 
-/// Appends what `coded` stands for. `None` when it is not such text: a padding of eight bits or more, or of other bits than
-/// ones, or the symbol that ends a string.
+/// Appends what `coded` stands for. `None` when it is not such text: a padding of eight bits or
+/// more, or of other bits than ones, or the symbol that ends a string.
 pub(super) fn decode(coded: &[u8], out: &mut Vec<u8>) -> Option<()> {
     // Bits read and not yet decoded, on the left.
     let (mut bits, mut count) = (0u64, 0u32);
@@ -58,7 +59,8 @@ static GROUPS: [Group; LENGTH_MAX + 1] = groups();
 /// All symbols in the order of their codes; 256 is the end of a string.
 static SYMBOLS: [u16; 257] = symbols();
 
-/// For each eight bits the symbol whose code they begin with, and its length; 0 when it is longer than eight.
+/// For each eight bits the symbol whose code they begin with, and its length; 0 when it is longer
+/// than eight.
 static SHORT: [(u8, u8); 256] = short();
 
 const fn groups() -> [Group; LENGTH_MAX + 1] {

@@ -3,10 +3,11 @@
 use super::fields::FIELD_OVERHEAD;
 use std::collections::VecDeque;
 
-/// The table that a client builds up: its latest fields, newest first, no more than [`TABLE_BYTES_MAX`] as section 4.1 counts.
+/// The table that a client builds up: its latest fields, newest first, no more than
+/// [`TABLE_BYTES_MAX`] as section 4.1 counts.
 ///
-/// Their text stands in one piece, the oldest in front; what is evicted is cut off when it is as much as what is left. So
-/// an empty table holds nothing, and a full one at most twice its bytes.
+/// Their text stands in one piece, the oldest in front; what is evicted is cut off when it is as
+/// much as what is left. So an empty table holds nothing, and a full one at most twice its bytes.
 #[derive(Debug)]
 pub(super) struct Dynamic {
     text: Vec<u8>,
@@ -42,7 +43,8 @@ impl Dynamic {
         Some(text.split_at(name))
     }
 
-    /// Puts a field in front, which drives out the oldest, or itself when it is larger than the table.
+    /// Puts a field in front, which drives out the oldest, or itself when it is larger than the
+    /// table.
     pub fn insert(&mut self, name: &[u8], value: &[u8]) {
         let size = name.len() + value.len() + FIELD_OVERHEAD;
         self.evict_to(self.size_max.saturating_sub(size));

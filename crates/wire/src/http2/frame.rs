@@ -12,13 +12,15 @@ pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 /// Bytes of a frame before its payload.
 pub const FRAME_HEAD_BYTES: usize = 9;
 
-/// Bytes of payload that a frame has at most, unless its receiver has allowed more; we allow no more (SETTINGS_MAX_FRAME_SIZE).
+/// Bytes of payload that a frame has at most, unless its receiver has allowed more; we allow no
+/// more (SETTINGS_MAX_FRAME_SIZE).
 pub const FRAME_BYTES_MAX: usize = 16_384;
 
 /// Bytes of a window before anything was said of it.
 pub const WINDOW_INITIAL: u32 = 65_535;
 
-/// The largest window: "A sender MUST NOT allow a flow-control window to exceed 2^31-1 octets" (section 6.9.1).
+/// The largest window: "A sender MUST NOT allow a flow-control window to exceed 2^31-1 octets"
+/// (section 6.9.1).
 pub const WINDOW_MAX: i64 = 0x7fff_ffff;
 
 /// Flag of DATA and HEADERS: the last frame of its stream.
@@ -146,7 +148,8 @@ pub enum Frame<'b> {
         /// So many.
         increment: u32,
     },
-    /// GOAWAY, PRIORITY, and what is unknown: "Implementations MUST ignore and discard frames of unknown types" (section 5.5).
+    /// GOAWAY, PRIORITY, and what is unknown: "Implementations MUST ignore and discard frames of
+    /// unknown types" (section 5.5).
     Ignored,
 }
 
@@ -222,8 +225,8 @@ fn sized<const N: usize>(payload: &[u8]) -> Result<[u8; N], FrameError> {
     payload.try_into().map_err(|_| FrameError::connection(ErrorCode::FRAME_SIZE_ERROR))
 }
 
-/// "Padding that exceeds the size remaining for the field block fragment MUST be treated as a PROTOCOL_ERROR", of the
-/// connection (sections 6.1 and 6.2).
+/// "Padding that exceeds the size remaining for the field block fragment MUST be treated as a
+/// PROTOCOL_ERROR", of the connection (sections 6.1 and 6.2).
 fn unpadded(head: FrameHead, payload: &[u8]) -> Result<&[u8], FrameError> {
     if !head.has(PADDED) {
         return Ok(payload);
@@ -244,7 +247,8 @@ pub struct PeerSettings {
 }
 
 impl PeerSettings {
-    /// Reads a SETTINGS payload, of which the last word holds. The values that have no business here are checked, and passed over.
+    /// Reads a SETTINGS payload, of which the last word holds. The values that have no business
+    /// here are checked, and passed over.
     pub fn read(payload: &[u8]) -> Result<Self, FrameError> {
         let mut settings = Self::default();
         for setting in payload.chunks_exact(SETTING_BYTES) {

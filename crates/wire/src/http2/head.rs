@@ -6,8 +6,9 @@ use http::request::Parts;
 use http::uri::{self, PathAndQuery, Scheme};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, Version};
 
-/// The head of a request, whose fields are what they must be (sections 8.2 and 8.3): names in lower case, values without line ends
-/// or whitespace around them, nothing of a connection, and each pseudo-field once and in front.
+/// The head of a request, whose fields are what they must be (sections 8.2 and 8.3): names in lower
+/// case, values without line ends or whitespace around them, nothing of a connection, and each
+/// pseudo-field once and in front.
 #[derive(Clone, Copy, Debug)]
 pub struct Http2Head<'l> {
     list: &'l FieldList,
@@ -24,7 +25,8 @@ struct Pseudo<'l> {
     path: Option<&'l [u8]>,
 }
 
-/// "Malformed requests … that are detected MUST be treated as a stream error of type PROTOCOL_ERROR" (section 8.1.1).
+/// "Malformed requests … that are detected MUST be treated as a stream error of type
+/// PROTOCOL_ERROR" (section 8.1.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed;
 
@@ -35,7 +37,8 @@ impl<'l> Http2Head<'l> {
         let mut pseudo_fields = 0;
         for (at, (name, value)) in list.iter().enumerate() {
             if let [b':', rest @ ..] = name {
-                // "All pseudo-header fields MUST appear in a field block before all regular field lines" (section 8.3).
+                // "All pseudo-header fields MUST appear in a field block before all regular field
+                // lines" (section 8.3).
                 let is_in_front = at == pseudo_fields;
                 let place =
                     pseudo.place(rest).filter(|place| is_in_front && place.is_none()).ok_or(Malformed)?;
@@ -97,7 +100,8 @@ impl<'l> Http2Head<'l> {
         Ok(parts)
     }
 
-    /// Section 8.3.1; section 8.5 for CONNECT: "The ":scheme" and ":path" pseudo-header fields MUST be omitted."
+    /// Section 8.3.1; section 8.5 for CONNECT: "The ":scheme" and ":path" pseudo-header fields MUST
+    /// be omitted."
     fn uri(&self, method: &Method) -> Result<Uri, Malformed> {
         let Pseudo { scheme, authority, path, .. } = self.pseudo;
         let mut parts = uri::Parts::default();
@@ -108,7 +112,8 @@ impl<'l> Http2Head<'l> {
             (true, None, None) => {}
             (false, Some(scheme), Some(path)) if is_path(path, method) => {
                 let scheme = Scheme::try_from(scheme).map_err(|_| Malformed)?;
-                // A URI has no scheme without an authority; Host may stand in for it. One that is lost so must be of the web.
+                // A URI has no scheme without an authority; Host may stand in for it. One that is
+                // lost so must be of the web.
                 if parts.authority.is_none() && scheme != Scheme::HTTP && scheme != Scheme::HTTPS {
                     return Err(Malformed);
                 }
@@ -150,15 +155,16 @@ fn map(list: &FieldList, text: &Bytes, skip: usize) -> Result<HeaderMap, Malform
     Ok(map)
 }
 
-/// "The ":path" pseudo-header field … MUST NOT be empty for "http" or "https" URIs", begins with a slash, or is the asterisk of
-/// OPTIONS (section 8.3.1). A fragment has no place in it; the URI parser would drop it silently.
+/// "The ":path" pseudo-header field … MUST NOT be empty for "http" or "https" URIs", begins with a
+/// slash, or is the asterisk of OPTIONS (section 8.3.1). A fragment has no place in it; the URI
+/// parser would drop it silently.
 fn is_path(path: &[u8], method: &Method) -> bool {
     let has_form = path.starts_with(b"/") || path == b"*" && method == Method::OPTIONS;
     has_form && !path.contains(&b'#')
 }
 
-/// Section 8.2.1 on names and values, and 8.2.2: "An endpoint MUST NOT generate an HTTP/2 message containing connection-specific
-/// header fields"; TE alone may say "trailers".
+/// Section 8.2.1 on names and values, and 8.2.2: "An endpoint MUST NOT generate an HTTP/2 message
+/// containing connection-specific header fields"; TE alone may say "trailers".
 fn is_sound(name: &[u8], value: &[u8]) -> bool {
     let is_name = !name.is_empty() && name.iter().all(|byte| IN_NAME[usize::from(*byte)]);
     let is_of_connection = match name.len() {
@@ -172,10 +178,12 @@ fn is_sound(name: &[u8], value: &[u8]) -> bool {
     is_name && is_value(value) && !is_of_connection
 }
 
-/// RFC 9110 section 5.5, and "A field value MUST NOT start or end with an ASCII whitespace character" (section 8.2.1).
+/// RFC 9110 section 5.5, and "A field value MUST NOT start or end with an ASCII whitespace
+/// character" (section 8.2.1).
 fn is_value(value: &[u8]) -> bool {
     let is_space = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
-    // Every byte is looked at, many at once, which is quicker than to stop at the first that does not fit.
+    // Every byte is looked at, many at once, which is quicker than to stop at the first that does
+    // not fit.
     let unfit = |byte: u8| u8::from(byte < b' ') & u8::from(byte != b'\t') | u8::from(byte == 0x7f);
     value.iter().fold(0, |any, &byte| any | unfit(byte)) == 0
         && !is_space(value.first())

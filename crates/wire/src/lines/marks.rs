@@ -5,7 +5,8 @@ use wide::u8x16;
 /// Bytes of a block.
 pub(super) const BLOCK: usize = 64;
 
-/// The marks of the block that begins at `from`, the first byte's lowest. Beyond the end of `bytes` there are none.
+/// The marks of the block that begins at `from`, the first byte's lowest. Beyond the end of `bytes`
+/// there are none.
 #[inline]
 pub(super) fn marks(bytes: &[u8], from: usize) -> u64 {
     let rest = &bytes[from..];

@@ -1,7 +1,8 @@
 //! The lines of a head: where each one ends, and the parts of a field's.
 //!
-//! Control characters and colons are found 64 bytes at a time ([`marks`]); all else is to look at those few places, at names, and
-//! at the ends of values. HTAB is no mark, since it may stand wherever a blank may. Nothing is copied.
+//! Control characters and colons are found 64 bytes at a time ([`marks`]); all else is to look at
+//! those few places, at names, and at the ends of values. HTAB is no mark, since it may stand
+//! wherever a blank may. Nothing is copied.
 
 mod marks;
 mod name;
@@ -16,10 +17,11 @@ use shoal_core::FieldLine;
 /// What is taken beside what the grammar allows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Strictness {
-    /// Nothing. RFC 9112 section 2.2 lets a recipient take a bare LF for a line's end; a neighbour that does not would then see another
-    /// message in the same bytes.
+    /// Nothing. RFC 9112 section 2.2 lets a recipient take a bare LF for a line's end; a neighbour
+    /// that does not would then see another message in the same bytes.
     Strict,
-    /// What RFC 9112 lets a recipient of responses mend: a bare LF (2.2), whitespace before a colon (5.1), folded lines (5.2).
+    /// What RFC 9112 lets a recipient of responses mend: a bare LF (2.2), whitespace before a colon
+    /// (5.1), folded lines (5.2).
     Lenient,
 }
 
@@ -140,7 +142,8 @@ impl<'b> Lines<'b> {
         }
     }
 
-    /// Goes to the next line and says where this one's text ends; `None` when that lies beyond the bytes.
+    /// Goes to the next line and says where this one's text ends; `None` when that lies beyond the
+    /// bytes.
     #[inline(always)]
     fn end_of_line(&mut self) -> Result<Option<usize>, BadLine> {
         loop {
@@ -151,7 +154,8 @@ impl<'b> Lines<'b> {
         }
     }
 
-    /// Goes to the line behind the end at `at`, the mark that was come by last; false when its LF has not come.
+    /// Goes to the line behind the end at `at`, the mark that was come by last; false when its LF
+    /// has not come.
     #[inline(always)]
     fn end_at(&mut self, at: usize, byte: u8) -> Result<bool, BadLine> {
         match (byte, self.bytes.get(at + 1)) {
@@ -170,7 +174,8 @@ impl<'b> Lines<'b> {
         }
     }
 
-    /// Goes by the next mark: its place, and which byte it is. `None` when there is none in the bytes.
+    /// Goes by the next mark: its place, and which byte it is. `None` when there is none in the
+    /// bytes.
     #[inline(always)]
     fn next_mark(&mut self) -> Option<(usize, u8)> {
         while self.marks == 0 {
@@ -186,7 +191,8 @@ impl<'b> Lines<'b> {
     }
 }
 
-/// The place from `start` to `end` without the whitespace at its ends; that of a folded value holds ends of lines.
+/// The place from `start` to `end` without the whitespace at its ends; that of a folded value holds
+/// ends of lines.
 #[inline(always)]
 fn trimmed(bytes: &[u8], start: usize, end: usize) -> (u32, u32) {
     // Nearly every value has one blank before it.

@@ -1,8 +1,8 @@
 //! The PROXY protocol, versions 1 and 2: who a load balancer says the client is.
 //!
-//! Source: "The PROXY protocol", W. Tarreau, HAProxy Technologies, revision 2020/03/05. A header comes first on
-//! the connection, before TLS and before the request. Only connections from the balancers' networks may send one,
-//! and those must; the caller sees to that.
+//! Source: "The PROXY protocol", W. Tarreau, HAProxy Technologies, revision 2020/03/05. A header
+//! comes first on the connection, before TLS and before the request. Only connections from the
+//! balancers' networks may send one, and those must; the caller sees to that.
 
 mod v1;
 mod v2;
@@ -18,8 +18,8 @@ pub enum Header {
     Complete {
         /// Bytes to skip.
         length: usize,
-        /// The connection that the balancer took. `None` when it speaks for itself (a health check) or the
-        /// client came over something other than TCP: then the socket's own addresses count.
+        /// The connection that the balancer took. `None` when it speaks for itself (a health check)
+        /// or the client came over something other than TCP: then the socket's own addresses count.
         addresses: Option<Addresses>,
     },
     /// Not a header, or one that makes no sense.

@@ -26,9 +26,10 @@ pub(super) fn parse(bytes: &[u8]) -> Header {
     }
 }
 
-/// What follows the signature. "If the announced transport protocol is "UNKNOWN", then the receiver knows that the
-/// sender speaks the correct PROXY protocol … and SHOULD accept the connection and use the real connection's
-/// parameters as if there were no PROXY protocol header on the wire", whatever else the line holds.
+/// What follows the signature. "If the announced transport protocol is "UNKNOWN", then the receiver
+/// knows that the sender speaks the correct PROXY protocol … and SHOULD accept the connection and
+/// use the real connection's parameters as if there were no PROXY protocol header on the wire",
+/// whatever else the line holds.
 fn read_line(line: &str) -> Option<Option<Addresses>> {
     let (family, rest) = line.split_once(' ').unwrap_or((line, ""));
     match family {

@@ -3,8 +3,8 @@
 use shoal_core::alphanumeric_and;
 use std::net::Ipv6Addr;
 
-/// Host and port of `host[:port]`, checked. Compares as RFC 3986 section 6.2.2.1 says: the host without
-/// regard to case.
+/// Host and port of `host[:port]`, checked. Compares as RFC 3986 section 6.2.2.1 says: the host
+/// without regard to case.
 #[derive(Clone, Copy, Debug)]
 pub struct Authority<'a> {
     /// A registered name, an IPv4 address, or an IPv6 address in its brackets.
@@ -16,8 +16,8 @@ pub struct Authority<'a> {
 }
 
 impl<'a> Authority<'a> {
-    /// Reads `host[:port]`. `None` when it is no such thing: an empty host, user information, a character
-    /// that has no place there, a port beyond 65535.
+    /// Reads `host[:port]`. `None` when it is no such thing: an empty host, user information, a
+    /// character that has no place there, a port beyond 65535.
     pub fn parse(text: &'a [u8]) -> Option<Self> {
         if let Some(plain) = Self::plain(text) {
             return Some(plain);
@@ -39,8 +39,8 @@ impl<'a> Authority<'a> {
         Some(Self { host, port, digits })
     }
 
-    /// The same of a registered name or an IPv4 address in the characters that all parsers agree on, and without an empty port,
-    /// which is one more spelling than is needed.
+    /// The same of a registered name or an IPv4 address in the characters that all parsers agree
+    /// on, and without an empty port, which is one more spelling than is needed.
     pub fn plain(text: &'a [u8]) -> Option<Self> {
         let host_end = text.iter().position(|&byte| !IN_PLAIN_NAME[byte as usize]).unwrap_or(text.len());
         let (host, rest) = text.split_at(host_end);
@@ -64,8 +64,9 @@ fn is_ip_literal(host: &[u8]) -> bool {
     text.is_some_and(|text| text.parse::<Ipv6Addr>().is_ok())
 }
 
-/// RFC 3986 section 3.2.2: `reg-name = *( unreserved / pct-encoded / sub-delims )`, here not empty, as RFC 9110
-/// section 4.2.1 asks: "A sender MUST NOT generate an "http" URI with an empty host identifier."
+/// RFC 3986 section 3.2.2: `reg-name = *( unreserved / pct-encoded / sub-delims )`, here not empty,
+/// as RFC 9110 section 4.2.1 asks: "A sender MUST NOT generate an "http" URI with an empty host
+/// identifier."
 fn is_registered_name(host: &[u8]) -> bool {
     !host.is_empty() && host.len() <= HOST_BYTES_MAX && host.iter().all(|&byte| IN_NAME[byte as usize])
 }

@@ -1,7 +1,7 @@
 //! The fields that decide where a request ends and what becomes of its connection.
 //!
-//! Gathered while the head is read, judged once it is whole. RFC 9112 section 6 is the source of the rules;
-//! wherever it lets a recipient repair a message, this refuses it instead.
+//! Gathered while the head is read, judged once it is whole. RFC 9112 section 6 is the source of
+//! the rules; wherever it lets a recipient repair a message, this refuses it instead.
 
 use crate::{BODY_BYTES_MAX, RequestRefusal};
 use http::{Method, Version};
@@ -51,8 +51,8 @@ impl<'a> Framing<'a> {
     /// The body's framing, after all fields were noted.
     ///
     /// RFC 9112 section 6.1: "A server MAY reject a request that contains both Content-Length and
-    /// Transfer-Encoding"; "A server or client that receives an HTTP/1.0 message containing a Transfer-Encoding
-    /// header field MUST treat the message as if the framing is faulty".
+    /// Transfer-Encoding"; "A server or client that receives an HTTP/1.0 message containing a
+    /// Transfer-Encoding header field MUST treat the message as if the framing is faulty".
     pub fn body(&self, method: &Method, version: Version) -> Result<BodyFraming, RequestRefusal> {
         let framing = match (self.chunked, self.length) {
             (true, Some(_)) => {
@@ -65,8 +65,8 @@ impl<'a> Framing<'a> {
             (false, Some(length)) if length > 0 => BodyFraming::Length(length),
             (false, _) => BodyFraming::None,
         };
-        // RFC 9110 section 9.3.6: "A CONNECT request message does not have content." What follows the head
-        // belongs to the tunnel, so that a length could only mislead.
+        // RFC 9110 section 9.3.6: "A CONNECT request message does not have content." What follows
+        // the head belongs to the tunnel, so that a length could only mislead.
         if *method == Method::CONNECT && framing != BodyFraming::None {
             return Err(RequestRefusal::bad_request("CONNECT with a body"));
         }
@@ -78,14 +78,14 @@ impl<'a> Framing<'a> {
         !self.close && (version != Version::HTTP_10 || self.keep_alive)
     }
 
-    /// Whether the client asks for another protocol on this connection (RFC 9110 section 7.8): "A server MUST
-    /// ignore an Upgrade header field that is received in an HTTP/1.0 request."
+    /// Whether the client asks for another protocol on this connection (RFC 9110 section 7.8): "A
+    /// server MUST ignore an Upgrade header field that is received in an HTTP/1.0 request."
     pub fn upgrades(&self, version: Version) -> bool {
         self.upgrade_listed && self.upgrade_named && version != Version::HTTP_10
     }
 
-    /// RFC 9112 section 3.2: "A server MUST respond with a 400 (Bad Request) status code … to any request
-    /// message that contains more than one Host header field line".
+    /// RFC 9112 section 3.2: "A server MUST respond with a 400 (Bad Request) status code … to any
+    /// request message that contains more than one Host header field line".
     fn note_host(&mut self, value: &'a [u8]) -> Result<(), RequestRefusal> {
         match self.host.replace(value) {
             None => Ok(()),
@@ -93,8 +93,8 @@ impl<'a> Framing<'a> {
         }
     }
 
-    /// RFC 9110 section 10.1.1: "A server that receives an Expect field value containing a member other than
-    /// 100-continue MAY respond with a 417".
+    /// RFC 9110 section 10.1.1: "A server that receives an Expect field value containing a member
+    /// other than 100-continue MAY respond with a 417".
     fn note_expect(&mut self, value: &[u8]) -> Result<(), RequestRefusal> {
         if !is(value, b"100-continue") {
             return Err(RequestRefusal::expectation_failed());
@@ -114,8 +114,8 @@ impl<'a> Framing<'a> {
         }
     }
 
-    /// A list of equal lengths could be folded into one (RFC 9110 section 8.6); it is refused, as no sound
-    /// client sends it.
+    /// A list of equal lengths could be folded into one (RFC 9110 section 8.6); it is refused, as
+    /// no sound client sends it.
     fn note_length(&mut self, value: &[u8]) -> Result<(), RequestRefusal> {
         if self.length.is_some() {
             return Err(RequestRefusal::bad_request("more than one Content-Length"));
@@ -129,9 +129,10 @@ impl<'a> Framing<'a> {
         Ok(())
     }
 
-    /// RFC 9112 section 6.1: "A server that receives a request message with a transfer coding it does not
-    /// understand SHOULD respond with 501"; and section 6.3: when chunked is not the final coding, "the server
-    /// MUST respond with the 400 (Bad Request) status code and then close the connection".
+    /// RFC 9112 section 6.1: "A server that receives a request message with a transfer coding it
+    /// does not understand SHOULD respond with 501"; and section 6.3: when chunked is not the final
+    /// coding, "the server MUST respond with the 400 (Bad Request) status code and then close the
+    /// connection".
     fn note_coding(&mut self, value: &[u8]) -> Result<(), RequestRefusal> {
         if self.chunked {
             return Err(RequestRefusal::bad_request("more than one Transfer-Encoding"));

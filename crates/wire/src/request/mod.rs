@@ -1,11 +1,12 @@
 //! Request heads: bytes in; a head, a refusal, or the wish for more bytes out.
 //!
-//! Fields and the target are slices of the read buffer and are not copied. Whoever keeps one beyond the request keeps that whole
-//! buffer: copy what is stored.
+//! Fields and the target are slices of the read buffer and are not copied. Whoever keeps one beyond
+//! the request keeps that whole buffer: copy what is stored.
 //!
-//! Cost: one pass over the head ([`crate::lines`]), also when it was looked at as a [`FastPathRequest`] before (which compares it with what is
-//! [`remembered`], or makes that pass), and one allocation. A head that trickles in is tokenized again only when its end is in
-//! sight or it has doubled, so that the whole cost stays linear.
+//! Cost: one pass over the head ([`crate::lines`]), also when it was looked at as a
+//! [`FastPathRequest`] before (which compares it with what is [`remembered`], or makes that pass),
+//! and one allocation. A head that trickles in is tokenized again only when its end is in sight or
+//! it has doubled, so that the whole cost stays linear.
 
 mod authority;
 mod framing;
@@ -43,7 +44,8 @@ pub enum Parsed {
     Incomplete,
     /// The head, which has been taken off the buffer.
     Head(RequestHead),
-    /// It will not be taken. The connection cannot be used further: where the next request starts is unknown.
+    /// It will not be taken. The connection cannot be used further: where the next request starts
+    /// is unknown.
     Refused(RequestRefusal),
 }
 
@@ -113,7 +115,8 @@ impl HeadParser {
         Self { seen: None, fields: Vec::new(), searched: 0, attempt_at: 0, empty_lines: 0 }
     }
 
-    /// Reads one head from the front of `buffer`: [`Self::find_head`] and [`Self::take_head`] in one.
+    /// Reads one head from the front of `buffer`: [`Self::find_head`] and [`Self::take_head`] in
+    /// one.
     pub fn parse(&mut self, buffer: &mut BytesMut, limits: &HeadLimits) -> Parsed {
         match self.find_head(buffer, limits) {
             Ok(true) => self.take_head(buffer).map_or_else(Parsed::Refused, Parsed::Head),
@@ -122,8 +125,9 @@ impl HeadParser {
         }
     }
 
-    /// Whether a whole head stands at the front of `buffer`, to be taken off by [`Self::take_head`]. Call it again with more bytes
-    /// appended when there is none; the caller must not touch the bytes in between.
+    /// Whether a whole head stands at the front of `buffer`, to be taken off by
+    /// [`Self::take_head`]. Call it again with more bytes appended when there is none; the caller
+    /// must not touch the bytes in between.
     pub fn find_head(&mut self, buffer: &mut BytesMut, limits: &HeadLimits) -> Result<bool, RequestRefusal> {
         if self.seen.is_some() {
             return Ok(true);
@@ -152,8 +156,8 @@ impl HeadParser {
         build(&lines, &self.fields, buffer.split_to(lines.head_bytes))
     }
 
-    /// RFC 9112 section 2.2: "a server that is expecting to receive and parse a request-line SHOULD ignore at
-    /// least one empty line (CRLF) received prior to the request-line".
+    /// RFC 9112 section 2.2: "a server that is expecting to receive and parse a request-line SHOULD
+    /// ignore at least one empty line (CRLF) received prior to the request-line".
     fn skip_empty_lines(&mut self, buffer: &mut BytesMut) -> Result<(), RequestRefusal> {
         while buffer.starts_with(b"\r\n") {
             self.empty_lines += 1;
@@ -267,8 +271,8 @@ fn build(lines: &RequestTokens, fields: &[FieldLine], head: BytesMut) -> Result<
     Ok(RequestHead {
         body,
         keep_alive: framing.keeps_alive(version),
-        // RFC 9110 section 10.1.1: "A server that receives a 100-continue expectation in an HTTP/1.0 request
-        // MUST ignore that expectation."
+        // RFC 9110 section 10.1.1: "A server that receives a 100-continue expectation in an
+        // HTTP/1.0 request MUST ignore that expectation."
         expects_continue: framing.expects_continue
             && version != Version::HTTP_10
             && body != BodyFraming::None,

@@ -1,9 +1,11 @@
-//! Plain requests: a GET or HEAD of the kinds that most clients send, seen without taking it off the buffer.
+//! Plain requests: a GET or HEAD of the kinds that most clients send, seen without taking it off
+//! the buffer.
 //!
-//! Most requests to a cache are of this kind, and most of what [`super::HeadParser::parse`] makes of a head (a field
-//! map, a parsed URI) serves the others. Here the head is looked at in place: nothing is allocated or copied. Whatever
-//! is not plain at first sight, be it faulty, incomplete or only unusual, is [`None`], and the ordinary way decides;
-//! so this is never more tolerant than that one, which a test compares.
+//! Most requests to a cache are of this kind, and most of what [`super::HeadParser::parse`] makes
+//! of a head (a field map, a parsed URI) serves the others. Here the head is looked at in place:
+//! nothing is allocated or copied. Whatever is not plain at first sight, be it faulty, incomplete
+//! or only unusual, is [`None`], and the ordinary way decides; so this is never more tolerant than
+//! that one, which a test compares.
 
 mod conditions;
 mod noted;
@@ -23,17 +25,19 @@ use std::cell::RefCell;
 use std::num::NonZero;
 use std::ops::Range;
 
-/// A GET or HEAD without a body, directives, or conditions of those that few send; in HTTP/1.1 one whose connection is to be kept.
+/// A GET or HEAD without a body, directives, or conditions of those that few send; in HTTP/1.1 one
+/// whose connection is to be kept.
 #[derive(Clone, Copy, Debug)]
 pub struct FastPathRequest<'b> {
     /// Whether it is a HEAD.
     pub is_head: bool,
-    /// Host and port: of the target in absolute form, which Host repeats, or else of Host. A registered name or an
-    /// IPv4 address.
+    /// Host and port: of the target in absolute form, which Host repeats, or else of Host. A
+    /// registered name or an IPv4 address.
     pub authority: Authority<'b>,
     /// Path and query, from the first `/` on.
     pub path: &'b str,
-    /// Whether the target was in absolute form, with the scheme `http`. In HTTP/2 it has that form always, and this is false.
+    /// Whether the target was in absolute form, with the scheme `http`. In HTTP/2 it has that form
+    /// always, and this is false.
     pub absolute: bool,
     /// HTTP/1.1 or HTTP/2.
     pub version: Version,
@@ -51,7 +55,8 @@ pub struct FastPathRequest<'b> {
 }
 
 impl<'b> FastPathRequest<'b> {
-    /// The plain request that a head of HTTP/2 is, if it is one; that it has no body the caller knows.
+    /// The plain request that a head of HTTP/2 is, if it is one; that it has no body the caller
+    /// knows.
     pub fn of_http2(head: &Http2Head<'b>, limits: &HeadLimits) -> Option<Self> {
         let (authority, path) = (head.authority()?, head.path()?);
         let fits = authority.len() + path.len() <= limits.target_bytes_max
@@ -96,8 +101,9 @@ impl<'b> FastPathRequest<'b> {
 }
 
 impl HeadParser {
-    /// The plain request at the front of `buffer`, if there is one. The head is then taken off by [`Self::find_head`] and [`Self::take_head`],
-    /// with the buffer as it is, or by who calls [`Self::discard_peeked`].
+    /// The plain request at the front of `buffer`, if there is one. The head is then taken off by
+    /// [`Self::find_head`] and [`Self::take_head`], with the buffer as it is, or by who calls
+    /// [`Self::discard_peeked`].
     pub fn peek_fast_path<'b>(
         &mut self,
         buffer: &'b [u8],
@@ -166,7 +172,8 @@ pub(super) struct SectionFacts {
 }
 
 impl SectionFacts {
-    /// What these fields of `buffer` say, whose section begins at `start`. `None` when they make the request one that is not plain.
+    /// What these fields of `buffer` say, whose section begins at `start`. `None` when they make
+    /// the request one that is not plain.
     fn read(fields: &[FieldLine], buffer: &[u8], start: usize) -> Option<Self> {
         let mut noted = RelevantFields::default();
         for field in fields {
@@ -201,7 +208,8 @@ impl SectionFacts {
         let host = self.host.of(section);
         let (absolute, path) = match line.target.strip_prefix("http://") {
             None => (false, line.target),
-            // The authority's spelling may differ from Host's in harmless ways; then the ordinary way compares them.
+            // The authority's spelling may differ from Host's in harmless ways; then the ordinary
+            // way compares them.
             Some(rest) => {
                 (true, rest.as_bytes().strip_prefix(host).map(|path| &rest[rest.len() - path.len()..])?)
             }

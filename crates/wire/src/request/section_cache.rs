@@ -1,16 +1,20 @@
-//! Remembered sections: what the field sections of recent plain requests say, so that the same bytes are not tokenized again.
+//! Remembered sections: what the field sections of recent plain requests say, so that the same
+//! bytes are not tokenized again.
 //!
-//! Most requests of a connection, and of one kind of client, repeat every byte of their head but the request line. A section is
-//! found by the sum of its words and then compared byte by byte; it must be all that is in the buffer behind the request line. So the
-//! same bytes are taken for what they were read as, the head's end among it, and nothing else ever is. What depends on the request line
-//! or on limits is looked at each time. Heads with more bytes behind them (pipelined ones) are tokenized, as are all that differ.
+//! Most requests of a connection, and of one kind of client, repeat every byte of their head but
+//! the request line. A section is found by the sum of its words and then compared byte by byte; it
+//! must be all that is in the buffer behind the request line. So the same bytes are taken for what
+//! they were read as, the head's end among it, and nothing else ever is. What depends on the
+//! request line or on limits is looked at each time. Heads with more bytes behind them (pipelined
+//! ones) are tokenized, as are all that differ.
 //!
-//! A section enters a place when it has come there twice without that of the place in between: clients that never repeat themselves
-//! cost no copies, and do not drive out those that do.
+//! A section enters a place when it has come there twice without that of the place in between:
+//! clients that never repeat themselves cost no copies, and do not drive out those that do.
 //!
-//! Memory: 64 places of 1 KiB, 72 KiB at most for a thread that reads requests, allotted when the first could be remembered and kept. Cookies
-//! stand in it as they do in read buffers, until another section takes the place and overwrites all of it; there is one copy, since
-//! equal sections have one place. Sections with Authorization are never kept.
+//! Memory: 64 places of 1 KiB, 72 KiB at most for a thread that reads requests, allotted when the
+//! first could be remembered and kept. Cookies stand in it as they do in read buffers, until
+//! another section takes the place and overwrites all of it; there is one copy, since equal
+//! sections have one place. Sections with Authorization are never kept.
 //!
 //! Cost: an addition for each eight bytes, and a comparison (`memcmp`).
 
@@ -60,7 +64,8 @@ impl SectionCache {
 pub(super) struct SectionKey(u64);
 
 impl SectionKey {
-    /// The key of a section that may be remembered: `None` when it is too large, or too small for one that is whole.
+    /// The key of a section that may be remembered: `None` when it is too large, or too small for
+    /// one that is whole.
     #[inline]
     pub fn of(section: &[u8]) -> Option<Self> {
         if section.len() > SECTION_BYTES_MAX {
@@ -76,7 +81,8 @@ impl SectionKey {
     /// The place that the section may have.
     #[inline]
     fn place(self) -> usize {
-        // Fibonacci hashing (Knuth, TAOCP 3, 6.4): each bit of the sum has a part in the highest ones of the product.
+        // Fibonacci hashing (Knuth, TAOCP 3, 6.4): each bit of the sum has a part in the highest
+        // ones of the product.
         (self.0.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (u64::BITS - PLACES.ilog2())) as usize
     }
 }

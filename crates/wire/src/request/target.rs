@@ -25,8 +25,9 @@ pub(super) fn read(
     }
 }
 
-/// "A server MUST respond with a 400 (Bad Request) status code to any HTTP/1.1 request message that lacks a Host
-/// header field and to any request message that contains … a Host header field with an invalid field value."
+/// "A server MUST respond with a 400 (Bad Request) status code to any HTTP/1.1 request message that
+/// lacks a Host header field and to any request message that contains … a Host header field with an
+/// invalid field value."
 fn named_by_host(version: Version, host: Option<&[u8]>) -> Result<Option<Authority<'_>>, RequestRefusal> {
     match host {
         Some(value) => {
@@ -37,9 +38,9 @@ fn named_by_host(version: Version, host: Option<&[u8]>) -> Result<Option<Authori
     }
 }
 
-/// Section 3.2.2 has a proxy replace Host by the target's authority. A request in which the two differ is
-/// refused instead: whoever stands before us and routes or filters by Host would have judged another request
-/// than the one that we answer and store.
+/// Section 3.2.2 has a proxy replace Host by the target's authority. A request in which the two
+/// differ is refused instead: whoever stands before us and routes or filters by Host would have
+/// judged another request than the one that we answer and store.
 fn absolute_form(target: Bytes, host: Option<Authority<'_>>) -> Result<Uri, RequestRefusal> {
     let uri = uri(target)?;
     let (Some(scheme), Some(authority)) = (uri.scheme_str(), uri.authority()) else {
@@ -57,7 +58,8 @@ fn absolute_form(target: Bytes, host: Option<Authority<'_>>) -> Result<Uri, Requ
     }
 }
 
-/// Section 3.2.3: host and port, both required. Clients that leave the port out of Host are known and harmless.
+/// Section 3.2.3: host and port, both required. Clients that leave the port out of Host are known
+/// and harmless.
 fn authority_form(target: Bytes, host: Option<Authority<'_>>) -> Result<Uri, RequestRefusal> {
     let port = match Authority::parse(&target) {
         Some(named @ Authority { port: Some(port), .. }) => {
@@ -75,8 +77,9 @@ fn authority_form(target: Bytes, host: Option<Authority<'_>>) -> Result<Uri, Req
     Ok(uri)
 }
 
-/// RFC 9112 section 3.2: recipients of an invalid request-line "SHOULD respond with either a 400 (Bad Request) error
-/// or a 301 (Moved Permanently) redirect", and a URI is ASCII (RFC 3986 section 2).
+/// RFC 9112 section 3.2: recipients of an invalid request-line "SHOULD respond with either a 400
+/// (Bad Request) error or a 301 (Moved Permanently) redirect", and a URI is ASCII (RFC 3986 section
+/// 2).
 fn uri(target: Bytes) -> Result<Uri, RequestRefusal> {
     if !target.is_ascii() {
         return Err(INVALID);

@@ -1,4 +1,5 @@
-//! Cases for request heads: what is taken and how, what is refused and why, and that splitting changes nothing.
+//! Cases for request heads: what is taken and how, what is refused and why, and that splitting
+//! changes nothing.
 
 use super::*;
 use http::StatusCode;
@@ -221,8 +222,8 @@ proptest! {
             }
             (Parsed::Refused(a), Parsed::Refused(b)) => prop_assert_eq!(a.status, b.status),
             (Parsed::Incomplete, Parsed::Incomplete) => {}
-            // Bytes that come one by one are judged when an end is in sight; garbage may wait that long. Empty lines before the
-            // request are none.
+            // Bytes that come one by one are judged when an end is in sight; garbage may wait that
+            // long. Empty lines before the request are none.
             (Parsed::Refused(_), Parsed::Incomplete) => {
                 let begun = text.iter().position(|byte| !b"\r\n".contains(byte)).unwrap_or(text.len());
                 prop_assert!(!holds_end(&text[begun..]));
@@ -231,7 +232,8 @@ proptest! {
         }
     }
 
-    /// Whatever is taken can be sent on: names are tokens in lower case, values hold nothing that ends a line.
+    /// Whatever is taken can be sent on: names are tokens in lower case, values hold nothing that
+    /// ends a line.
     #[test]
     fn fields_that_are_taken_are_sound(
         bytes in prop::collection::vec(prop_oneof![3 => any::<u8>(), 1 => prop::sample::select(&b"aB:\r\n\t "[..])], 0..60),

@@ -1,5 +1,5 @@
-//! Clients that ask for ten thousand things before they read the first answer: what they ask waits in their own socket, in order, and
-//! others are served meanwhile.
+//! Clients that ask for ten thousand things before they read the first answer: what they ask waits
+//! in their own socket, in order, and others are served meanwhile.
 
 use super::{all_have_gone, get, origin, others_are_served};
 use shoal_testkit::seeded::body;
@@ -42,7 +42,8 @@ fn ten_thousand_hits() {
     shoal.expect_responses("memory_hit", REQUESTS as u64 + 30);
 }
 
-/// One client asks and asks: others are served meanwhile, and memory stays near what was taken when `idle`.
+/// One client asks and asks: others are served meanwhile, and memory stays near what was taken when
+/// `idle`.
 fn others_are_served_while_it_asks(shoal: &Shoal, idle: u64) {
     for _ in 0..20 {
         others_are_served(shoal);
@@ -52,7 +53,8 @@ fn others_are_served_while_it_asks(shoal: &Shoal, idle: u64) {
     assert!(held < 4 << 20, "{held} bytes for one client");
 }
 
-/// Requests that take more than a look into RAM: parts, heads, bodies, and what only the origin has.
+/// Requests that take more than a look into RAM: parts, heads, bodies, and what only the origin
+/// has.
 #[test]
 fn ten_thousand_requests_of_all_kinds() {
     let origin = origin();

@@ -1,5 +1,6 @@
-//! Readers that take a little now and then, so that no pause is ever too long, yet less than `client.rate_min`: they are given up by whichever way
-//! the bytes go to them, and who is within the rate gets on.
+//! Readers that take a little now and then, so that no pause is ever too long, yet less than
+//! `client.rate_min`: they are given up by whichever way the bytes go to them, and who is within
+//! the rate gets on.
 
 use super::{all_have_gone, get};
 use shoal_testkit::seeded::body;
@@ -72,8 +73,8 @@ fn check(way: &Way) {
         }
         shoal
     };
-    // About three megabytes a second.
-    // It takes three megabytes a second; the others get their answers at this rate on a busy machine too.
+    // About three megabytes a second. It takes three megabytes a second; the others get their
+    // answers at this rate on a busy machine too.
     let strict = start("6 MiB");
     let before = strict.responses(way.result);
     let taken = read_slowly(&strict, ALL / way.body_bytes);

@@ -1,6 +1,8 @@
-//! Heads and bodies that parsers have been known to read in different ways, each with how it is to be read.
+//! Heads and bodies that parsers have been known to read in different ways, each with how it is to
+//! be read.
 //!
-//! All but a few ask for [`PATH`], and hold [`HIDDEN`] where a disagreement about the end of the first request would show.
+//! All but a few ask for [`PATH`], and hold [`HIDDEN`] where a disagreement about the end of the
+//! first request would show.
 
 /// A request that some parsers frame in one way and others in another.
 pub struct Case {

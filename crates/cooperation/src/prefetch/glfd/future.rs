@@ -3,7 +3,8 @@
 use super::Reference;
 use std::collections::HashMap;
 
-/// When a page is asked for after a reference to it, as a place in the list of references; [`NEVER`] for not at all.
+/// When a page is asked for after a reference to it, as a place in the list of references;
+/// [`NEVER`] for not at all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Uses {
     /// By any node.

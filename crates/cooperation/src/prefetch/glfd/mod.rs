@@ -1,15 +1,21 @@
 //! GLFD, the global longest forward distance: replacement over three levels with the future known.
 //!
-//! Voelker 2000, section 4.2.3. With local memory, the memory of other nodes and disk, page p comes to node A when A asks for it, and
+//! Voelker 2000, section 4.2.3. With local memory, the memory of other nodes and disk, page p comes
+//! to node A when A asks for it, and
 //!
-//! - **from global memory**: A gives a page in exchange, one that it holds for others if there is any, otherwise its local page that it asks for last;
-//! - **from disk**: A's page goes to the node that holds, of all pages in the cluster, the one that is asked for last, and takes its place.
+//! - **from global memory**: A gives a page in exchange, one that it holds for others if there is
+//!   any, otherwise its local page that it asks for last;
+//! - **from disk**: A's page goes to the node that holds, of all pages in the cluster, the one that
+//!   is asked for last, and takes its place.
 //!
-//! So the cluster holds the pages that are asked for soonest, and each node those that *it* asks for soonest. Best it is not always, but near: for any references
-//! C_GLFD ≤ C_OPT·(1 + 3 F_G / F_D), with costs as [`Counts::cost_seconds`] adds them up. The tests hold it against the least cost of all ways to choose.
+//! So the cluster holds the pages that are asked for soonest, and each node those that *it* asks
+//! for soonest. Best it is not always, but near: for any references C_GLFD ≤ C_OPT·(1 + 3 F_G /
+//! F_D), with costs as [`Counts::cost_seconds`] adds them up. The tests hold it against the least
+//! cost of all ways to choose.
 //!
-//! A bound for policies that do not know the future, and the measure of those that approximate it ([`super::epoch`]). Frames that are free are used first, and a page
-//! exists once. O(log pages + nodes) a reference, 40 bytes a reference.
+//! A bound for policies that do not know the future, and the measure of those that approximate it
+//! ([`super::epoch`]). Frames that are free are used first, and a page exists once. O(log pages +
+//! nodes) a reference, 40 bytes a reference.
 
 mod future;
 

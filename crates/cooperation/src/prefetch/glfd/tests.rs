@@ -7,8 +7,9 @@ use std::collections::HashMap;
 /// For each page the node that holds it, or that none does.
 type State = Vec<Option<u8>>;
 
-/// The least cost: every choice of what leaves, and where it goes, is followed. A page comes to the node that asks for it; when that has no frame left, one of
-/// its other pages goes, to nowhere, to a free frame, or to where some page is given up for it.
+/// The least cost: every choice of what leaves, and where it goes, is followed. A page comes to the
+/// node that asks for it; when that has no frame left, one of its other pages goes, to nowhere, to
+/// a free frame, or to where some page is given up for it.
 fn least_cost(frames: &[usize], references: &[Reference], times: &AccessTimes) -> f64 {
     let pages = references.iter().map(|reference| reference.page as usize + 1).max().unwrap_or(0);
     let mut states: HashMap<State, f64> = HashMap::from([(vec![None; pages], 0.0)]);
@@ -131,7 +132,8 @@ proptest! {
 
 #[test]
 fn what_a_node_holds_for_others_leaves_it_first() {
-    // page 0 is put to node 1; when that needs a frame page 0 goes on to node 2, though node 1 asks for page 0 never and for its own page 4 last
+    // page 0 is put to node 1; when that needs a frame page 0 goes on to node 2, though node 1 asks
+    // for page 0 never and for its own page 4 last
     let list = [(0, 0), (0, 1), (0, 2), (1, 4), (1, 5), (0, 1), (0, 2), (0, 0), (1, 4)];
     assert_eq!(replay(&[2, 2, 1], &asks(&list)), Ok(Counts { local: 3, global: 1, disk: 5 }));
 }

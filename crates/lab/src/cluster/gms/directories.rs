@@ -8,8 +8,10 @@
 //! | page-ownership (POD) | which node's part of the global-cache directory knows of a page | the same on all nodes: [`Directories::manager`] |
 //! | global-cache (GCD) | which nodes hold a page | parted over the nodes by the page-ownership directory: the holders that the cluster keeps |
 //!
-//! The page-ownership directory is a table of buckets, so that a node that is gone gives its buckets away and no other page's manager changes. Every page is treated as one that
-//! may be shared and is managed where its hash says; GMS keeps a page that it knows to be private under its user's management, which traces do not tell. O(1) a look-up.
+//! The page-ownership directory is a table of buckets, so that a node that is gone gives its
+//! buckets away and no other page's manager changes. Every page is treated as one that may be
+//! shared and is managed where its hash says; GMS keeps a page that it knows to be private under
+//! its user's management, which traces do not tell. O(1) a look-up.
 
 use shoal_core::mixed;
 
@@ -29,7 +31,8 @@ impl Directories {
         usize::from(self.buckets[mixed(u64::from(object)) as usize % BUCKETS])
     }
 
-    /// A node is gone: those that serve take its buckets in turn. Its part of the global-cache directory is made again from the page-frame directories of all.
+    /// A node is gone: those that serve take its buckets in turn. Its part of the global-cache
+    /// directory is made again from the page-frame directories of all.
     pub fn lose(&mut self, gone: usize, nodes: usize, serves: impl Fn(usize) -> bool) {
         let mut left = (0..nodes).filter(|node| *node != gone && serves(*node)).cycle();
         for bucket in self.buckets.iter_mut().filter(|bucket| usize::from(**bucket) == gone) {

@@ -1,12 +1,17 @@
 //! The global memory service: by epochs, evicted pages go to the nodes that hold the oldest.
 //!
-//! Feeley, Morgan, Pighin, Karlin, Levy, Thekkath, *Implementing global memory management in a workstation cluster*, SOSP 1995; Voelker 2000, section 2.1.3. At the start of an epoch an initiator learns
-//! the ages of all pages and tells each node what share of the M oldest each holds. A node that evicts the last copy of a page draws its target by those shares, and a duplicate is
-//! dropped. A page got from another's memory moves when its holder does not use it itself. Which target it is, [`shoal_cooperation::global_memory`] decides, with
-//! the load balancing rate b as an option: 0 is GMS.
+//! Feeley, Morgan, Pighin, Karlin, Levy, Thekkath, *Implementing global memory management in a
+//! workstation cluster*, SOSP 1995; Voelker 2000, section 2.1.3. At the start of an epoch an
+//! initiator learns the ages of all pages and tells each node what share of the M oldest each
+//! holds. A node that evicts the last copy of a page draws its target by those shares, and a
+//! duplicate is dropped. A page got from another's memory moves when its holder does not use it
+//! itself. Which target it is, [`shoal_cooperation::global_memory`] decides, with the load
+//! balancing rate b as an option: 0 is GMS.
 //!
-//! A page is found by three directories ([`Directories`]): the asking node's page-frame directory says whether it is here; its page-ownership directory says which node's
-//! global-cache directory knows where else it is; that node passes the request on to a holder, or to where it is read from disk.
+//! A page is found by three directories ([`Directories`]): the asking node's page-frame directory
+//! says whether it is here; its page-ownership directory says which node's global-cache directory
+//! knows where else it is; that node passes the request on to a holder, or to where it is read from
+//! disk.
 
 mod directories;
 
@@ -99,7 +104,8 @@ impl Gms {
         if self.left == 0 {
             self.begin_epoch(cluster);
         }
-        // one that is dropped is one of the oldest too: an epoch that counted none of them would last for as long as all that leaves is old
+        // one that is dropped is one of the oldest too: an epoch that counted none of them would
+        // last for as long as all that leaves is old
         self.left -= 1;
         if u64::from(cluster.now - last_used) > self.least_age {
             return;
@@ -119,7 +125,8 @@ impl Gms {
     }
 }
 
-/// What a node tells of its oldest pages: neighbours in age as one group, which is all that weights need.
+/// What a node tells of its oldest pages: neighbours in age as one group, which is all that weights
+/// need.
 fn told_ages(memory: &Memory, now: u32, most: usize) -> Vec<AgeGroup> {
     let free = AgeGroup { age: u64::MAX, pages: (memory.capacity() - memory.len()) as u64 };
     let mut groups = vec![free];

@@ -1,13 +1,15 @@
 //! Mirroring: each page on two servers.
 //!
-//! Markatos and Dramitinos 1996, section 2.2.1. Two transfers a page-out and half of the memory; a lost server's pages are copied from their other places.
+//! Markatos and Dramitinos 1996, section 2.2.1. Two transfers a page-out and half of the memory; a
+//! lost server's pages are copied from their other places.
 
 use super::{FrameLocation, Rebuilt, Redundancy, Servers, Transfer};
 
 /// See the file's head.
 #[derive(Clone, Debug)]
 pub struct Mirroring {
-    /// Where each page is kept; the second is missing where a server was lost and no other had room.
+    /// Where each page is kept; the second is missing where a server was lost and no other had
+    /// room.
     places: Vec<Option<(FrameLocation, Option<FrameLocation>)>>,
 }
 

@@ -1,7 +1,10 @@
-//! The Remote Memory Pager: what clients write is kept in idle nodes' memory, so that it survives the loss of one of them.
+//! The Remote Memory Pager: what clients write is kept in idle nodes' memory, so that it survives
+//! the loss of one of them.
 //!
-//! Markatos, Dramitinos, *Implementation of a reliable remote memory pager*, USENIX 1996; Voelker 2000, section 2.1.4. A client pages out to servers (idle nodes), round robin,
-//! and in from them. Memory that was given to a page stays its own; when all is given, the client pages to its own disk. How pages are made safe is a [`Redundancy`]:
+//! Markatos, Dramitinos, *Implementation of a reliable remote memory pager*, USENIX 1996; Voelker
+//! 2000, section 2.1.4. A client pages out to servers (idle nodes), round robin, and in from them.
+//! Memory that was given to a page stays its own; when all is given, the client pages to its own
+//! disk. How pages are made safe is a [`Redundancy`]:
 //!
 //! | redundancy | transfers a page-out | memory | when a server is lost |
 //! |---|--:|--:|---|
@@ -10,9 +13,11 @@
 //! | [`Parity`] | 2 (one between servers) | 1 + 1/(N − 1) | each page is made of the same frames of all others |
 //! | [`ParityLogging`] | 1 + 1/(N − 1) | as parity, and a tenth | each page is made of the others of its group |
 //!
-//! N servers, of which one keeps parity. Pages have contents here, a number that every write changes, and parity is computed of them; what comes back other than it went is counted
-//! as lost. A page that was never changed is paged out too when no server has it, as backing store. O(N) a page-out, and with parity logging O(groups) where its cleaner
-//! runs; the loss of a server takes O(pages · N).
+//! N servers, of which one keeps parity. Pages have contents here, a number that every write
+//! changes, and parity is computed of them; what comes back other than it went is counted as lost.
+//! A page that was never changed is paged out too when no server has it, as backing store. O(N) a
+//! page-out, and with parity logging O(groups) where its cleaner runs; the loss of a server takes
+//! O(pages · N).
 
 mod mirroring;
 mod parity;
@@ -40,12 +45,12 @@ pub trait Redundancy {
     /// Where a page can be read, when it is kept.
     fn place(&self, page: u32) -> Option<FrameLocation>;
 
-    /// Keeps a page's contents in place of what was kept of it; says which transfers that took, none of them when there was no room and the page is kept no
-    /// longer.
+    /// Keeps a page's contents in place of what was kept of it; says which transfers that took,
+    /// none of them when there was no room and the page is kept no longer.
     fn put(&mut self, servers: &mut Servers, page: u32, contents: u64) -> Vec<Transfer>;
 
-    /// A server is lost, and its frames with it. What it kept is made again elsewhere as far as there is room; says how many blocks that took, and which pages are kept no
-    /// longer.
+    /// A server is lost, and its frames with it. What it kept is made again elsewhere as far as
+    /// there is room; says how many blocks that took, and which pages are kept no longer.
     fn lose(&mut self, servers: &mut Servers, lost: usize) -> Rebuilt;
 }
 
@@ -63,7 +68,8 @@ pub struct Transfer {
 pub struct Rebuilt {
     /// Blocks sent.
     pub transfers: u64,
-    /// Pages that are kept no longer, with their contents when those could be made again: they go to the client's disk.
+    /// Pages that are kept no longer, with their contents when those could be made again: they go
+    /// to the client's disk.
     pub homeless: Vec<(u32, Option<u64>)>,
 }
 

@@ -1,7 +1,10 @@
-//! Parity: a page has its frame on one server, and the same frame of the parity server says what all of that number are together, by exclusive or.
+//! Parity: a page has its frame on one server, and the same frame of the parity server says what
+//! all of that number are together, by exclusive or.
 //!
-//! Markatos and Dramitinos 1996, section 2.2.2, after Patterson, Gibson, Katz 1988. The server that keeps a page sends what has changed to the parity server: two transfers a page-out, of
-//! which the client makes one. Safe against the loss of one server; when the parity server is lost itself, pages stay where they are and are safe no longer.
+//! Markatos and Dramitinos 1996, section 2.2.2, after Patterson, Gibson, Katz 1988. The server that
+//! keeps a page sends what has changed to the parity server: two transfers a page-out, of which the
+//! client makes one. Safe against the loss of one server; when the parity server is lost itself,
+//! pages stay where they are and are safe no longer.
 
 use super::{FrameLocation, Rebuilt, Redundancy, Servers, Transfer};
 
@@ -49,7 +52,8 @@ impl Parity {
         }
     }
 
-    /// What a lost frame said: parity and the same frame of all others. With how many blocks that took.
+    /// What a lost frame said: parity and the same frame of all others. With how many blocks that
+    /// took.
     fn remade(&self, servers: &Servers, frame: u32) -> Option<(u64, u64)> {
         self.parity?;
         let others: Vec<u64> = (0..servers.len())

@@ -1,9 +1,13 @@
-//! Parity logging: every page-out goes to the next server, and each group of page-outs has one parity page, which the client makes.
+//! Parity logging: every page-out goes to the next server, and each group of page-outs has one
+//! parity page, which the client makes.
 //!
-//! Markatos and Dramitinos 1996, section 2.2.3. A page has no frame of its own. The client adds each page that it sends to a buffer, by exclusive or, and when every server has got one the
-//! buffer goes to the parity server: 1 + 1/S transfers a page-out. The older version of the page stays where it is, inactive, since its group's parity counts it; a group all of whose
-//! pages are inactive is given up. A tenth of the memory is for inactive pages; when frames run short all the same, a cleaner sends the active pages of the group with the
-//! fewest of them again and gives the group up. The paper never ran its cleaner; this one runs.
+//! Markatos and Dramitinos 1996, section 2.2.3. A page has no frame of its own. The client adds
+//! each page that it sends to a buffer, by exclusive or, and when every server has got one the
+//! buffer goes to the parity server: 1 + 1/S transfers a page-out. The older version of the page
+//! stays where it is, inactive, since its group's parity counts it; a group all of whose pages are
+//! inactive is given up. A tenth of the memory is for inactive pages; when frames run short all the
+//! same, a cleaner sends the active pages of the group with the fewest of them again and gives the
+//! group up. The paper never ran its cleaner; this one runs.
 
 use super::{FrameLocation, Rebuilt, Redundancy, Servers, Transfer};
 use std::collections::BTreeMap;
@@ -95,7 +99,8 @@ impl ParityLogging {
         }
     }
 
-    /// Sends a page to the next server that is not yet in the open group, and its parity after the last. Nothing is sent when no server has room.
+    /// Sends a page to the next server that is not yet in the open group, and its parity after the
+    /// last. Nothing is sent when no server has room.
     fn append(&mut self, servers: &mut Servers, page: u32, contents: u64, sent: &mut Vec<Transfer>) -> bool {
         let mut but: Vec<usize> = self.open.members.iter().map(|member| member.0.server).collect();
         but.extend(self.parity);
@@ -128,7 +133,8 @@ impl ParityLogging {
         }
     }
 
-    /// Frees a group's frames while some server, or the parity server, has but few: the active pages of the group with the fewest are sent again. False when every group is all active.
+    /// Frees a group's frames while some server, or the parity server, has but few: the active
+    /// pages of the group with the fewest are sent again. False when every group is all active.
     fn clean(&mut self, servers: &mut Servers, sent: &mut Vec<Transfer>) -> bool {
         let fewest =
             self.closed.iter().map(|(number, group)| (group.active(), group.members.len(), *number)).min();

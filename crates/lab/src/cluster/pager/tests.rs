@@ -1,4 +1,5 @@
-//! What a lost server costs each redundancy, in pages that say something; and what each takes in transfers and memory.
+//! What a lost server costs each redundancy, in pages that say something; and what each takes in
+//! transfers and memory.
 
 use super::*;
 use crate::cluster::{Access, Counts, RunPlan, simulate_with};
@@ -75,7 +76,8 @@ fn servers_of_different_sizes_and_single_ones_keep_what_they_can() {
 
 #[test]
 fn page_outs_take_the_transfers_of_the_paper() {
-    // five servers, so that a group has four pages; every page is kept, so that each page-out is of one that was changed
+    // five servers, so that a group has four pages; every page is kept, so that each page-out is of
+    // one that was changed
     let counts = |which: usize| {
         let size = size(&[2000; 5]);
         let mut pager = pager(which, &size);

@@ -1,4 +1,5 @@
-//! Time and the stations where it passes: each serves one visit after the other, in the order in which they came.
+//! Time and the stations where it passes: each serves one visit after the other, in the order in
+//! which they came.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -10,7 +11,8 @@ pub(super) struct Clock {
     ahead: BinaryHeap<Reverse<(u64, u64, u32)>>,
     set: u64,
     stations: Vec<Station>,
-    /// Ways by how long they are: who sets out first arrives first, so that only the first of each is among what comes next.
+    /// Ways by how long they are: who sets out first arrives first, so that only the first of each
+    /// is among what comes next.
     ways: Vec<(u64, VecDeque<(u64, u32)>)>,
 }
 

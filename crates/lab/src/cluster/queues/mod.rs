@@ -1,7 +1,9 @@
 //! Requests that wait for processors and disks: throughput, delay and how busy each node is.
 //!
-//! A closed system, as Pai et al. 1998, section 3.1, have it: so many requests are under way, the next of the trace begins when one is answered, and times in the trace do not
-//! count. Each node has a processor and a disk, the server a processor and several disks; all serve in the order of arrival. A request's way, by how it was served:
+//! A closed system, as Pai et al. 1998, section 3.1, have it: so many requests are under way, the
+//! next of the trace begins when one is answered, and times in the trace do not count. Each node
+//! has a processor and a disk, the server a processor and several disks; all serve in the order of
+//! arrival. A request's way, by how it was served:
 //!
 //! ```text
 //! local     connection and sending it, by the node
@@ -10,9 +12,11 @@
 //! disk      connection ─► (the server, its disk) or the own disk ─► … ─► the node sends
 //! ```
 //!
-//! What is decided where requests are answered is decided when a request begins, and memories change at once; but a request for what is still being read for another at that node waits
-//! for the same read. What goes from node to node to be kept, and what is written to disk, takes the time of processors and disks and keeps no request. Blocks sent
-//! to rebuild what a lost node held are counted and take none. O(log stations) an event, one to six events a request.
+//! What is decided where requests are answered is decided when a request begins, and memories
+//! change at once; but a request for what is still being read for another at that node waits for
+//! the same read. What goes from node to node to be kept, and what is written to disk, takes the
+//! time of processors and disks and keeps no request. Blocks sent to rebuild what a lost node held
+//! are counted and take none. O(log stations) an event, one to six events a request.
 
 mod clock;
 mod journey;
@@ -46,9 +50,11 @@ pub struct ServiceTimes {
 }
 
 impl ServiceTimes {
-    /// Servers of Pai et al. 1998, section 3.1, for objects of 8 KB: 145 µs to make a connection and as much to take it apart, 40 µs to send 512 bytes, 28 ms to
-    /// find an object on disk and 410 µs to read 4 KB. As many requests as LARD lets in, and as many
-    /// disks at the server as there are nodes, so that a server and nodes with disks of their own have as many. A message costs what sending 512 bytes does, and a hop 200 µs (Dahlin et al. 1994), which the paper
+    /// Servers of Pai et al. 1998, section 3.1, for objects of 8 KB: 145 µs to make a connection
+    /// and as much to take it apart, 40 µs to send 512 bytes, 28 ms to find an object on disk and
+    /// 410 µs to read 4 KB. As many requests as LARD lets in, and as many disks at the server as
+    /// there are nodes, so that a server and nodes with disks of their own have as many. A message
+    /// costs what sending 512 bytes does, and a hop 200 µs (Dahlin et al. 1994), which the paper
     /// leaves out.
     pub fn pai(nodes: usize) -> Self {
         Self {
@@ -72,14 +78,16 @@ pub struct NodeUtilization {
     pub processor: f64,
     /// The share in which its disk was; for a server's disks, their mean.
     pub disk: f64,
-    /// The share in which it was underused: answering fewer requests than 40% of T_low (section 3.1).
+    /// The share in which it was underused: answering fewer requests than 40% of T_low (section
+    /// 3.1).
     pub underused: f64,
 }
 
 /// What a run came to.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct ThroughputResult {
-    /// Where requests were served that began while it was measured. The latencies in it are those where nobody waits.
+    /// Where requests were served that began while it was measured. The latencies in it are those
+    /// where nobody waits.
     pub counts: Counts,
     /// Requests answered while it was measured.
     pub answered: u64,
@@ -112,8 +120,9 @@ impl ThroughputResult {
     }
 }
 
-/// Runs a system over requests that wait for each other. Measured is from the beginning of the first request after the warm-up until the trace is over, without what is then still
-/// under way; a trace shorter than what is under way at once is measured to its last answer.
+/// Runs a system over requests that wait for each other. Measured is from the beginning of the
+/// first request after the warm-up until the trace is over, without what is then still under way; a
+/// trace shorter than what is under way at once is measured to its last answer.
 pub fn serve(
     system: &mut dyn ClusterScheme,
     size: &ClusterSize,

@@ -40,7 +40,8 @@ fn requests_wait_for_the_processor_and_for_each_others_reads() {
         "four wait in line: {}",
         found.delay_ms
     );
-    // two requests for one object that is on disk: one read; the second is answered right after the first
+    // two requests for one object that is on disk: one read; the second is answered right after the
+    // first
     let found = run(1, 3, &[(0, 1), (0, 1)], 0);
     assert_eq!((found.counts.disk, found.counts.local), (1, 1));
     assert_eq!((found.seconds * 1e6).round() as u64, 290 + 28_820 + 640 + 640);

@@ -1,8 +1,9 @@
 //! Can what a cache will hit next be told from what it has hit, and how far off is it?
 //!
-//! The planner's cache serves the trace from end to end, in three sizes. At cuts all along the trace each way to forecast (`tries`) sees
-//! what is before the cut, and is compared with what comes after it: as many requests again, or as there are. So no way can be
-//! fitted to one cut. The error that a plan states is held against the same futures.
+//! The planner's cache serves the trace from end to end, in three sizes. At cuts all along the
+//! trace each way to forecast (`tries`) sees what is before the cut, and is compared with what
+//! comes after it: as many requests again, or as there are. So no way can be fitted to one cut. The
+//! error that a plan states is held against the same futures.
 
 mod tries;
 
@@ -209,7 +210,8 @@ fn errors(served: &Served) -> Section {
     }
 }
 
-/// How far a forecast was off, the error it stated, and the one that a standard error would have stated.
+/// How far a forecast was off, the error it stated, and the one that a standard error would have
+/// stated.
 fn trial(served: &Served, past: &Past, cut: f64) -> (f64, f64, f64) {
     let (known, came) = served.at(past, cut);
     let forecast = Forecast::after(known.seen(), known.requests);

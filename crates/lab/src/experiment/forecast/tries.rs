@@ -1,6 +1,8 @@
 //! Ways to forecast a hit ratio, each a function of what is known at a cut.
 //!
-//! Sums over classes go in the order of these, so that the same trace gives the same digits. None sees a request after the cut, but for the last, which says what the one before it could do at best.
+//! Sums over classes go in the order of these, so that the same trace gives the same digits. None
+//! sees a request after the cut, but for the last, which says what the one before it could do at
+//! best.
 
 use crate::forecast::{Forecast, Past, Returns, Seen, hit_ratio};
 use std::collections::BTreeMap;
@@ -85,9 +87,10 @@ fn weighed(known: &Known<'_>) -> f64 {
     sum / weights
 }
 
-/// Clients that have asked for much hit less than new ones, who ask for what all ask for first. So what each age hits, beside what was to be
-/// expected at its place in the log, is weighed by the ages of clients to come: those who are known go on as in the latter half of the
-/// log, and as large a share as then is made by new ones.
+/// Clients that have asked for much hit less than new ones, who ask for what all ask for first. So
+/// what each age hits, beside what was to be expected at its place in the log, is weighed by the
+/// ages of clients to come: those who are known go on as in the latter half of the log, and as
+/// large a share as then is made by new ones.
 fn by_age(known: &Known<'_>) -> f64 {
     with_ages(known, &ages_to_come(known))
 }

@@ -53,7 +53,8 @@ pub fn cern_section(outcomes: &Outcomes) -> Section {
     }
 }
 
-/// The six architectures' I/O, split by kind of traffic, and time. `small` is the share of references to objects of at most 8 KB.
+/// The six architectures' I/O, split by kind of traffic, and time. `small` is the share of
+/// references to objects of at most 8 KB.
 pub fn section(outcomes: &Outcomes, small: f64) -> Section {
     let squid = outcomes.modelled.iter().find(|outcome| outcome.name == "squid");
     let six = || {
@@ -151,7 +152,8 @@ pub fn real_table(outcomes: &[Outcome], wanted: impl Fn(&str) -> bool) -> Table 
     table
 }
 
-/// The I/Os of the runs on a real disk whose names are `wanted`, reads and writes; `None` where none was measured.
+/// The I/Os of the runs on a real disk whose names are `wanted`, reads and writes; `None` where
+/// none was measured.
 pub fn real_figure(
     figure: &str,
     varied: &str,
@@ -201,7 +203,8 @@ fn findings(outcomes: &Outcomes, small: f64) -> Vec<Finding> {
         over("squidmla", "squid", Claim::AtMost(0.3)),
         over("squidmla", "squidml", Claim::Words("no discernible difference".into())),
     ];
-    // the paper's reckoning: what is saved is all saved on small objects, which have their share of the I/O
+    // the paper's reckoning: what is saved is all saved on small objects, which have their share of
+    // the I/O
     for (of, to, claim) in [("squidm", "squid", 0.85), ("squidml", "squidl", 0.63)] {
         let saved = ratio(outcomes, of, to, ios).map(|ratio| ratio.map(|ratio| (1.0 - ratio) / small));
         let what =

@@ -1,7 +1,9 @@
-//! Drives a store over a workload on the modelled machine, as the paper drove its generators (section 4).
+//! Drives a store over a workload on the modelled machine, as the paper drove its generators
+//! (section 4).
 //!
-//! Requests are processed one after the other: what is stored is read whole, what is not is written. All of it is the store's own code;
-//! what is known of objects stands in memory, as in Squid.
+//! Requests are processed one after the other: what is stored is read whole, what is not is
+//! written. All of it is the store's own code; what is known of objects stands in memory, as in
+//! Squid.
 
 use super::outcome::Outcome;
 use super::rig::outcome_of;
@@ -44,8 +46,9 @@ pub struct Load<'a> {
 pub struct Manner {
     /// Time that passes before each request; the paper's generators asked without a pause.
     pub pause: Duration,
-    /// Whether sizes are those of bodies, and the store's records come on top of them. Without, an object with all that the store adds
-    /// is as large as the trace says: the paper's files had no records.
+    /// Whether sizes are those of bodies, and the store's records come on top of them. Without, an
+    /// object with all that the store adds is as large as the trace says: the paper's files had no
+    /// records.
     pub bodies: bool,
 }
 
@@ -90,7 +93,8 @@ impl Cache {
         Ok(true)
     }
 
-    /// Writes the object. One that is larger than the store takes is passed on without it, as a cache does.
+    /// Writes the object. One that is larger than the store takes is passed on without it, as a
+    /// cache does.
     fn write(&self, key: &ObjectKey, mut body: u64) -> Result<(), shoal_store::Error> {
         let mut insert = match self.store.insert(key, METADATA, Some(body)) {
             Err(shoal_store::Error::Declined(Declined::TooLarge)) => return Ok(()),
@@ -105,8 +109,8 @@ impl Cache {
     }
 }
 
-/// Asks `serve` for the object of every request, with the request's number, and counts what the measured part hits and what it
-/// costs the machine. `serve` says whether it was a hit.
+/// Asks `serve` for the object of every request, with the request's number, and counts what the
+/// measured part hits and what it costs the machine. `serve` says whether it was a hit.
 pub fn measured<E: Display>(
     (name, door): (&str, &Ufs1999),
     workload: &Workload,
@@ -127,7 +131,8 @@ pub fn measured<E: Display>(
     Ok(outcome_of(name, workload.measured().len() as u64, hits, &(door.report() - &warm)))
 }
 
-/// Why a run ended, and what would help where the disks of the machine are full: they have the size of the paper's whatever the trace.
+/// Why a run ended, and what would help where the disks of the machine are full: they have the size
+/// of the paper's whatever the trace.
 fn reason(error: &impl Display) -> String {
     let why = error.to_string();
     match why.contains("NoSpace") || why.contains("No space left") {

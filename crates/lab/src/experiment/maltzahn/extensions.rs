@@ -1,5 +1,5 @@
-//! What the paper names as future work (section 7): staleness, replacement that knows which pages are in memory, and SEQ page
-//! replacement below a cyclic cache.
+//! What the paper names as future work (section 7): staleness, replacement that knows which pages
+//! are in memory, and SEQ page replacement below a cyclic cache.
 
 use super::architectures::{ios, ratio, table};
 use super::outcome::{Outcome, Outcomes};

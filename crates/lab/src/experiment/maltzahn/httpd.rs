@@ -1,10 +1,12 @@
 //! The calls of CERN httpd 3.0 for one request after the other, on the modelled machine.
 //!
-//! Our architecture `cern` gives every URL a folder of its own, with a lock file, a metadata file and an object file in it, so that a process
-//! killed at any instant leaves nothing half done. CERN httpd 3.0 was thriftier (its sources, `HTCache.c` and `HTCacheInfo.c`, Luotonen
-//! 1994): the URL's path without its last component is the folder, the last component the object's name; one `.cache_info` in a folder has a
-//! line for each object there; and the lock file *is* the object, which is written under the name `….cache_lock` and renamed. What a crash
-//! leaves of that nobody promises, so it is no store; the lab makes the same calls itself, through the same door.
+//! Our architecture `cern` gives every URL a folder of its own, with a lock file, a metadata file
+//! and an object file in it, so that a process killed at any instant leaves nothing half done. CERN
+//! httpd 3.0 was thriftier (its sources, `HTCache.c` and `HTCacheInfo.c`, Luotonen 1994): the URL's
+//! path without its last component is the folder, the last component the object's name; one
+//! `.cache_info` in a folder has a line for each object there; and the lock file *is* the object,
+//! which is written under the name `….cache_lock` and renamed. What a crash leaves of that nobody
+//! promises, so it is no store; the lab makes the same calls itself, through the same door.
 
 use super::drive::{READ_BYTES, ZEROS, measured};
 use super::outcome::Outcome;
@@ -88,7 +90,8 @@ impl Cache<'_> {
         Ok(())
     }
 
-    /// Makes what is missing of the folders; an object that stands where a folder is wanted moves into it.
+    /// Makes what is missing of the folders; an object that stands where a folder is wanted moves
+    /// into it.
     fn make_folders(&self, place: &Place) -> io::Result<()> {
         let mut is_new = false;
         let ends = place.folder.match_indices('/').map(|(at, _)| at).chain([place.folder.len()]);
@@ -130,7 +133,8 @@ impl Cache<'_> {
         }
     }
 
-    /// Writes a line to the end of a folder's metadata file: the object's name, five times and a separator behind each.
+    /// Writes a line to the end of a folder's metadata file: the object's name, five times and a
+    /// separator behind each.
     fn note(&self, folder: &str, name: &str) -> io::Result<()> {
         let path = format!("{folder}/{INFO}");
         let length = match self.files.length(&path) {
@@ -162,7 +166,8 @@ struct Place {
 }
 
 impl Place {
-    /// The last component of the path is the name; a path that ends with a slash has a name of its own.
+    /// The last component of the path is the name; a path that ends with a slash has a name of its
+    /// own.
     fn of(url: &str) -> Self {
         let (_, rest) = url.split_once("://").unwrap_or(("", url));
         let mut components: Vec<&str> = rest.split('/').collect();
@@ -244,7 +249,8 @@ mod tests {
         let cache = Cache { files: &*door, lock: Lock::Renamed };
         assert!(!cache.serve("http://a.example/one/x.html", 5000).expect("served"));
         door.take();
-        // In a folder that is there: a file made, written and renamed; a line added; the rest are looks for what is there.
+        // In a folder that is there: a file made, written and renamed; a line added; the rest are
+        // looks for what is there.
         assert!(!cache.serve("http://a.example/one/y.html", 5000).expect("served"));
         let calls = door.take();
         assert_eq!((calls.creates, calls.opens, calls.writes, calls.unlinks), (1, 1, 2, 0), "{calls:?}");

@@ -6,8 +6,9 @@ use crate::figure::{Axis, Drawing, Figure, Plot, Series, Shape, Unit};
 use crate::report::{Claim, Finding, Section};
 use shoal_trace::Random;
 
-/// How soon a server is asked again, in the measured part: the distinct servers asked since (LRU stack distance), beside the same requests in
-/// random order, in which popular servers are as popular but nothing else is left.
+/// How soon a server is asked again, in the measured part: the distinct servers asked since (LRU
+/// stack distance), beside the same requests in random order, in which popular servers are as
+/// popular but nothing else is left.
 pub fn section(workload: &Workload, seed: u64) -> Section {
     let measured = workload.measured();
     // the paper leaves out the first 100,000 of the second day's 495,662

@@ -1,7 +1,8 @@
-//! The findings of Maltzahn, Richardson, Grunwald, *Reducing the Disk I/O of Web Proxy Server Caches* (USENIX ATC 1999), asked again.
+//! The findings of Maltzahn, Richardson, Grunwald, *Reducing the Disk I/O of Web Proxy Server
+//! Caches* (USENIX ATC 1999), asked again.
 //!
-//! One section a figure, each with the paper's numbers beside ours. Figures 1, 2, 3 and 6 are facts of the trace; Figures 4, 5 and 7 drive the
-//! architectures themselves on a modelled machine.
+//! One section a figure, each with the paper's numbers beside ours. Figures 1, 2, 3 and 6 are facts
+//! of the trace; Figures 4, 5 and 7 drive the architectures themselves on a modelled machine.
 
 mod architectures;
 pub mod differences;
@@ -39,8 +40,8 @@ pub const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// What these architectures of the store do on the modelled machine over all requests of the inputs, with infinite caches; sizes are those of
-/// bodies, and the store's records come on top.
+/// What these architectures of the store do on the modelled machine over all requests of the
+/// inputs, with infinite caches; sizes are those of bodies, and the store's records come on top.
 ///
 /// # Errors
 /// When a store cannot be driven to the end.

@@ -1,7 +1,9 @@
-//! Where small objects lie in the memory-mapped file: Figure 3 (packing) and Figure 6 (hits over the file).
+//! Where small objects lie in the memory-mapped file: Figure 3 (packing) and Figure 6 (hits over
+//! the file).
 //!
-//! Both are facts of the trace and of how objects are placed, and need no machine: objects of at most 8 KB, each padded to one of
-//! five segment sizes, in the order of their first misses (2.4.2), or packed so that none crosses a page (2.4.4).
+//! Both are facts of the trace and of how objects are placed, and need no machine: objects of at
+//! most 8 KB, each padded to one of five segment sizes, in the order of their first misses (2.4.2),
+//! or packed so that none crosses a page (2.4.4).
 
 use super::paper;
 use crate::experiment::workload::{Workload, share};

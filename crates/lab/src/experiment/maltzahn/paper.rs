@@ -1,6 +1,8 @@
-//! The numbers that the paper states: Maltzahn, Richardson, Grunwald, *Reducing the Disk I/O of Web Proxy Server Caches*, USENIX ATC 1999.
+//! The numbers that the paper states: Maltzahn, Richardson, Grunwald, *Reducing the Disk I/O of Web
+//! Proxy Server Caches*, USENIX ATC 1999.
 //!
-//! Section numbers follow the HTML rendering. A number that the paper gives as a figure only, without saying it, is not here.
+//! Section numbers follow the HTML rendering. A number that the paper gives as a figure only,
+//! without saying it, is not here.
 
 /// The system page, and the largest object of a memory-mapped file, in bytes (2.4.2).
 pub const PAGE_BYTES: u64 = 8192;

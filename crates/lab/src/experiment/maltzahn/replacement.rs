@@ -1,4 +1,5 @@
-//! Figure 7: disk I/O, hit ratio and time of three replacement strategies for the memory-mapped file.
+//! Figure 7: disk I/O, hit ratio and time of three replacement strategies for the memory-mapped
+//! file.
 
 use super::architectures::{ios, ratio, real_figure, real_table, seconds, table};
 use super::outcome::{Outcome, Outcomes};

@@ -1,7 +1,8 @@
 //! The store's architectures on the modelled machine.
 //!
-//! The code that runs is the store's own; only the door below it is the model ([`Ufs1999`]), and the index is in memory, as Squid's
-//! is. Machines are the paper's, smaller by a factor where the trace is.
+//! The code that runs is the store's own; only the door below it is the model ([`Ufs1999`]), and
+//! the index is in memory, as Squid's is. Machines are the paper's, smaller by a factor where the
+//! trace is.
 
 use super::drive::Cache;
 use super::outcome::{Outcome, Transfers};
@@ -79,8 +80,8 @@ pub fn outcome_of(name: &str, requests: u64, hits: u64, report: &Report) -> Outc
     }
 }
 
-/// How large the modelled machine is beside the paper's, so that a shorter trace presses on its memory as the paper's did on
-/// theirs: the trace's requests over the paper's, at most 1.
+/// How large the modelled machine is beside the paper's, so that a shorter trace presses on its
+/// memory as the paper's did on theirs: the trace's requests over the paper's, at most 1.
 pub fn scale(requests: usize) -> f64 {
     let paper = paper::REQUESTS.0 + paper::REQUESTS.1;
     (requests as f64 / paper as f64).min(1.0)
@@ -109,7 +110,8 @@ fn scaled(mut machine: Machine, scale: f64) -> Machine {
     machine.with_shared_memory(shared.max(LEAST_METADATA))
 }
 
-/// The store accounts in larger units than the model's fragments; so its own limit is far away, and the disks' end is the end.
+/// The store accounts in larger units than the model's fragments; so its own limit is far away, and
+/// the disks' end is the end.
 const DISK_BYTES: u64 = 1 << 40;
 /// However small the machine, a path must fit into its caches.
 const LEAST_ENTRIES: usize = 16;

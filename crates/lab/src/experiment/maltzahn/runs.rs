@@ -91,7 +91,8 @@ impl<'a> Runs<'a> {
         finite(self.scale).1
     }
 
-    /// Every architecture of the paper, with infinite caches, and behind them the files of CERN httpd itself.
+    /// Every architecture of the paper, with infinite caches, and behind them the files of CERN
+    /// httpd itself.
     pub fn architectures(&self, progress: &mut dyn Progress) -> Result<Vec<Outcome>, Error> {
         let run = |name: &&'static str| {
             self.infinite(&Variant { name, architecture: name, ..Variant::default() }, progress)
@@ -115,7 +116,8 @@ impl<'a> Runs<'a> {
         Ok((outcomes, [Demand::Get, Demand::Validate, Demand::Rewrite].map(count)))
     }
 
-    /// The paper's three strategies for a finite file, and those that ask which pages are in memory.
+    /// The paper's three strategies for a finite file, and those that ask which pages are in
+    /// memory.
     pub fn strategies(&self, progress: &mut dyn Progress) -> Result<Vec<Outcome>, Error> {
         let mut outcomes = vec![self.future("future", &self.small, progress)?];
         let FbcBounds { c_max, a_max } = FBC;
@@ -130,7 +132,8 @@ impl<'a> Runs<'a> {
         Ok(outcomes)
     }
 
-    /// LRU and FBC on machines whose page replacement is SEQ: as published, and with sequences that count from few pages on.
+    /// LRU and FBC on machines whose page replacement is SEQ: as published, and with sequences that
+    /// count from few pages on.
     pub fn sequences(&self, progress: &mut dyn Progress) -> Result<Vec<Outcome>, Error> {
         let published = SequenceLimits::default();
         let short = SequenceLimits { length_min: 4, head_spared: 2, recent_faults: 2, ..published };
@@ -166,7 +169,8 @@ impl<'a> Runs<'a> {
         foreseen::drive((name, &door), (&small.workload, &small.sizes), file_bytes, progress)
     }
 
-    /// A policy in the finite file, on a machine: "The LRU strategy combines SquidMLA with LRU replacement" (3.5).
+    /// A policy in the finite file, on a machine: "The LRU strategy combines SquidMLA with LRU
+    /// replacement" (3.5).
     pub fn finite(
         &self,
         name: &str,
@@ -196,8 +200,9 @@ impl<'a> Runs<'a> {
         rig.open()?.drive(&Load { name, trace, workload, sizes, demands: None, manner }, progress)
     }
 
-    /// The machine of the infinite caches for a tree of URL folders, of which the servers' are the third level. The paper's file system
-    /// for cern, AdvFS, spanned the disks by itself; here servers are dealt out to them.
+    /// The machine of the infinite caches for a tree of URL folders, of which the servers' are the
+    /// third level. The paper's file system for cern, AdvFS, spanned the disks by itself; here
+    /// servers are dealt out to them.
     pub fn machine_for_url_folders(&self) -> Machine {
         Machine { dealt_level: 3, ..infinite(self.scale, false) }
     }
@@ -227,7 +232,8 @@ impl<'a> Runs<'a> {
         if let Some(change) = change {
             change(&mut machine);
         }
-        // Room for records that need a larger segment on account of their keys, and for changed objects beside what they replace.
+        // Room for records that need a larger segment on account of their keys, and for changed
+        // objects beside what they replace.
         let bytes = placement.map_or(0, |placement| placement.file_bytes() * 5 / 4 + SPARE_BYTES);
         let rig = Rig {
             name,
@@ -264,7 +270,8 @@ fn room_for(objects: usize) -> u64 {
 
 /// FBC with the paper's bounds (section 4).
 pub const FBC: FbcBounds = FbcBounds { c_max: 3, a_max: 100 };
-/// The bounds of the sweep. C_max 1 does as 2: what a whole lap passes over gives up its first object of one reference.
+/// The bounds of the sweep. C_max 1 does as 2: what a whole lap passes over gives up its first
+/// object of one reference.
 const C_MAX: [u32; 4] = [2, 3, 5, 9];
 const A_MAX: [u32; 3] = [2, 10, 100];
 /// Objects for which the store makes 4096 folders.

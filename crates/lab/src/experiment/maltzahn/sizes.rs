@@ -5,7 +5,8 @@ use crate::experiment::workload::{Workload, share};
 use crate::figure::{Axis, Drawing, Figure, Mark, Plot, Series, Shape, Unit};
 use crate::report::{Claim, Finding, Section};
 
-/// How large what is asked for is: "a cumulative distribution weighted by the number of objects", 2.2.
+/// How large what is asked for is: "a cumulative distribution weighted by the number of objects",
+/// 2.2.
 pub fn section(workload: &Workload) -> Section {
     let references = sorted(workload.requests.iter().map(|request| request.bytes));
     let objects = sorted(workload.sizes().into_iter());

@@ -1,10 +1,13 @@
-//! Staleness accounted for, which the paper names as left out (section 7): what a request asks of the cache when objects change.
+//! Staleness accounted for, which the paper names as left out (section 7): what a request asks of
+//! the cache when objects change.
 //!
-//! Each object changes as a Poisson process of its own, whose mean interval is drawn from the seed, log-uniform between two bounds: some pages change
-//! by the hour, most images hardly ever (Douglis, Feldmann, Krishnamurthy, Mogul, *Rate of Change and other Metrics*, USITS 1997). The cache knows
-//! only when an object was last modified, and reckons its freshness lifetime as proxies do: a factor of its age when it was fetched, up to a
-//! maximum (RFC 9111, 4.2.2; Squid's `refresh_pattern`: 20%, at most three days). A stale object is validated: unchanged it is read as a
-//! hit and its metadata renewed, changed it is written anew.
+//! Each object changes as a Poisson process of its own, whose mean interval is drawn from the seed,
+//! log-uniform between two bounds: some pages change by the hour, most images hardly ever (Douglis,
+//! Feldmann, Krishnamurthy, Mogul, *Rate of Change and other Metrics*, USITS 1997). The cache knows
+//! only when an object was last modified, and reckons its freshness lifetime as proxies do: a
+//! factor of its age when it was fetched, up to a maximum (RFC 9111, 4.2.2; Squid's
+//! `refresh_pattern`: 20%, at most three days). A stale object is validated: unchanged it is read
+//! as a hit and its metadata renewed, changed it is written anew.
 //!
 //! Costs O(1) a request and 40 bytes an object.
 
@@ -38,7 +41,8 @@ impl Default for Staleness {
 pub enum Demand {
     /// Read the object if it is stored, write it otherwise.
     Get,
-    /// As before; but if it is stored, its metadata are renewed: the origin said that it has not changed.
+    /// As before; but if it is stored, its metadata are renewed: the origin said that it has not
+    /// changed.
     Validate,
     /// Write the object, also if it is stored: it has changed.
     Rewrite,
@@ -93,7 +97,8 @@ impl Object {
         }
         let changed = self.next_change <= now;
         if changed {
-            // of all changes since, the last one counts: looked at backwards it lies as far off as any, yet not before the first
+            // of all changes since, the last one counts: looked at backwards it lies as far off as
+            // any, yet not before the first
             let back = self.random.exponential(self.mean_interval);
             self.modified = (now - back).max(self.next_change);
             self.next_change = now + self.random.exponential(self.mean_interval);
@@ -140,7 +145,8 @@ mod tests {
 
     #[test]
     fn changes_come_as_often_as_they_should() {
-        // asked for every day and changing every ten days: 1 - exp(-0.1) of requests find it changed
+        // asked for every day and changing every ten days: 1 - exp(-0.1) of requests find it
+        // changed
         let ten_days = 240.0 * HOUR;
         let staleness = Staleness {
             change_milliseconds: (ten_days, ten_days * 1.000_001),

@@ -1,4 +1,5 @@
-//! The whole report over a small made trace, in seconds: everything is there, well-formed, and the same twice.
+//! The whole report over a small made trace, in seconds: everything is there, well-formed, and the
+//! same twice.
 
 use super::*;
 use crate::experiment::Silent;

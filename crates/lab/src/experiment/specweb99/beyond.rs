@@ -1,4 +1,5 @@
-//! What the paper leaves open: other policies, several threads, the POSTlog, and other populations than SPECweb99's.
+//! What the paper leaves open: other policies, several threads, the POSTlog, and other populations
+//! than SPECweb99's.
 
 use super::{Inputs, Progress, Set, lengths, steady};
 use crate::figure::Unit;

@@ -1,4 +1,5 @@
-//! Kant and Won 1999 asked again: what does a file cache save a SPECweb99 server, by model, simulation and characteristic time?
+//! Kant and Won 1999 asked again: what does a file cache save a SPECweb99 server, by model,
+//! simulation and characteristic time?
 //!
 //! | file | what |
 //! |---|---|
@@ -6,7 +7,8 @@
 //! | `figures` | Figures 1.1 to 1.8 |
 //! | `beyond` | other policies, several threads, the POSTlog, and the popularity and sizes of any trace |
 //!
-//! The models are those of [`crate::model::specweb99`]. Everything but the last section is the same for any trace.
+//! The models are those of [`crate::model::specweb99`]. Everything but the last section is the same
+//! for any trace.
 
 mod beyond;
 mod figures;
@@ -82,8 +84,8 @@ impl Set {
     }
 }
 
-/// Runs a cache over a population for so long that it is in its steady state: two characteristic times, or as many requests as its
-/// objects where everything fits, before what is counted.
+/// Runs a cache over a population for so long that it is in its steady state: two characteristic
+/// times, or as many requests as its objects where everything fits, before what is counted.
 fn steady(
     population: &Population,
     policy: Box<dyn Replacement<u64>>,

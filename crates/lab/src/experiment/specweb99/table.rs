@@ -76,7 +76,8 @@ fn answers(inputs: &Inputs, progress: &mut dyn Progress) -> Vec<Answers> {
     answers
 }
 
-/// A column of the table: what the paper prints, and ours from an outcome, a throughput that is left, and the target.
+/// A column of the table: what the paper prints, and ours from an outcome, a throughput that is
+/// left, and the target.
 struct Column {
     printed: fn(&Row) -> Option<f64>,
     ours: fn(&(Outcome, f64), f64) -> f64,

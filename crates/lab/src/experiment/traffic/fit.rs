@@ -1,8 +1,9 @@
 //! The generator's values that make traffic like a trace.
 //!
-//! What a trace shows is read off: sizes, hosts, clients, rates, changes. What it does not show is searched for: the exponent by whose
-//! traffic the fitted line falls as the trace's does, how often clients go back, by how soon objects come back, how sizes go with popularity, by the
-//! mean size of a request, and how many pages hosts have, by how many hosts are seen.
+//! What a trace shows is read off: sizes, hosts, clients, rates, changes. What it does not show is
+//! searched for: the exponent by whose traffic the fitted line falls as the trace's does, how often
+//! clients go back, by how soon objects come back, how sizes go with popularity, by the mean size
+//! of a request, and how many pages hosts have, by how many hosts are seen.
 
 use crate::character::{Character, Known};
 use crate::experiment::{Progress, Silent};
@@ -42,7 +43,8 @@ pub fn fit(
     let tried = RECALLS.len() + SIZE_POPULARITIES.len() + PAGES.len() + ALPHAS.len();
     progress.begin("values that make such traffic", tried as u64);
     let pages = PAGES.map(|times| (traffic.pages_per_host * times).clamp(1.0, 1e6));
-    // Clients that go back make objects come back sooner, and the few popular ones less popular: so the exponent is last.
+    // Clients that go back make objects come back sooner, and the few popular ones less popular: so
+    // the exponent is last.
     let searches: [Search<'_>; 4] = [
         (&RECALLS, |traffic, recall| traffic.recall = recall, half_of),
         (&SIZE_POPULARITIES, |traffic, value| traffic.size_popularity = value, request_size),
@@ -116,8 +118,9 @@ fn embedded(trace: &Trace) -> f64 {
     (images / pages.max(1.0)).clamp(0.0, 50.0)
 }
 
-/// Body and tail of the objects' sizes: the median, the spread between the 10 and 90% quantiles, and the tail's exponent by Hill's estimator (*A
-/// Simple General Approach to Inference About the Tail of a Distribution*, Annals of Statistics 1975) over the largest 3%.
+/// Body and tail of the objects' sizes: the median, the spread between the 10 and 90% quantiles,
+/// and the tail's exponent by Hill's estimator (*A Simple General Approach to Inference About the
+/// Tail of a Distribution*, Annals of Statistics 1975) over the largest 3%.
 fn sizes(trace: &Trace) -> Sizes {
     let mut sizes: Vec<f64> =
         last_sizes(trace).into_iter().filter(|bytes| *bytes > 0).map(|bytes| bytes as f64).collect();
@@ -176,7 +179,8 @@ fn last_sizes(trace: &Trace) -> Vec<u64> {
 const ENDINGS: [&str; 8] = [".gif", ".jpg", ".jpeg", ".xbm", ".png", ".css", ".js", ".ico"];
 /// The normal deviate that 90% are below.
 const DEVIATE_90: f64 = 1.2816;
-/// Exponents that are tried; the fitted line falls less steeply than they say, since most objects are asked for once.
+/// Exponents that are tried; the fitted line falls less steeply than they say, since most objects
+/// are asked for once.
 const ALPHAS: [f64; 8] = [0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2];
 const RECALLS: [f64; 6] = [0.0, 0.1, 0.2, 0.3, 0.45, 0.6];
 /// Correlations of popularity with size.

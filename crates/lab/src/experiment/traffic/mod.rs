@@ -1,8 +1,9 @@
 //! The traffic generator beside a real trace: is what it makes like what it was fitted to?
 //!
-//! `fit` finds the generator's values for the trace; traffic of as many requests is made from them and looked at in the same way
-//! ([`Character`]). What is compared are the statistics that a cache feels. Some were fitted, and say whether the search works; the
-//! others were not, and say whether the model is one.
+//! `fit` finds the generator's values for the trace; traffic of as many requests is made from them
+//! and looked at in the same way ([`Character`]). What is compared are the statistics that a cache
+//! feels. Some were fitted, and say whether the search works; the others were not, and say whether
+//! the model is one.
 
 mod fit;
 

@@ -1,4 +1,5 @@
-//! A front end's policies by the number of back-ends: throughput, misses and underused nodes (Pai et al. 1998, Figures 7 to 9).
+//! A front end's policies by the number of back-ends: throughput, misses and underused nodes (Pai
+//! et al. 1998, Figures 7 to 9).
 
 use super::{Axis, Effort, Progress, Unit, Web, curve, plot, ratio};
 use crate::cluster::{ClusterSize, RunPlan, SchemeOptions, ServiceTimes, ThroughputResult, named, serve};

@@ -1,4 +1,5 @@
-//! Chapter 2 of Voelker, *Cooperative Caching in Local-Area and Wide-Area Networks* (dissertation, University of Washington, 2000), asked again: the systems it compares, on one trace.
+//! Chapter 2 of Voelker, *Cooperative Caching in Local-Area and Wide-Area Networks* (dissertation,
+//! University of Washington, 2000), asked again: the systems it compares, on one trace.
 //!
 //! | file | its sections |
 //! |---|---|
@@ -112,7 +113,8 @@ impl Web {
         Ok(Self { source, requests, objects, seed: inputs.seed })
     }
 
-    /// A system of cooperative caching where nobody waits, over requests of the active nodes. The first half warms up.
+    /// A system of cooperative caching where nobody waits, over requests of the active nodes. The
+    /// first half warms up.
     fn shared_by(&self, system: &str, size: &ClusterSize) -> Counts {
         let requests = self.of_workstations();
         named(system, size, &self.options()).map_or_else(Counts::default, |mut system| {

@@ -1,4 +1,5 @@
-//! The Remote Memory Pager: what keeping pages safe costs, with little and with much memory, and what a lost server does.
+//! The Remote Memory Pager: what keeping pages safe costs, with little and with much memory, and
+//! what a lost server does.
 
 use super::{Axis, Program, Progress, Unit, ratio};
 use crate::cluster::{ClusterSize, Counts, RunPlan};
@@ -132,7 +133,8 @@ fn loss(programs: &[Program], progress: &mut dyn Progress) -> Section {
     }
 }
 
-/// A program with an eighth of its pages in local memory, and five servers that hold so many quarters of its pages beside a fifth for parity.
+/// A program with an eighth of its pages in local memory, and five servers that hold so many
+/// quarters of its pages beside a fifth for parity.
 fn size(program: &Program, quarters: usize) -> ClusterSize {
     let server = (program.pages * quarters / 4 / 4).max(8);
     ClusterSize {

@@ -1,4 +1,5 @@
-//! Dodo: speedup over disk by the memory that a program has itself, by replacement, and by the size of regions.
+//! Dodo: speedup over disk by the memory that a program has itself, by replacement, and by the size
+//! of regions.
 
 use super::{Axis, Effort, Program, Progress, Unit, curve, plot, ratio};
 use crate::cluster::{ClusterSize, RunPlan};

@@ -1,4 +1,5 @@
-//! Every system on the same requests: where they are served, how long that takes, and what each node bears.
+//! Every system on the same requests: where they are served, how long that takes, and what each
+//! node bears.
 
 use super::{ACTIVE, IDLE, Progress, Web, ratio};
 use crate::cluster::{ClusterSize, Counts, RunPlan, SYSTEMS, ServiceTimes, ThroughputResult, named, serve};

@@ -1,7 +1,9 @@
-//! Chapter 3 of Voelker, *Cooperative Caching in Local-Area and Wide-Area Networks* (dissertation, University of Washington, 2000), asked again.
+//! Chapter 3 of Voelker, *Cooperative Caching in Local-Area and Wide-Area Networks* (dissertation,
+//! University of Washington, 2000), asked again.
 //!
-//! Figures 3.2, 3.3, 3.4 and 3.8 come from the queueing model, beside a simulated cluster; Figures 3.5 to 3.7 from the page references of programs; and the
-//! question that section 3.6.3 leaves to the future, which load balancing rate is good, from a simulation of both at once.
+//! Figures 3.2, 3.3, 3.4 and 3.8 come from the queueing model, beside a simulated cluster; Figures
+//! 3.5 to 3.7 from the page references of programs; and the question that section 3.6.3 leaves to
+//! the future, which load balancing rate is good, from a simulation of both at once.
 
 mod joining;
 mod model;

@@ -1,4 +1,5 @@
-//! Figures 3.2, 3.3, 3.4 and 3.8: the queueing model, its methods beside one another and beside a simulated cluster.
+//! Figures 3.2, 3.3, 3.4 and 3.8: the queueing model, its methods beside one another and beside a
+//! simulated cluster.
 
 use super::{Axis, Effort, Mark, Progress, Series, Unit, curve, dotted, plot};
 use crate::model::gms::simulation::{Arrivals, Measured, Service, Setting, simulate};

@@ -1,4 +1,5 @@
-//! Figures 3.5 and 3.6: how often the positions of the LRU stack are asked for, and what replacing another than the oldest page costs.
+//! Figures 3.5 and 3.6: how often the positions of the LRU stack are asked for, and what replacing
+//! another than the oldest page costs.
 
 use super::{Application, Axis, Progress, Unit, curve, plot};
 use crate::global_memory::suboptimal::{self, Memory};

@@ -1,7 +1,9 @@
 //! Load balancing combined with prefetching: what chapter 3 leaves to chapter 4, and neither asks.
 //!
-//! When a node joins, all of the least valuable frames are its empty ones. By ages alone every evicted page goes to it and every prefetch is asked of its disk, one disk for all, until it is full. With
-//! weights balanced at a rate b other nodes' disks go on reading, over pages that are worth more.
+//! When a node joins, all of the least valuable frames are its empty ones. By ages alone every
+//! evicted page goes to it and every prefetch is asked of its disk, one disk for all, until it is
+//! full. With weights balanced at a rate b other nodes' disks go on reading, over pages that are
+//! worth more.
 
 use super::{Axis, Bench, Error, Unit, dotted, finding, plot, ratio};
 use crate::experiment::Progress;
@@ -89,7 +91,8 @@ fn row(bench: &Bench, busy: usize, prefetching: bool) -> Result<Row, Error> {
     })
 }
 
-/// So many busy nodes with a smaller Render each, three idle nodes, and one with twice their memory that joins.
+/// So many busy nodes with a smaller Render each, three idle nodes, and one with twice their memory
+/// that joins.
 fn run(bench: &Bench, busy: usize, prefetching: bool, balancing: Balancing) -> Result<PrefetchResult, Error> {
     let scale = bench.scale * SMALLER;
     let programs: Vec<Program> = (0..busy as u64)

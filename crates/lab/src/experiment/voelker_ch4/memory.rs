@@ -102,7 +102,8 @@ fn speedups(
 /// What is changed in a variant.
 type Change = fn(PrefetchSetup) -> PrefetchSetup;
 
-/// Variants of the testbed for Render: into how many parts the hints of an operation are divided, 0 for all at once, and what else is changed.
+/// Variants of the testbed for Render: into how many parts the hints of an operation are divided, 0
+/// for all at once, and what else is changed.
 const VARIANTS: [(&str, usize, Change); 9] = [
     ("all hints at once", 0, |setting| setting),
     ("hints operation by operation", 1, |setting| setting),

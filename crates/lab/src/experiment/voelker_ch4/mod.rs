@@ -1,6 +1,8 @@
-//! Chapter 4 of Voelker, *Cooperative Caching in Local-Area and Wide-Area Networks* (dissertation, University of Washington, 2000), asked again: cooperative prefetching and caching.
+//! Chapter 4 of Voelker, *Cooperative Caching in Local-Area and Wide-Area Networks* (dissertation,
+//! University of Washington, 2000), asked again: cooperative prefetching and caching.
 //!
-//! Figures 4.3 to 4.9 from the simulated prototype ([`crate::prefetching`]) beside the printed findings, and what the chapter leaves open:
+//! Figures 4.3 to 4.9 from the simulated prototype ([`crate::prefetching`]) beside the printed
+//! findings, and what the chapter leaves open:
 //!
 //! | file | its sections |
 //! |---|---|

@@ -1,4 +1,5 @@
-//! Figures 4.4 to 4.7: Render with each kind of prefetching switched on in turn, its fetches, its time, and why it fetches.
+//! Figures 4.4 to 4.7: Render with each kind of prefetching switched on in turn, its fetches, its
+//! time, and why it fetches.
 
 use super::{Axis, Bench, Error, MOST_NODES, Unit, dotted, finding, nodes, nodes_axis, plot, speedup_axis};
 use crate::experiment::Progress;

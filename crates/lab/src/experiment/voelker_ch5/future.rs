@@ -1,4 +1,5 @@
-//! What the dissertation names as future work, by the model: heavy-tailed change, caches of finite size, streams.
+//! What the dissertation names as future work, by the model: heavy-tailed change, caches of finite
+//! size, streams.
 
 use super::{Error, changed, curve, paper, spread};
 use crate::figure::{Axis, Drawing, Figure, Plot, Unit};
@@ -7,7 +8,8 @@ use crate::model::wan::streaming::Streams;
 use crate::model::wan::{Change, Form, Law, Model, Tail, Web};
 use crate::report::{Section, Table};
 
-/// "I modeled document rate of change conservatively using an exponential distribution, although the data strongly suggests that it is heavy-tailed" (6.4).
+/// "I modeled document rate of change conservatively using an exponential distribution, although
+/// the data strongly suggests that it is heavy-tailed" (6.4).
 pub(super) fn heavy_tails() -> Result<Section, Error> {
     let clients = spread(1e3, 1e9, 49);
     let mut series = Vec::new();
@@ -124,7 +126,8 @@ fn finite_row(model: &Model, clients: f64, name: &str, all: f64) -> Result<Vec<S
     Ok(row)
 }
 
-/// "Their average size is orders of magnitude larger, so cooperative caching for storage efficiency becomes more appealing" (5.4).
+/// "Their average size is orders of magnitude larger, so cooperative caching for storage efficiency
+/// becomes more appealing" (5.4).
 pub(super) fn streams() -> Result<Section, Error> {
     let model = Model::new(media(), Form::Sum)?;
     let clients = spread(1e4, 1e8, 41);
@@ -183,8 +186,9 @@ pub(super) fn streams() -> Result<Section, Error> {
     })
 }
 
-/// Assumed, since the dissertation gives no numbers: a tenth of a percent of the Web's documents, each a thousand times as large and hardly ever changed; one
-/// start in a hundred and fifty requests; popularity less steep, as later measurements of streams found.
+/// Assumed, since the dissertation gives no numbers: a tenth of a percent of the Web's documents,
+/// each a thousand times as large and hardly ever changed; one start in a hundred and fifty
+/// requests; popularity less steep, as later measurements of streams found.
 fn media() -> Web {
     let paper = Web::table_5_1(Rates::SLOW);
     let never = Change::every(3650.0);

@@ -1,7 +1,10 @@
-//! Model and simulation of the same streams: small webs with the dissertation's popularity and rates of change.
+//! Model and simulation of the same streams: small webs with the dissertation's popularity and
+//! rates of change.
 //!
-//! What decides a hit is how often a document is asked for while it lasts. So a web of a few thousand documents whose clients make as many requests a
-//! day and document as those of the 3.2 billion answers as the large one does, but for the most popular few documents, which are a larger share of a small web.
+//! What decides a hit is how often a document is asked for while it lasts. So a web of a few
+//! thousand documents whose clients make as many requests a day and document as those of the 3.2
+//! billion answers as the large one does, but for the most popular few documents, which are a
+//! larger share of a small web.
 
 use super::{Error, spread};
 use crate::figure::{Axis, Drawing, Figure, Plot, Series, Shape, Unit};
@@ -25,7 +28,8 @@ pub(super) fn section(requests: usize, seed: u64) -> Result<Section, Error> {
     })
 }
 
-/// Table 5.1's web with so many documents, and clients who ask for each as often as this population asks for each of the 3.2 billion.
+/// Table 5.1's web with so many documents, and clients who ask for each as often as this population
+/// asks for each of the 3.2 billion.
 pub(super) fn made(requests: usize, population: f64, rates: Rates) -> Made {
     let paper = Web::table_5_1(rates);
     let per_document = paper.requests_per_day * population / paper.documents as f64;
@@ -149,7 +153,8 @@ const SCHEMES: [(Scheme, Cooperation); 4] = [
 const NOTE: &str = "A small web stands for the large one: its clients ask for each document as often. The busiest cache is told as a share of all clients' requests. The simulated \
                     hashed proxies are not equally loaded, since whole documents and not requests are spread over them; the model knows no such thing. The directory as printed is \
                     compared with the same simulation as the consistent one, and is the one row that does not agree.";
-/// Three and a half lives of an unpopular document: a third of it measures, after two thirds of warm-up.
+/// Three and a half lives of an unpopular document: a third of it measures, after two thirds of
+/// warm-up.
 const DAYS: f64 = 650.0;
 const CLIENTS: u32 = 1000;
 const LEAST_OBJECTS: f64 = 300.0;

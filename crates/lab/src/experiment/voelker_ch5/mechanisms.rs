@@ -1,4 +1,5 @@
-//! What the model leaves out: what digests cost and how they err, more levels, a proxy that is lost.
+//! What the model leaves out: what digests cost and how they err, more levels, a proxy that is
+//! lost.
 
 use super::made::{made, model_of, plan};
 use super::traced::{plan_of, proxies};
@@ -9,7 +10,8 @@ use crate::model::wan::scheme::{Region, Scheme};
 use crate::report::{Section, Table};
 use crate::wide_area::{COURSE_PARTS, Cooperation, Digests, HomeRule, Loss, Outcome, Stream, simulate};
 
-/// "I ignore the overhead of these messages in my analyses, as well as the extra misses caused by directory entries that become stale" (5.3).
+/// "I ignore the overhead of these messages in my analyses, as well as the extra misses caused by
+/// directory entries that become stale" (5.3).
 pub(super) fn summaries(inputs: &Inputs, trace: &Stream) -> Result<Section, Error> {
     let run = |bits_per_object, threshold| {
         let digests = Digests { bits_per_object, hashes: HASHES, threshold, tries: TRIES };

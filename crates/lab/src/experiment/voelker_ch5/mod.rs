@@ -1,8 +1,10 @@
-//! Voelker 2000, chapter 5: what cooperating caches in a wide area are worth, by model and by simulation.
+//! Voelker 2000, chapter 5: what cooperating caches in a wide area are worth, by model and by
+//! simulation.
 //!
-//! Figures 5.1 to 5.4, Tables 5.4 to 5.6 and the quoted numbers come from the model ([`crate::model::wan`]) at the dissertation's own parameters. Beside
-//! them stand simulations ([`crate::wide_area`]) of streams as the model assumes them, and of the trace given, with its clients; and
-//! what the dissertation names as future work.
+//! Figures 5.1 to 5.4, Tables 5.4 to 5.6 and the quoted numbers come from the model
+//! ([`crate::model::wan`]) at the dissertation's own parameters. Beside them stand simulations
+//! ([`crate::wide_area`]) of streams as the model assumes them, and of the trace given, with its
+//! clients; and what the dissertation names as future work.
 //!
 //! | file | its sections |
 //! |---|---|

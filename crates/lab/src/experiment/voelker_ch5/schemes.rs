@@ -79,7 +79,8 @@ fn counted_once() -> Result<Table, Error> {
     Ok(table)
 }
 
-/// "Obviously, this problem could be solved by designing hierarchical variants of these two schemes" (5.3).
+/// "Obviously, this problem could be solved by designing hierarchical variants of these two
+/// schemes" (5.3).
 pub(super) fn tiers() -> Result<Section, Error> {
     let model = paper(Rates::MID_SLOW)?;
     let mut series = Vec::new();

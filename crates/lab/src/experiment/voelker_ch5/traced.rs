@@ -1,8 +1,10 @@
 //! The trace's clients behind proxies: what their number is worth, and what each scheme does.
 //!
-//! The model's steady state is not a trace's: nothing in the log tells changes from other answers, so that nothing changes here, and every miss is the
-//! first request for an object. The model is asked for just that: how likely an object was asked for since the trace began. Its exponent is the
-//! trace's; its number of documents is the one with which it expects as many different objects as were asked for.
+//! The model's steady state is not a trace's: nothing in the log tells changes from other answers,
+//! so that nothing changes here, and every miss is the first request for an object. The model is
+//! asked for just that: how likely an object was asked for since the trace began. Its exponent is
+//! the trace's; its number of documents is the one with which it expects as many different objects
+//! as were asked for.
 
 use super::{Error, Inputs};
 use crate::figure::{Axis, Drawing, Figure, Plot, Series, Shape, Unit};
@@ -70,12 +72,14 @@ impl Fitted {
             let enough = model(middle)?.documents_seen(clients, days)? >= seen;
             if enough { high = middle } else { low = middle }
         }
-        // Time is told by requests: more are made at some hours and in some months, and only how many there were counts.
+        // Time is told by requests: more are made at some hours and in some months, and only how
+        // many there were counts.
         let first = days * inputs.workload.warm_up as f64 / trace.visits.len().max(1) as f64;
         Ok(Self { model: model(high)?, clients, measured: (first, days) })
     }
 
-    /// The hit rate that so many clients of mean activity are expected to have, on average over the measured part.
+    /// The hit rate that so many clients of mean activity are expected to have, on average over the
+    /// measured part.
     fn hit_rate(&self, clients: f64) -> Result<f64, Error> {
         let (first, last) = self.measured;
         let at = |part: u32| first + (last - first) * (f64::from(part) + 0.5) / f64::from(PARTS);
@@ -130,7 +134,8 @@ fn growing(fitted: &Fitted, inputs: &Inputs, trace: &Stream) -> Result<Vec<(f64,
     Ok(points)
 }
 
-/// The same clients at the same times, what they ask for exchanged at random: the model's assumption of independent requests and no other.
+/// The same clients at the same times, what they ask for exchanged at random: the model's
+/// assumption of independent requests and no other.
 fn shuffled(trace: &Stream, seed: u64) -> Stream {
     let mut random = Random::new(seed);
     let mut visits = trace.visits.clone();

@@ -1,8 +1,10 @@
-//! Which load balancing rate is best, when pages are replaced by age and load and servers are waited for.
+//! Which load balancing rate is best, when pages are replaced by age and load and servers are
+//! waited for.
 //!
-//! What the dissertation studies apart (waiting, by the model, with replacement left out; replacement, by simulation, with waiting left out) in one
-//! simulation: global nodes run programs, idle nodes serve their pages one at a time, and where an evicted page goes is decided by the very functions that a live
-//! cluster calls ([`shoal_cooperation::global_memory`]).
+//! What the dissertation studies apart (waiting, by the model, with replacement left out;
+//! replacement, by simulation, with waiting left out) in one simulation: global nodes run programs,
+//! idle nodes serve their pages one at a time, and where an evicted page goes is decided by the
+//! very functions that a live cluster calls ([`shoal_cooperation::global_memory`]).
 //!
 //! ```text
 //! node:   compute … miss ─► getpage: wait for the server, be served ─┐
@@ -11,9 +13,11 @@
 //! epoch:  so many putpages ─► ages of all servers' pages ─► age weights ─► select(…) for each node
 //! ```
 //!
-//! As in the model a request takes a server's time and nothing else (what the wire takes is part of the think time), getpages wait and putpages do not, and disks are
-//! each node's own. As in GMS the initiator's weights stand for an epoch, and a page older than the epoch's least age is dropped. A putpage changes the
-//! server's memory when it is sent; since servers take requests in order, nobody can tell.
+//! As in the model a request takes a server's time and nothing else (what the wire takes is part of
+//! the think time), getpages wait and putpages do not, and disks are each node's own. As in GMS the
+//! initiator's weights stand for an epoch, and a page older than the epoch's least age is dropped.
+//! A putpage changes the server's memory when it is sent; since servers take requests in order,
+//! nobody can tell.
 //!
 //! O(log nodes + log pages) a fault, O(1) a hit; an epoch costs O(M·log M) for M putpages.
 
@@ -40,7 +44,8 @@ pub struct ContentionSetup {
     pub balancing: Balancing,
     /// What balanced load is.
     pub targets: Targets,
-    /// Whether frequencies are bounded, with borrowing, so that no idle node is asked for more than it can do.
+    /// Whether frequencies are bounded, with borrowing, so that no idle node is asked for more than
+    /// it can do.
     pub bounded: bool,
     /// References of each node, on average, that only fill memories.
     pub warm_up: usize,
@@ -99,8 +104,9 @@ pub fn simulate(applications: &[Application], setting: &ContentionSetup) -> Cont
 }
 
 impl ContentionSetup {
-    /// A cluster like that of the second graph of Figure 3.3: eleven idle nodes, of which the last becomes idle when measuring begins and has this share of their
-    /// memory. Each node has a quarter of its program's pages; the idle ones have room for one half of all.
+    /// A cluster like that of the second graph of Figure 3.3: eleven idle nodes, of which the last
+    /// becomes idle when measuring begins and has this share of their memory. Each node has a
+    /// quarter of its program's pages; the idle ones have room for one half of all.
     pub fn eleven(applications: &[Application], global_nodes: usize, newcomer_share: f64) -> Self {
         let pages =
             |node: usize| applications.get(node % applications.len().max(1)).map_or(0, |one| one.pages);

@@ -140,7 +140,8 @@ impl<'a> Run<'a> {
         now as f64 / NANOSECONDS
     }
 
-    /// A node takes the fault that it has come to, and computes up to its next. Gives when that is, in seconds.
+    /// A node takes the fault that it has come to, and computes up to its next. Gives when that is,
+    /// in seconds.
     fn step(&mut self, index: usize, now: f64) -> f64 {
         let until = match self.nodes[index].wanted.take() {
             Some(page) => self.fault(index, page, now),
@@ -225,7 +226,8 @@ impl<'a> Run<'a> {
             Targets::Equal => target_weights(&vec![1; capacities.len()]),
         };
         let chosen = |bounds: &[f64], borrowing: &[f64]| {
-            // the lists are of one length and hold quotients of counts; what could not be selected by is not put
+            // the lists are of one length and hold quotients of counts; what could not be selected
+            // by is not put
             let nobody = Frequencies { of: Vec::new(), unplaced: 1.0 };
             Rc::new(select(&weights, &ages.of, b, bounds, borrowing).unwrap_or(nobody))
         };
@@ -244,7 +246,8 @@ impl<'a> Run<'a> {
         self.epoch = Epoch { began: now, least_age: ages.least_age, most_putpages: oldest, ..Epoch::new() };
     }
 
-    /// The share of its time that each server did not work in the epoch, and what it worked added up.
+    /// The share of its time that each server did not work in the epoch, and what it worked added
+    /// up.
     fn unused(&mut self, elapsed: f64) -> Vec<f64> {
         let mut of = Vec::with_capacity(self.servers.len());
         for (server, busy) in self.servers.iter_mut().zip(&mut self.busy) {
@@ -272,7 +275,8 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Goes on to the next page that is not local, or for some while. Gives how many references were done, the last of them the one that faults.
+    /// Goes on to the next page that is not local, or for some while. Gives how many references
+    /// were done, the last of them the one that faults.
     fn run_to_fault(&mut self, now: f64) -> u64 {
         let references = &self.application.references;
         for done in 1..=LONGEST_STEP {
@@ -319,7 +323,8 @@ impl Epoch {
     }
 }
 
-/// How long a program computes between references, so that with a quarter of its pages local it computes for the think time between faults.
+/// How long a program computes between references, so that with a quarter of its pages local it
+/// computes for the think time between faults.
 fn think_seconds(application: &Application, between_faults: f64) -> f64 {
     let faults = stack::distances(application).beyond(application.part(1, 4));
     between_faults * faults as f64 / application.references.len() as f64

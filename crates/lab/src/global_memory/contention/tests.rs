@@ -36,8 +36,9 @@ fn times_and_counts_agree_with_one_another() {
 
 #[test]
 fn waiting_agrees_with_the_queueing_model() {
-    // eight equal idle nodes and programs whose faults are nearly all getpages: the model's setting but for service times, which do not vary here,
-    // so that the model bounds the wait from above and the service time from below
+    // eight equal idle nodes and programs whose faults are nearly all getpages: the model's setting
+    // but for service times, which do not vary here, so that the model bounds the wait from above
+    // and the service time from below
     use crate::model::gms::{Method, Network, Workload};
     let applications = program("phases", 20_000);
     let setting = ContentionSetup {

@@ -1,10 +1,14 @@
-//! Exact mean value analysis: a getpage finds the queue that there is when its own node does not ask.
+//! Exact mean value analysis: a getpage finds the queue that there is when its own node does not
+//! ask.
 //!
-//! Reiser and Lavenberg, *Mean-value analysis of closed multichain queueing networks*, JACM 1980. For a fixed rate of putpages the
-//! recursion over 1, 2, … N nodes costs O(N·K). The rate that equals f·X is between none and what the busiest server could take, and X falls
-//! when it grows, so a few secants within that bracket find it (Dowell and Jarratt, *A modified regula falsi method*, BIT 1971).
+//! Reiser and Lavenberg, *Mean-value analysis of closed multichain queueing networks*, JACM 1980.
+//! For a fixed rate of putpages the recursion over 1, 2, … N nodes costs O(N·K). The rate that
+//! equals f·X is between none and what the busiest server could take, and X falls when it grows, so
+//! a few secants within that bracket find it (Dowell and Jarratt, *A modified regula falsi method*,
+//! BIT 1971).
 //!
-//! It is exact for the model, in which putpages come at random and service times vary exponentially.
+//! It is exact for the model, in which putpages come at random and service times vary
+//! exponentially.
 
 use super::schweitzer::slowed;
 use super::{Error, Flow, Problem, Putpages};
@@ -24,7 +28,8 @@ pub(super) fn solve(problem: &Problem, putpages: Putpages) -> Result<Flow, Error
 
 /// Where putpages are f times the getpages that they leave room for.
 fn balanced(problem: &Problem, f: f64) -> Flow {
-    // at each end: the rate, and by how much too few putpages that is. At the high end no getpage need be left
+    // at each end: the rate, and by how much too few putpages that is. At the high end no getpage
+    // need be left
     let most = most_putpages(problem, f);
     let mut flow = recursion(problem, 0.0);
     let mut operations = flow.operations;

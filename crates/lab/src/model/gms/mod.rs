@@ -1,9 +1,11 @@
-//! How long a page from a peer's memory takes when many nodes ask few servers: the queueing model of global memory.
+//! How long a page from a peer's memory takes when many nodes ask few servers: the queueing model
+//! of global memory.
 //!
-//! Voelker, *Cooperative Caching in Local-Area and Wide-Area Networks*, dissertation, University of Washington, 2000, section 3.3.1 and
-//! Figure 3.1. A closed class of customers stands for the global nodes: each computes for the think time Z, sends a getpage to an idle or
-//! a local node, and waits for the page. An open class stands for putpages, which nobody waits for; there are f of them for each getpage, so
-//! their rate λ = f·X is known only when the model is solved.
+//! Voelker, *Cooperative Caching in Local-Area and Wide-Area Networks*, dissertation, University of
+//! Washington, 2000, section 3.3.1 and Figure 3.1. A closed class of customers stands for the
+//! global nodes: each computes for the think time Z, sends a getpage to an idle or a local node,
+//! and waits for the page. An open class stands for putpages, which nobody waits for; there are f
+//! of them for each getpage, so their rate λ = f·X is known only when the model is solved.
 //!
 //! ```text
 //!              ┌────────────── think Z (N_global) ◄─────────────┐
@@ -13,9 +15,11 @@
 //!    putpage        P_k ─► [ local k, D ] ─┘   putpages leave
 //! ```
 //!
-//! With λ fixed, mean value analysis treats such a mixed network as a closed one in which the open class has used up part of each server
-//! (Lazowska, Zahorjan, Graham, Sevcik, *Quantitative System Performance*, 1984, section 7.4.2): the demand d = P·D at a server becomes d / (1 − λ·d), and
-//! a getpage takes that times one plus the getpages that it finds there. The methods differ in how they know what it finds:
+//! With λ fixed, mean value analysis treats such a mixed network as a closed one in which the open
+//! class has used up part of each server (Lazowska, Zahorjan, Graham, Sevcik, *Quantitative System
+//! Performance*, 1984, section 7.4.2): the demand d = P·D at a server becomes d / (1 − λ·d), and a
+//! getpage takes that times one plus the getpages that it finds there. The methods differ in how
+//! they know what it finds:
 //!
 //! | [`Method`] | what a getpage finds | cost of N nodes and K servers |
 //! |---|---|---|
@@ -23,8 +27,9 @@
 //! | [`Linearizer`](Method::Linearizer) | the same, and how that share differs with one node less | seven times that |
 //! | [`Exact`](Method::Exact) | the queue with N − 1 nodes, by recursion | O(N·K) a step, some ten steps |
 //!
-//! Where it fits: means in the long run, when putpages come independently of getpages and service times vary. The servers of a real cluster take nearly
-//! the same time for each page, and a putpage follows its getpage; [`simulation`] tells how much that matters.
+//! Where it fits: means in the long run, when putpages come independently of getpages and service
+//! times vary. The servers of a real cluster take nearly the same time for each page, and a putpage
+//! follows its getpage; [`simulation`] tells how much that matters.
 
 mod exact;
 mod linearizer;
@@ -51,7 +56,8 @@ pub struct Network {
 /// A node that serves pages from its memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Server {
-    /// Whether it has jobs of its own. They yield to pages of others, so that the model treats both kinds alike.
+    /// Whether it has jobs of its own. They yield to pages of others, so that the model treats both
+    /// kinds alike.
     pub kind: Kind,
     /// D: how long the node works for one getpage or putpage, in seconds.
     pub demand_seconds: f64,
@@ -80,11 +86,14 @@ pub enum Putpages {
 /// How the model is solved.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
-    /// Schweitzer's approximation (*Approximate analysis of multiclass closed networks of queues*, 1979).
+    /// Schweitzer's approximation (*Approximate analysis of multiclass closed networks of queues*,
+    /// 1979).
     Schweitzer,
-    /// Linearizer (Chandy and Neuse, *Linearizer: a heuristic algorithm for queueing network models of computing systems*, CACM 1982).
+    /// Linearizer (Chandy and Neuse, *Linearizer: a heuristic algorithm for queueing network models
+    /// of computing systems*, CACM 1982).
     Linearizer,
-    /// Mean value analysis (Reiser and Lavenberg, *Mean-value analysis of closed multichain queueing networks*, JACM 1980).
+    /// Mean value analysis (Reiser and Lavenberg, *Mean-value analysis of closed multichain
+    /// queueing networks*, JACM 1980).
     Exact,
 }
 
@@ -115,7 +124,8 @@ pub struct Load {
 }
 
 impl Network {
-    /// So many idle nodes, then so many local ones, each kind sharing its part of the requests equally: `local_share` goes to the local ones.
+    /// So many idle nodes, then so many local ones, each kind sharing its part of the requests
+    /// equally: `local_share` goes to the local ones.
     pub fn balanced(workload: Workload, global_nodes: u32, idle: u32, local: u32, local_share: f64) -> Self {
         let server = |kind, share: f64, count: u32| Server {
             kind,
@@ -127,7 +137,8 @@ impl Network {
         Self::of(workload, global_nodes, servers)
     }
 
-    /// So many idle nodes, of which the first gets this share of the requests and the others the rest in equal parts.
+    /// So many idle nodes, of which the first gets this share of the requests and the others the
+    /// rest in equal parts.
     pub fn skewed(workload: Workload, global_nodes: u32, idle: u32, first_share: f64) -> Self {
         let others = f64::from(idle.saturating_sub(1).max(1));
         let server = |index: u32| Server {
@@ -143,11 +154,12 @@ impl Network {
         Self { global_nodes, think_seconds, putpages: Putpages::PerGetpage(putpages_per_getpage), servers }
     }
 
-    /// Solves the model. Without global nodes there are no getpages, and the response time is what a single one would see.
+    /// Solves the model. Without global nodes there are no getpages, and the response time is what
+    /// a single one would see.
     ///
     /// # Errors
-    /// When a number has no meaning, probabilities do not sum to one, a fixed rate of putpages is more than a server can take, or exact
-    /// analysis would take too long.
+    /// When a number has no meaning, probabilities do not sum to one, a fixed rate of putpages is
+    /// more than a server can take, or exact analysis would take too long.
     pub fn solve(&self, method: Method) -> Result<Solution, Error> {
         self.check()?;
         let demands: Vec<f64> = self.servers.iter().map(|s| s.probability * s.demand_seconds).collect();
@@ -201,7 +213,8 @@ impl Network {
         Ok(())
     }
 
-    /// How long one getpage takes at each server, weighted by its probability, when no other is about.
+    /// How long one getpage takes at each server, weighted by its probability, when no other is
+    /// about.
     fn alone(&self, demands: &[f64]) -> Vec<f64> {
         let rate = if let Putpages::Rate(rate) = self.putpages { rate } else { 0.0 };
         demands.iter().map(|demand| demand / (1.0 - rate * demand)).collect()
@@ -289,7 +302,8 @@ impl Workload {
     }
 }
 
-/// The fastest page fault from disk, in seconds: what a getpage is to beat (section 3.3.2, after Feeley et al. 1995).
+/// The fastest page fault from disk, in seconds: what a getpage is to beat (section 3.3.2, after
+/// Feeley et al. 1995).
 pub const DISK_FAULT_SECONDS: f64 = 3.6e-3;
 
 /// Why the model has no solution.

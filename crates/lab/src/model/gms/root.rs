@@ -1,8 +1,10 @@
 //! The equation that both approximations come down to, in one unknown.
 //!
-//! When a getpage is taken to find a fixed multiple of the queue that there is with all N, its time at a server is a function of the throughput alone:
-//! R = a·d / (1 − s·X·d). What is left of the model is the response time law X·(Z + ΣR(X)) = N, whose left side grows with X and is convex. So
-//! the iteration over all queues that the literature describes becomes Newton's method in one dimension, kept in a bracket: O(servers) a step.
+//! When a getpage is taken to find a fixed multiple of the queue that there is with all N, its time
+//! at a server is a function of the throughput alone: R = a·d / (1 − s·X·d). What is left of the
+//! model is the response time law X·(Z + ΣR(X)) = N, whose left side grows with X and is convex. So
+//! the iteration over all queues that the literature describes becomes Newton's method in one
+//! dimension, kept in a bracket: O(servers) a step.
 
 use super::Flow;
 
@@ -48,7 +50,8 @@ impl Equation<'_> {
         Flow { throughput, responses, operations }
     }
 
-    /// No throughput can be more: no queue is shorter than none, and no server works more than always.
+    /// No throughput can be more: no queue is shorter than none, and no server works more than
+    /// always.
     fn most(&self) -> f64 {
         let empty = self.think + (0..self.demands.len()).map(|index| self.response(index, 0.0)).sum::<f64>();
         let longest = self.demands.iter().copied().fold(0.0, f64::max);

@@ -1,15 +1,18 @@
 //! The same network, simulated event by event: what the model's solution is checked against.
 //!
-//! Global nodes think for an exponentially distributed time, send a getpage to a server drawn by the routing probabilities, and wait. Servers take
-//! requests in the order in which they come. What mean value analysis takes for granted can be had, and what it leaves out:
+//! Global nodes think for an exponentially distributed time, send a getpage to a server drawn by
+//! the routing probabilities, and wait. Servers take requests in the order in which they come. What
+//! mean value analysis takes for granted can be had, and what it leaves out:
 //!
 //! | | as in the model | as in a cluster |
 //! |---|---|---|
 //! | [`Arrivals`] of putpages | at random, at a rate of their own | with the getpage that made room necessary |
 //! | [`Service`] | exponentially distributed | the same time for each page |
 //!
-//! O(log N) an event. The half width is that of a 95% confidence interval by batch means (Law, *Simulation Modeling and Analysis*, 2015, section 9.5.3):
-//! twenty batches after a warm-up of one more, which is long against the time that a queue takes to settle unless a server is nearly always busy.
+//! O(log N) an event. The half width is that of a 95% confidence interval by batch means (Law,
+//! *Simulation Modeling and Analysis*, 2015, section 9.5.3): twenty batches after a warm-up of one
+//! more, which is long against the time that a queue takes to settle unless a server is nearly
+//! always busy.
 
 use super::{Error, Network, Putpages};
 use shoal_trace::Random;
@@ -73,7 +76,8 @@ pub const MOST_GETPAGES: u64 = 100_000_000;
 /// Simulates a network.
 ///
 /// # Errors
-/// As [`Network::check`]; with putpages at random also when they alone are more than a server can take.
+/// As [`Network::check`]; with putpages at random also when they alone are more than a server can
+/// take.
 pub fn simulate(network: &Network, setting: &Setting) -> Result<Measured, Error> {
     network.check()?;
     if let Arrivals::Random(rate) = setting.arrivals {

@@ -1,4 +1,5 @@
-//! The model's methods beside one another, beside simulation, and beside the dissertation's numbers.
+//! The model's methods beside one another, beside simulation, and beside the dissertation's
+//! numbers.
 
 use super::simulation::{Arrivals, Service, Setting, simulate};
 use super::*;
@@ -16,7 +17,8 @@ fn execution_increase(skewed: &Network, balanced: &Network, method: Method) -> f
 
 #[test]
 fn one_node_finds_its_server_free_but_for_putpages() {
-    // N = 1: X·(Z + D/(1 − f·X·D)) = 1 is a quadratic equation in X, here with f = 1: Z·D·X² − (Z + 2D)·X + 1 = 0
+    // N = 1: X·(Z + D/(1 − f·X·D)) = 1 is a quadratic equation in X, here with f = 1: Z·D·X² − (Z +
+    // 2D)·X + 1 = 0
     let (z, d) = (OO7.think_seconds, OO7.demand_seconds);
     let b = z + 2.0 * d;
     let x = (b - (b * b - 4.0 * z * d).sqrt()) / (2.0 * z * d);
@@ -29,7 +31,8 @@ fn one_node_finds_its_server_free_but_for_putpages() {
 
 #[test]
 fn two_nodes_without_putpages_as_worked_by_hand() {
-    // Z = 1, one server of D = 1, N = 2: X(1) = 1/2, so a getpage finds Q(1) = 1/2, R = 3/2, X = 2/(1 + 3/2) = 0.8
+    // Z = 1, one server of D = 1, N = 2: X(1) = 1/2, so a getpage finds Q(1) = 1/2, R = 3/2, X =
+    // 2/(1 + 3/2) = 0.8
     let server = Server { kind: Kind::Idle, demand_seconds: 1.0, probability: 1.0 };
     let network = Network {
         global_nodes: 2,
@@ -66,8 +69,9 @@ fn figure_3_2_idle_node_half_busy_with_seven_global_nodes() {
 
 #[test]
 fn figure_3_3_skew_makes_programs_slower() {
-    // section 3.4.2: with (0.75, 0.025) on 11 idle nodes "at 18 nodes … increases by 12%", and 37% at 24. Once the first server is
-    // always busy X = 1/(2·0.75·D), so that 24 nodes take at least 24·1.5·D = 6.98 ms where balanced they take Z + 0.23 = 5.23: +33.5%
+    // section 3.4.2: with (0.75, 0.025) on 11 idle nodes "at 18 nodes … increases by 12%", and 37%
+    // at 24. Once the first server is always busy X = 1/(2·0.75·D), so that 24 nodes take at least
+    // 24·1.5·D = 6.98 ms where balanced they take Z + 0.23 = 5.23: +33.5%
     let increase = |first, nodes, method| {
         let skewed = Network::skewed(OO7, nodes, 11, first);
         execution_increase(&skewed, &Network::balanced(OO7, nodes, 11, 0, 0.0), method)
@@ -78,27 +82,31 @@ fn figure_3_3_skew_makes_programs_slower() {
         let found = (increase(0.75, 18, method), increase(0.75, 24, method));
         assert!((found.0 - at_18).abs() < 0.003 && (found.1 - at_24).abs() < 0.003, "{method:?} {found:?}");
     }
-    // "With a similar skew of (0.60, 0.040) at 24 nodes, the execution time increases by nearly the same amount" as 12%
+    // "With a similar skew of (0.60, 0.040) at 24 nodes, the execution time increases by nearly the
+    // same amount" as 12%
     assert!((increase(0.6, 24, Method::Exact) - 0.151).abs() < 0.002);
     assert!(increase(1.0 / 11.0, 24, Method::Exact).abs() < 1e-9, "no skew, no increase");
 }
 
 #[test]
 fn figure_3_4_eight_balanced_servers_carry_sixty_global_nodes() {
-    // section 3.4.2: "with eight balanced idle nodes the getpage response time only doubles when there are 60 global nodes"
+    // section 3.4.2: "with eight balanced idle nodes the getpage response time only doubles when
+    // there are 60 global nodes"
     let ratio =
         |nodes| response(&Network::balanced(OO7, nodes, 8, 0, 0.0), Method::Exact) / OO7.demand_seconds;
     assert!((1.0..1.01).contains(&ratio(1)));
     assert!((2.0..2.2).contains(&ratio(60)), "{}", ratio(60));
-    // "more than three idle nodes are needed to provide good service to medium or large numbers": three lose to the disk before 70 nodes
+    // "more than three idle nodes are needed to provide good service to medium or large numbers":
+    // three lose to the disk before 70 nodes
     let by_idle = |idle| response(&Network::balanced(OO7, 70, idle, 0, 0.0), Method::Exact);
     assert!(by_idle(3) > DISK_FAULT_SECONDS && by_idle(4) < DISK_FAULT_SECONDS);
 }
 
 #[test]
 fn figure_3_8_local_nodes_help_most_at_eighteen_and_are_never_used_up() {
-    // section 3.5: improvement "peaks at around 18 global nodes" and the local utilization approaches p/(1 − p) for p < 0.5, since then
-    // the idle node is always busy at (1 − p)·(1 + f)·X·D = 1. So it is with one idle and one local node, though the text says ten of each.
+    // section 3.5: improvement "peaks at around 18 global nodes" and the local utilization
+    // approaches p/(1 − p) for p < 0.5, since then the idle node is always busy at (1 − p)·(1 +
+    // f)·X·D = 1. So it is with one idle and one local node, though the text says ten of each.
     let improvement = |nodes, p| {
         let without = response(&Network::balanced(OO7, nodes, 1, 0, 0.0), Method::Exact);
         1.0 - response(&Network::balanced(OO7, nodes, 1, 1, p), Method::Exact) / without
@@ -162,7 +170,8 @@ fn a_cluster_whose_service_times_do_not_vary_waits_less() {
 
 #[test]
 fn a_hundred_servers_take_few_operations() {
-    // each operation is a division and a few multiplications, so that 20,000 of them take well below a millisecond
+    // each operation is a division and a few multiplications, so that 20,000 of them take well
+    // below a millisecond
     let demand = |index: u32| 100e-6 + f64::from(index) * 3e-6;
     let servers = (0..100).map(|index| Server {
         kind: if index % 3 == 0 { Kind::Local } else { Kind::Idle },

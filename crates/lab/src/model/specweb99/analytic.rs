@@ -1,7 +1,8 @@
 //! The paper's model of an LRU file cache (Kant and Won 1999, section 3, Eqs 1.4 to 1.13).
 //!
-//! Files are ranked by falling probability; those that fit are "cached", the others only pass through and push cached ones out for
-//! a while. Of α_f, the accesses to cached files, (1 − α_f)·γ find their file pushed out.
+//! Files are ranked by falling probability; those that fit are "cached", the others only pass
+//! through and push cached ones out for a while. Of α_f, the accesses to cached files, (1 − α_f)·γ
+//! find their file pushed out.
 //!
 //! Readings of the print:
 //!
@@ -12,19 +13,20 @@
 //! | disk rates: throughput times Q_ub and Q_uB | see [`Reading`] | Table 1.1 |
 //! | L = L_0 + (1 − η_f)(ζ_F + Q_uB·ζ_D) (1.13) | the same, the transfers as in the reading | throughput to 0.7%; no reading was found that gives its last digits |
 //!
-//! Where it fits: independent accesses, hit ratios above some 0.7, popularity that falls like SPECweb99's, since f_r was fitted to it.
-//! O(n log n) for the order, O(n) for the sums.
+//! Where it fits: independent accesses, hit ratios above some 0.7, popularity that falls like
+//! SPECweb99's, since f_r was fitted to it. O(n log n) for the order, O(n) for the sums.
 
 use super::{Outcome, Population, transfers};
 
 /// How the disk's rates follow from the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reading {
-    /// As printed: "by multiplying Q_ub and Q_uB by the throughput", though both are means over misses and not over operations. Three to
-    /// eleven times what Table 1.1 prints.
+    /// As printed: "by multiplying Q_ub and Q_uB by the throughput", though both are means over
+    /// misses and not over operations. Three to eleven times what Table 1.1 prints.
     Literal,
-    /// As the paper's own words on the cache have it: a miss reads the file asked for, and the one that it pushed out is read again later. (1 −
-    /// η_f)(Q_ub + Q_cb) an operation, and the same for transfers. This gives the columns of Table 1.1.
+    /// As the paper's own words on the cache have it: a miss reads the file asked for, and the one
+    /// that it pushed out is read again later. (1 − η_f)(Q_ub + Q_cb) an operation, and the same
+    /// for transfers. This gives the columns of Table 1.1.
     Restored,
 }
 
@@ -50,7 +52,8 @@ pub struct Analytic {
 }
 
 impl Analytic {
-    /// Solves the model for a cache of so many bytes; `reuse` is f_r, the probability that a file pushed out is wanted shortly after.
+    /// Solves the model for a cache of so many bytes; `reuse` is f_r, the probability that a file
+    /// pushed out is wanted shortly after.
     pub fn of(population: &Population, cache_bytes: f64, reuse: f64) -> Self {
         Ranked::of(population).solve(cache_bytes, reuse)
     }
@@ -70,7 +73,8 @@ impl Analytic {
         ratio(self.uncached_transfers, 1.0 - self.hit_ratio)
     }
 
-    /// The share of bytes that are delivered from the cache: cached files' bytes less those pushed out.
+    /// The share of bytes that are delivered from the cache: cached files' bytes less those pushed
+    /// out.
     pub fn byte_hit_ratio(&self) -> f64 {
         let kept = ratio(self.hit_ratio, self.cached_share);
         ratio(self.cached_bytes * kept, self.cached_bytes + self.uncached_bytes)
@@ -95,7 +99,8 @@ impl Analytic {
     }
 }
 
-/// A population in the model's order, with sums up to each rank, so that each further cache size costs O(log n).
+/// A population in the model's order, with sums up to each rank, so that each further cache size
+/// costs O(log n).
 #[derive(Clone, Debug)]
 pub struct Ranked {
     /// Sums over the first files: none, one, two …
@@ -111,7 +116,8 @@ struct Sums {
 }
 
 impl Ranked {
-    /// Puts a population in order: the most popular first, of equal ones the larger, which comes closest to the table.
+    /// Puts a population in order: the most popular first, of equal ones the larger, which comes
+    /// closest to the table.
     pub fn of(population: &Population) -> Self {
         let mut items = population.items().to_vec();
         items.sort_by(|a, b| b.probability.total_cmp(&a.probability).then(b.bytes.total_cmp(&a.bytes)));

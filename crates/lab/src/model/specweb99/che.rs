@@ -1,15 +1,17 @@
 //! The characteristic time of an LRU cache, for objects of any size.
 //!
-//! Che, Tung, Wang, *Hierarchical Web caching systems: modeling, design and experimental results*, IEEE JSAC 20(7), 2002; why it is so
-//! good: Fricker, Robert, Roberts, *A versatile and accurate approximation for LRU cache performance*, ITC 2012. An object leaves when it was not
-//! asked for during the time t in which the cache is filled anew; t is the same for all, and counted in accesses:
+//! Che, Tung, Wang, *Hierarchical Web caching systems: modeling, design and experimental results*,
+//! IEEE JSAC 20(7), 2002; why it is so good: Fricker, Robert, Roberts, *A versatile and accurate
+//! approximation for LRU cache performance*, ITC 2012. An object leaves when it was not asked for
+//! during the time t in which the cache is filled anew; t is the same for all, and counted in
+//! accesses:
 //!
 //! ```text
 //!     Σ S_i · (1 − e^(−p_i·t)) = cache        P(hit i) = 1 − e^(−p_i·t)
 //! ```
 //!
-//! Where it fits: independent accesses, any popularity and sizes, a cache that is large beside its objects. Nothing is fitted. O(n) a step of the
-//! search for t, some 60 steps.
+//! Where it fits: independent accesses, any popularity and sizes, a cache that is large beside its
+//! objects. Nothing is fitted. O(n) a step of the search for t, some 60 steps.
 
 use super::{Outcome, Population, transfers};
 

@@ -1,8 +1,10 @@
-//! What a file cache saves a Web server: Kant and Won's model, a simulation of the same, and the characteristic time beside them.
+//! What a file cache saves a Web server: Kant and Won's model, a simulation of the same, and the
+//! characteristic time beside them.
 //!
-//! Kant and Won, *Performance impact of uncached file accesses in SPECweb99*, 1999. Files are asked for independently with fixed
-//! probabilities ([`Population`]); an LRU file cache holds some of their bytes. How many accesses does it answer, what must the disk read, and
-//! what throughput is left?
+//! Kant and Won, *Performance impact of uncached file accesses in SPECweb99*, 1999. Files are asked
+//! for independently with fixed probabilities ([`Population`]); an LRU file cache holds some of
+//! their bytes. How many accesses does it answer, what must the disk read, and what throughput is
+//! left?
 //!
 //! | file | what | cost |
 //! |---|---|---|
@@ -13,8 +15,9 @@
 //! | [`postlog`] | what the POSTs' log costs | O(1) |
 //! | [`paper`] | the printed numbers | |
 //!
-//! The printed equations and the printed Table 1.1 disagree. [`analytic`] has both readings, [`Reading::Literal`] and
-//! [`Reading::Restored`], and says which gives the table. What the text says of sizes and of the order of files is settled in
+//! The printed equations and the printed Table 1.1 disagree. [`analytic`] has both readings,
+//! [`Reading::Literal`] and [`Reading::Restored`], and says which gives the table. What the text
+//! says of sizes and of the order of files is settled in
 //! [`shoal_trace::generate::specweb99::FileSet`].
 
 pub mod analytic;
@@ -83,5 +86,6 @@ pub fn memory_megabytes(operations_per_second: f64) -> f64 {
     178.0 + 1.06 * operations_per_second
 }
 
-/// 𝓑: "16 KB". With 16,384 the table's column comes out to its last digit, with 16,000 it is 1% too high.
+/// 𝓑: "16 KB". With 16,384 the table's column comes out to its last digit, with 16,000 it is 1% too
+/// high.
 pub const TRANSFER_BYTES: f64 = 16_384.0;

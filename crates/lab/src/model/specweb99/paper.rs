@@ -1,7 +1,7 @@
 //! The numbers that Kant and Won print.
 
-/// One of the nine cases of Table 1.1, simulated and analytic. Four hit ratios of the analytic rows and one simulated one did not survive
-/// in the copy at hand.
+/// One of the nine cases of Table 1.1, simulated and analytic. Four hit ratios of the analytic rows
+/// and one simulated one did not survive in the copy at hand.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Case {
     /// λ: operations a second.

@@ -30,10 +30,12 @@ impl Population {
         Self { items: set.files().map(item).collect() }
     }
 
-    /// A trace's measured part: each object as often as it was asked for. Objects without bytes are left out.
+    /// A trace's measured part: each object as often as it was asked for. Objects without bytes are
+    /// left out.
     ///
-    /// What the trace asks for once keeps a probability, though it will not come again: a model over it hits more than a cache over the
-    /// trace can. The gap is the trace's newness, and shows beside the simulation.
+    /// What the trace asks for once keeps a probability, though it will not come again: a model
+    /// over it hits more than a cache over the trace can. The gap is the trace's newness, and shows
+    /// beside the simulation.
     pub fn of_trace(workload: &Workload) -> Self {
         let mut counts = vec![0u64; workload.objects];
         workload.measured().iter().for_each(|request| counts[request.object as usize] += 1);
@@ -47,8 +49,9 @@ impl Population {
         Self { items: asked.map(item).collect() }
     }
 
-    /// Zipf-like popularity with lognormal sizes, for what is known by its parameters alone: `median` bytes, `sigma` of the logarithm.
-    /// Sizes are the distribution's quantiles, dealt to ranks by a fixed permutation so that they do not go with popularity.
+    /// Zipf-like popularity with lognormal sizes, for what is known by its parameters alone:
+    /// `median` bytes, `sigma` of the logarithm. Sizes are the distribution's quantiles, dealt to
+    /// ranks by a fixed permutation so that they do not go with popularity.
     pub fn of_distributions(objects: u32, alpha: f64, median: f64, sigma: f64) -> Self {
         let count = objects.max(1);
         let weights: Vec<f64> = (1..=count).map(|rank| f64::from(rank).powf(-alpha)).collect();
@@ -82,7 +85,8 @@ impl Population {
     }
 }
 
-/// The normal distribution's quantile (Abramowitz and Stegun 1964, 26.2.23), off by 0.00045 at most.
+/// The normal distribution's quantile (Abramowitz and Stegun 1964, 26.2.23), off by 0.00045 at
+/// most.
 fn normal_quantile(quantile: f64) -> f64 {
     let tail = (-2.0 * quantile.min(1.0 - quantile).ln()).sqrt();
     let above = 2.515_517 + tail * (0.802_853 + tail * 0.010_328);

@@ -1,8 +1,10 @@
-//! What the POSTs' log costs the file cache and the disk, which the paper leaves as "a major remaining task".
+//! What the POSTs' log costs the file cache and the disk, which the paper leaves as "a major
+//! remaining task".
 //!
-//! 4.8% of operations append 140 bytes each to one file (Kant and Won 1999, section 2). The paper names two costs: the file may be "evicted from
-//! the file-cache (and written to the disk), only to be read back in on the next POST", and writers wait for one another. How much depends on how
-//! the log is kept, for which there are four ways here. Each is O(1).
+//! 4.8% of operations append 140 bytes each to one file (Kant and Won 1999, section 2). The paper
+//! names two costs: the file may be "evicted from the file-cache (and written to the disk), only to
+//! be read back in on the next POST", and writers wait for one another. How much depends on how the
+//! log is kept, for which there are four ways here. Each is O(1).
 
 use super::TRANSFER_BYTES;
 use shoal_trace::generate::specweb99::{POST_LOG_BYTES, POST_SHARE};
@@ -16,7 +18,8 @@ pub enum Keeping {
     Forced,
     /// Closed after each line: its last page is written, and read again by the next POST.
     LastPage,
-    /// Closed after each line by a server whose cache holds whole files: all of it is written and read again.
+    /// Closed after each line by a server whose cache holds whole files: all of it is written and
+    /// read again.
     WholeFile,
 }
 
@@ -59,7 +62,8 @@ impl Keeping {
     }
 }
 
-/// The operations a second above which POSTs wait for one another without end, when the log is held for so many seconds a line.
+/// The operations a second above which POSTs wait for one another without end, when the log is held
+/// for so many seconds a line.
 pub fn serialized_throughput(held_seconds: f64) -> f64 {
     1.0 / (POST_SHARE * held_seconds)
 }

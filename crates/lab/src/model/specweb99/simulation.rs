@@ -1,11 +1,12 @@
 //! The file cache itself, by any policy, before a server with one queue.
 //!
-//! Operations arrive as a Poisson stream of the target rate λ at one server that executes λ·L_0 instructions a second, so that it could
-//! just keep up if every file were cached. An operation takes L_0 instructions, ζ_F for a miss and ζ_D for each transfer; the queue grows
-//! without end when that is too much, and the throughput is what is finished in the time.
+//! Operations arrive as a Poisson stream of the target rate λ at one server that executes λ·L_0
+//! instructions a second, so that it could just keep up if every file were cached. An operation
+//! takes L_0 instructions, ζ_F for a miss and ζ_D for each transfer; the queue grows without end
+//! when that is too much, and the throughput is what is finished in the time.
 //!
-//! The paper says no more of its simulation than "an LRU file-cache and a server represented by a single server queuing station". Its
-//! disk columns come out to 6%; its throughput to 1.3%.
+//! The paper says no more of its simulation than "an LRU file-cache and a server represented by a
+//! single server queuing station". Its disk columns come out to 6%; its throughput to 1.3%.
 //!
 //! O(1) a request for most policies. Same seed, same result.
 
@@ -38,7 +39,8 @@ pub struct Simulated {
     pub outcome: Outcome,
     /// Operations finished a second.
     pub throughput: f64,
-    /// The mean time from arrival to the end, in seconds: without meaning but growth where the server cannot keep up.
+    /// The mean time from arrival to the end, in seconds: without meaning but growth where the
+    /// server cannot keep up.
     pub response_seconds: f64,
 }
 

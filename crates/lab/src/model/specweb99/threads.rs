@@ -1,9 +1,11 @@
-//! The file cache under several threads, which the paper leaves open: "with multiple threads, file cache performance could be worse".
+//! The file cache under several threads, which the paper leaves open: "with multiple threads, file
+//! cache performance could be worse".
 //!
-//! Threads take operations one after another and share one processor and the cache. A thread that misses waits for the disk,
-//! meanwhile others go on. Two things change for the cache: bytes being read take room that holds no file yet, and an access may find its file
-//! on the way already, which is a miss for its client and costs the disk nothing. The disk is a delay for each transfer: an array large
-//! enough that transfers do not queue.
+//! Threads take operations one after another and share one processor and the cache. A thread that
+//! misses waits for the disk, meanwhile others go on. Two things change for the cache: bytes being
+//! read take room that holds no file yet, and an access may find its file on the way already, which
+//! is a miss for its client and costs the disk nothing. The disk is a delay for each transfer: an
+//! array large enough that transfers do not queue.
 //!
 //! O(log threads) an operation. Same seed, same result.
 
@@ -111,7 +113,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The next operation, by the thread that is free first. False when there is nothing to ask for.
+    /// The next operation, by the thread that is free first. False when there is nothing to ask
+    /// for.
     fn operation(&mut self) -> bool {
         let number = self.files.choose(self.random.bits());
         let Some(item) = self.population.items().get(number) else { return false };

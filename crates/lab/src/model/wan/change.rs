@@ -1,7 +1,9 @@
-//! How long documents stay as they are, and how likely a request finds the cached version still valid.
+//! How long documents stay as they are, and how likely a request finds the cached version still
+//! valid.
 //!
-//! A document is asked for at rate r, and a cache that keeps everything holds the version of the last request. The next request finds
-//! it valid when no change came between. With changes as a renewal process of intervals T this is
+//! A document is asked for at rate r, and a cache that keeps everything holds the version of the
+//! last request. The next request finds it valid when no change came between. With changes as a
+//! renewal process of intervals T this is
 //!
 //! ```text
 //!     P(valid) = 1 − (1 − E[e^−rT]) / (r·E[T])          (intervals of one document vary: Law::Within)
@@ -9,13 +11,14 @@
 //!     P(valid) = r·T / (1 + r·T)                         (all alike: the dissertation's model)
 //! ```
 //!
-//! where 1 − P is the Laplace transform of the time to the next change seen from a random moment. At the same mean, lognormal intervals that vary more
-//! than exponential ones lift the first; Pareto ones do so for documents that are asked for seldom, while their least interval costs the others a
-//! little. By Jensen's inequality any spread lowers the second. A cache that gives a document up τ after its last request
-//! cuts each integral off at τ.
+//! where 1 − P is the Laplace transform of the time to the next change seen from a random moment.
+//! At the same mean, lognormal intervals that vary more than exponential ones lift the first;
+//! Pareto ones do so for documents that are asked for seldom, while their least interval costs the
+//! others a little. By Jensen's inequality any spread lowers the second. A cache that gives a
+//! document up τ after its last request cuts each integral off at τ.
 //!
-//! Expectations over T are sums over quadrature nodes made once: 1 for exponential intervals, about 100 for lognormal ones, up to 900
-//! for Pareto ones.
+//! Expectations over T are sums over quadrature nodes made once: 1 for exponential intervals, about
+//! 100 for lognormal ones, up to 900 for Pareto ones.
 
 use super::Error;
 use super::popularity::each_node;
@@ -23,7 +26,8 @@ use super::popularity::each_node;
 /// How often documents change.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Change {
-    /// 1/μ: the mean interval between two changes of a document, in days. Infinite: never; 0: before every request.
+    /// 1/μ: the mean interval between two changes of a document, in days. Infinite: never; 0:
+    /// before every request.
     pub mean_days: f64,
     /// How intervals are distributed about it.
     pub law: Law,
@@ -65,8 +69,8 @@ impl Change {
     pub const LAWS: [&str; 5] =
         ["exponential", "lognormal-between", "lognormal-within", "pareto-between", "pareto-within"];
 
-    /// Intervals of this mean, in days, by the name of their law. `tail` is the mean over the median of lognormal intervals (10 where it is not
-    /// given), or the shape of Pareto ones (1.2).
+    /// Intervals of this mean, in days, by the name of their law. `tail` is the mean over the
+    /// median of lognormal intervals (10 where it is not given), or the shape of Pareto ones (1.2).
     pub fn named(mean_days: f64, law: &str, tail: Option<f64>) -> Option<Self> {
         let (kind, place) = law.split_once('-').unwrap_or((law, ""));
         let tail = match kind {
@@ -119,7 +123,8 @@ impl Tail {
         let mut nodes = Vec::new();
         match self {
             Self::LogNormal { median_days } => {
-                // mean = median · e^(σ²/2); beyond nine deviations, counted by documents or by days, nothing is left
+                // mean = median · e^(σ²/2); beyond nine deviations, counted by documents or by
+                // days, nothing is left
                 let deviation = (2.0 * (mean_days / median_days).ln()).max(0.0).sqrt();
                 each_node(-9.0, 9.0 + deviation, 3.0, &mut |z, weight| {
                     let density = (-0.5 * z * z).exp() / std::f64::consts::TAU.sqrt();
@@ -159,8 +164,9 @@ impl Validity {
         Self { kind: Kind::Exponential, nodes: vec![(mean_days, 1.0)] }
     }
 
-    /// The probability that a request finds a valid version, where the document is asked for so often a day and given up when
-    /// nobody asked for it over `kept_days`, which may be infinite. Nothing is found of a document that nobody asks for.
+    /// The probability that a request finds a valid version, where the document is asked for so
+    /// often a day and given up when nobody asked for it over `kept_days`, which may be infinite.
+    /// Nothing is found of a document that nobody asks for.
     pub fn valid(&self, per_day: f64, kept_days: f64) -> f64 {
         if per_day <= 0.0 {
             return 0.0;
@@ -234,7 +240,8 @@ mod tests {
         for tail in [Tail::LogNormal { median_days: 1.0 }, Tail::Pareto { shape: 1.2 }] {
             for rate in [0.01, 0.1, 1.0] {
                 let alike = valid(Law::Exponential, rate, f64::INFINITY);
-                // Pareto intervals have a least one, and so lose to exponential ones where requests are frequent
+                // Pareto intervals have a least one, and so lose to exponential ones where requests
+                // are frequent
                 let helps = rate < 1.0 || matches!(tail, Tail::LogNormal { .. });
                 assert_eq!(
                     valid(Law::Within(tail), rate, f64::INFINITY) > alike,

@@ -1,9 +1,12 @@
-//! How many requests caches in a wide area answer when they cooperate: the steady-state model of Web accesses.
+//! How many requests caches in a wide area answer when they cooperate: the steady-state model of
+//! Web accesses.
 //!
-//! Voelker, *Cooperative Caching in Local-Area and Wide-Area Networks*, dissertation, University of Washington, 2000, chapter 5; in
-//! part Wolman et al., *On the scale and performance of cooperative Web proxy caching*, SOSP 1999. N clients ask for n documents with
-//! Zipf-like popularity p_i; a document changes at rate μ, which differs between the n_p popular documents and the others; a cache keeps
-//! everything, so that a cacheable request hits when the document was asked for since it changed:
+//! Voelker, *Cooperative Caching in Local-Area and Wide-Area Networks*, dissertation, University of
+//! Washington, 2000, chapter 5; in part Wolman et al., *On the scale and performance of cooperative
+//! Web proxy caching*, SOSP 1999. N clients ask for n documents with Zipf-like popularity p_i; a
+//! document changes at rate μ, which differs between the n_p popular documents and the others; a
+//! cache keeps everything, so that a cacheable request hits when the document was asked for since
+//! it changed:
 //!
 //! ```text
 //!     C_N = Σ p_i · λN p_i / (λN p_i + μ_i)       H_N = p_c · C_N       latency = (1 − H_N)·E(L) + H_N·lat_hit
@@ -17,8 +20,9 @@
 //! | [`streaming`] | objects that are orders of magnitude larger and play while they arrive |
 //! | [`paper`] | Table 5.1 and what the dissertation prints |
 //!
-//! Where it fits: long-run means for requests that come independently. It knows no bursts, no drift of popularity, no cold start. A value
-//! costs some 150 evaluations of its term, whatever the number of documents.
+//! Where it fits: long-run means for requests that come independently. It knows no bursts, no drift
+//! of popularity, no cold start. A value costs some 150 evaluations of its term, whatever the
+//! number of documents.
 
 mod change;
 pub mod finite;
@@ -111,8 +115,8 @@ pub struct Shared {
     pub saved_bytes: f64,
     /// n·H_N·E(S): the storage as the dissertation estimates it, in bytes.
     pub storage_bytes: f64,
-    /// The bytes of cacheable documents that are stored and valid at a moment: what that estimate stands for. It weights
-    /// documents alike where the estimate weights them by requests.
+    /// The bytes of cacheable documents that are stored and valid at a moment: what that estimate
+    /// stands for. It weights documents alike where the estimate weights them by requests.
     pub valid_bytes: f64,
 }
 
@@ -174,8 +178,8 @@ impl Model {
         })
     }
 
-    /// C_N for so many clients when the cache was empty so many days ago: a hit is a request whose last one is not longer ago than that, with no change
-    /// since.
+    /// C_N for so many clients when the cache was empty so many days ago: a hit is a request whose
+    /// last one is not longer ago than that, with no change since.
     ///
     /// # Errors
     /// As [`Model::cacheable_hit_rate`].
@@ -194,7 +198,8 @@ impl Model {
         Ok(self.over_documents(population, &|_, _, per_day| -(-per_day * days).exp_m1()).total())
     }
 
-    /// The least population whose C_N is at least this, to a thousandth; `None` when no population up to 10^15 has it.
+    /// The least population whose C_N is at least this, to a thousandth; `None` when no population
+    /// up to 10^15 has it.
     ///
     /// # Errors
     /// When the hit rate is no share of one.

@@ -1,12 +1,16 @@
-//! What the dissertation puts in and what it prints: Table 5.1, the regions of section 5.3, Tables 5.4 to 5.6, the quoted populations.
+//! What the dissertation puts in and what it prints: Table 5.1, the regions of section 5.3, Tables
+//! 5.4 to 5.6, the quoted populations.
 //!
-//! Of the 33 entries of the three tables ten do not follow from the model. Nine of them are arrival rates into which a hit rate goes. They
-//! agree among themselves on other hit rates, about 50%, 54%, 56% and 57% for fifty thousand to fifty million clients, where latencies and storage in the
-//! same columns come out, to the printed digit, with 39%, 55%, 59% and 60%, the model's own at the stated "mid slow" rates. The former would make the
-//! hierarchy's latency in the City 0.89 seconds instead of the printed 0.86, and a directory proxy's storage 12 TB instead of 9.5. No line
-//! of Tables 5.1 and 5.2, with any exponent and number of documents that was tried, gives a curve that flat. So the arrival rates were
-//! computed with other hit rates than the rest; from what, the text does not say. The tenth, 1.5 TB a proxy for the hashed City, is ten times the State's
-//! 150 GB, as it would be if both had the State's hit rate; with the City's it is 1.4.
+//! Of the 33 entries of the three tables ten do not follow from the model. Nine of them are arrival
+//! rates into which a hit rate goes. They agree among themselves on other hit rates, about 50%,
+//! 54%, 56% and 57% for fifty thousand to fifty million clients, where latencies and storage in the
+//! same columns come out, to the printed digit, with 39%, 55%, 59% and 60%, the model's own at the
+//! stated "mid slow" rates. The former would make the hierarchy's latency in the City 0.89 seconds
+//! instead of the printed 0.86, and a directory proxy's storage 12 TB instead of 9.5. No line of
+//! Tables 5.1 and 5.2, with any exponent and number of documents that was tried, gives a curve that
+//! flat. So the arrival rates were computed with other hit rates than the rest; from what, the text
+//! does not say. The tenth, 1.5 TB a proxy for the hashed City, is ten times the State's 150 GB, as
+//! it would be if both had the State's hit rate; with the City's it is 1.4.
 
 use super::scheme::{Region, Scheme};
 use super::{Change, Web};

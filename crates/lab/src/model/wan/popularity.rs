@@ -1,10 +1,13 @@
-//! Sums over all documents by popularity, without visiting each: Zipf-like request shares p_i = i^−alpha / C.
+//! Sums over all documents by popularity, without visiting each: Zipf-like request shares p_i =
+//! i^−alpha / C.
 //!
-//! A sum over billions of documents is taken in two parts. The first 64 terms are added one by one. The others are an integral from half
-//! a document before to half a document behind, less a twenty-fourth of how much the term's slope differs between both ends: the
-//! Euler–Maclaurin formula for midpoints, whose next correction is below 1e-8 of the 64th term. The integral is taken
-//! over ln i, where the terms of all models here change slowly, by Gauss–Legendre quadrature with 16 nodes a piece. Costs some 150 evaluations
-//! whatever the number of documents; the error is below 1e-9 of the sum.
+//! A sum over billions of documents is taken in two parts. The first 64 terms are added one by one.
+//! The others are an integral from half a document before to half a document behind, less a
+//! twenty-fourth of how much the term's slope differs between both ends: the Euler–Maclaurin
+//! formula for midpoints, whose next correction is below 1e-8 of the 64th term. The integral is
+//! taken over ln i, where the terms of all models here change slowly, by Gauss–Legendre quadrature
+//! with 16 nodes a piece. Costs some 150 evaluations whatever the number of documents; the error is
+//! below 1e-9 of the sum.
 
 use super::Form;
 
@@ -29,7 +32,8 @@ impl Popularity {
         popularity
     }
 
-    /// The sum of a term of p_i over the ranks above `first` and up to `last`. The integral form goes from rank 1 and between the same bounds.
+    /// The sum of a term of p_i over the ranks above `first` and up to `last`. The integral form
+    /// goes from rank 1 and between the same bounds.
     pub fn sum(&self, first: f64, last: f64, term: &mut dyn FnMut(f64) -> f64) -> f64 {
         let last = last.min(self.documents);
         if self.form == Form::Integral {
@@ -48,7 +52,8 @@ impl Popularity {
         sum
     }
 
-    /// The share of requests for the document of a rank; ranks between two documents are the integral's.
+    /// The share of requests for the document of a rank; ranks between two documents are the
+    /// integral's.
     fn share(&self, rank: f64) -> f64 {
         rank.powf(-self.alpha) / self.normalizer
     }
@@ -78,7 +83,8 @@ pub(super) fn power_integral(alpha: f64, from: f64, to: f64) -> f64 {
     if power == 0.0 { span } else { from.powf(power) * (power * span).exp_m1() / power }
 }
 
-/// The integral of a smooth function by Gauss–Legendre quadrature, in equal pieces no longer than `piece`.
+/// The integral of a smooth function by Gauss–Legendre quadrature, in equal pieces no longer than
+/// `piece`.
 pub(super) fn integrate(from: f64, to: f64, piece: f64, function: &mut dyn FnMut(f64) -> f64) -> f64 {
     let mut sum = 0.0;
     each_node(from, to, piece, &mut |at, weight| sum += weight * function(at));
@@ -100,9 +106,11 @@ pub(super) fn each_node(from: f64, to: f64, piece: f64, visit: &mut dyn FnMut(f6
 
 /// Ranks whose terms are added one by one.
 const HEAD: f64 = 64.0;
-/// The length of a piece in ln i at which 16 nodes give twelve figures for a term that turns from r² to r.
+/// The length of a piece in ln i at which 16 nodes give twelve figures for a term that turns from
+/// r² to r.
 const PIECE: f64 = 4.0;
-/// The positive nodes of Gauss–Legendre quadrature of order 16 and their weights (roots of the Legendre polynomial by Newton's method).
+/// The positive nodes of Gauss–Legendre quadrature of order 16 and their weights (roots of the
+/// Legendre polynomial by Newton's method).
 const NODES: [(f64, f64); 8] = [
     (0.09501250983763744, 0.18945061045506847),
     (0.2816035507792589, 0.1826034150449236),

@@ -1,8 +1,10 @@
-//! The cooperative schemes beside each other: what each asks of a cache, and how long a request takes (Voelker 2000, Table 5.3).
+//! The cooperative schemes beside each other: what each asks of a cache, and how long a request
+//! takes (Voelker 2000, Table 5.3).
 //!
-//! A region of N clients has k levels: one cache, or one group of caches, at the top, d below each, so that d^(k−1) proxies stand at the
-//! bottom. N_i = N / d^(i−1) clients are below one at level i. (The text of section 5.3 says m = d^k; its City with ten proxies and two
-//! levels, d = 10, needs d^(k−1).)
+//! A region of N clients has k levels: one cache, or one group of caches, at the top, d below each,
+//! so that d^(k−1) proxies stand at the bottom. N_i = N / d^(i−1) clients are below one at level i.
+//! (The text of section 5.3 says m = d^k; its City with ten proxies and two levels, d = 10, needs
+//! d^(k−1).)
 //!
 //! ```text
 //!   hierarchy             a miss goes up level by level; every cache on the way keeps a copy
@@ -13,11 +15,14 @@
 //!   directory tiers       a directory for the city, then one for the state: the nearest holder is asked
 //! ```
 //!
-//! The table's directory column counts a hit at another proxy as (1 − H_{N/m}) · H_{N(1−1/m)}, as if the two misses were independent. They
-//! are of the same document, and uncacheable requests miss in both: for the City the column's parts add up to 117% of all requests. A request
-//! that is no hit here but one somewhere is H_N − H_{N/m} of all; `directory, consistent` puts that in its place.
+//! The table's directory column counts a hit at another proxy as (1 − H_{N/m}) · H_{N(1−1/m)}, as
+//! if the two misses were independent. They are of the same document, and uncacheable requests miss
+//! in both: for the City the column's parts add up to 117% of all requests. A request that is no
+//! hit here but one somewhere is H_N − H_{N/m} of all; `directory, consistent` puts that in its
+//! place.
 //!
-//! The last two are what the dissertation leaves as obvious ("designing hierarchical variants of these two schemes", 5.3).
+//! The last two are what the dissertation leaves as obvious ("designing hierarchical variants of
+//! these two schemes", 5.3).
 
 use super::{Error, Model, quantity};
 
@@ -28,8 +33,9 @@ pub struct Region {
     pub population: f64,
     /// d: caches below one.
     pub fanout: u32,
-    /// L_1 to L_k, in seconds: how long a document takes from a cache of the level, the top one first; the last is from a proxy to its
-    /// client. Two proxies whose nearest common level is i are L_i apart.
+    /// L_1 to L_k, in seconds: how long a document takes from a cache of the level, the top one
+    /// first; the last is from a proxy to its client. Two proxies whose nearest common level is i
+    /// are L_i apart.
     pub latency_seconds: Vec<f64>,
 }
 
@@ -53,7 +59,8 @@ pub enum Scheme {
 /// What a scheme does in a region.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Performance {
-    /// Requests a day to one cache: of each level, the top one first, for a hierarchy; to one proxy otherwise.
+    /// Requests a day to one cache: of each level, the top one first, for a hierarchy; to one proxy
+    /// otherwise.
     pub arrivals_per_day: Vec<f64>,
     /// The mean latency of a request, in seconds.
     pub latency_seconds: f64,
@@ -121,7 +128,8 @@ impl Region {
     /// Says what is wrong with it.
     ///
     /// # Errors
-    /// When it has no levels or too many, no caches below a level or too many, or a latency is none.
+    /// When it has no levels or too many, no caches below a level or too many, or a latency is
+    /// none.
     pub fn check(&self) -> Result<(), Error> {
         let (levels, fanout) = (self.levels(), self.fanout);
         if !(1..=MOST_LEVELS).contains(&levels) || fanout == 0 || self.proxies() > MOST_PROXIES {
@@ -199,7 +207,8 @@ impl Place<'_> {
         }
     }
 
-    /// The lowest tier has one proxy for each URL in a group of d; without groups the only proxy is the home of all.
+    /// The lowest tier has one proxy for each URL in a group of d; without groups the only proxy is
+    /// the home of all.
     fn hash_tiers(&self) -> Performance {
         let tiers = self.hits.len().saturating_sub(1).max(1);
         let lower = |tier: usize| if tier + 1 < tiers { self.hits[tier + 1] } else { 0.0 };
@@ -239,7 +248,8 @@ impl Place<'_> {
         self.model.web().requests_per_day * self.region.population / self.region.width(level + 1)
     }
 
-    /// The bytes that a proxy stores when each group of a level keeps each document once, spread over its proxies.
+    /// The bytes that a proxy stores when each group of a level keeps each document once, spread
+    /// over its proxies.
     fn copies(&self, level: usize) -> f64 {
         let web = self.model.web();
         let group = web.documents as f64 * self.hits[level] * web.mean_bytes;

@@ -1,7 +1,9 @@
-//! Streams in the steady-state model: few titles, orders of magnitude larger, that play while they arrive.
+//! Streams in the steady-state model: few titles, orders of magnitude larger, that play while they
+//! arrive.
 //!
-//! The dissertation names what changes with them (5.4, 6.4): storage efficiency begins to count, the last byte's latency does not, the use of
-//! the network does, and multicast competes with caching. So the measure here is how many streams cross the wide area at once:
+//! The dissertation names what changes with them (5.4, 6.4): storage efficiency begins to count,
+//! the last byte's latency does not, the use of the network does, and multicast competes with
+//! caching. So the measure here is how many streams cross the wide area at once:
 //!
 //! ```text
 //!     unicast          λN·D                                 every viewer has a stream for the length D of a title
@@ -11,8 +13,8 @@
 //!                                                           and fetches the missed beginning
 //! ```
 //!
-//! The last line is that of Gao and Towsley, *Supplying instantaneous video-on-demand services using controlled multicast*, IEEE
-//! Multimedia Systems 1999, for Poisson arrivals at rate r_i.
+//! The last line is that of Gao and Towsley, *Supplying instantaneous video-on-demand services
+//! using controlled multicast*, IEEE Multimedia Systems 1999, for Poisson arrivals at rate r_i.
 
 use super::{Error, Model, quantity};
 
@@ -30,8 +32,9 @@ pub struct Streams {
 }
 
 impl Model {
-    /// How many streams cross the wide area, for titles of so many seconds and clients behind so many proxies. The model's documents are the titles,
-    /// its requests the starts of streams. What may not be cached is not shared by multicast either, but streamed to each.
+    /// How many streams cross the wide area, for titles of so many seconds and clients behind so
+    /// many proxies. The model's documents are the titles, its requests the starts of streams. What
+    /// may not be cached is not shared by multicast either, but streamed to each.
     ///
     /// # Errors
     /// When a number is negative or none, or there are no proxies.

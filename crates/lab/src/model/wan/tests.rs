@@ -1,4 +1,5 @@
-//! What the dissertation prints beside what the model gives, and the model beside itself by other ways.
+//! What the dissertation prints beside what the model gives, and the model beside itself by other
+//! ways.
 
 use super::paper::{Printed, Quantity, Rates};
 use super::scheme::{Performance, Region, Scheme};
@@ -18,8 +19,9 @@ fn close(found: f64, expected: f64, within: f64) {
     assert!((found - expected).abs() <= within, "{found} is not {expected} to {within}");
 }
 
-/// The sum over all 3.2 billion documents, added one by one in double precision by a program of its own: blocks of 65,536
-/// terms, `exp(-0.8 log i)`, first the normalizer 393.66963215, then Σ p·r/(r+μ).
+/// The sum over all 3.2 billion documents, added one by one in double precision by a program of its
+/// own: blocks of 65,536 terms, `exp(-0.8 log i)`, first the normalizer 393.66963215, then Σ
+/// p·r/(r+μ).
 #[test]
 fn billions_of_documents_are_summed_to_nine_figures_in_a_few_hundred_evaluations() {
     for (rates, quarter_million, twenty_million) in [
@@ -36,7 +38,8 @@ fn billions_of_documents_are_summed_to_nine_figures_in_a_few_hundred_evaluations
     }
 }
 
-/// For α = 1 and exponential changes ∫ 1/(Cx) · 1/(1 + kx) dx = ln(x/(1+kx))/C with k = μC/(λN) (section 5.2.2).
+/// For α = 1 and exponential changes ∫ 1/(Cx) · 1/(1 + kx) dx = ln(x/(1+kx))/C with k = μC/(λN)
+/// (section 5.2.2).
 #[test]
 fn the_integral_is_the_closed_form_at_alpha_one_and_near_the_sum() {
     for rates in Rates::ALL {
@@ -84,8 +87,9 @@ fn quoted_populations_and_gains_come_out() {
     assert!(shared.valid_bytes < shared.storage_bytes, "few of the documents draw most of the requests");
 }
 
-/// "This population shift is roughly in proportion to the increase in n", but the printed 25 million and 250 million for ten and a
-/// hundred times the documents are ten times what proportion, and the model, give.
+/// "This population shift is roughly in proportion to the increase in n", but the printed 25
+/// million and 250 million for ten and a hundred times the documents are ten times what proportion,
+/// and the model, give.
 #[test]
 fn the_populations_printed_for_larger_webs_contradict_their_own_rule() {
     for (documents, proportional) in [(32_000_000_000, 2.3e6), (320_000_000_000, 23e6)] {
@@ -131,7 +135,8 @@ fn the_tables_come_out_to_the_printed_digit_but_for_what_they_contradict() {
     assert_eq!(sound, 23);
 }
 
-/// The nine arrival rates that do not come out agree with each other on another curve of hit rates; it would move latencies and storage that do.
+/// The nine arrival rates that do not come out agree with each other on another curve of hit rates;
+/// it would move latencies and storage that do.
 #[test]
 fn the_odd_arrival_rates_share_hit_rates_that_the_latencies_rule_out() {
     let model = model(Rates::MID_SLOW);
@@ -238,7 +243,8 @@ fn a_finite_cache_goes_from_nothing_to_everything() {
     close(held.sum(), 100.0, 1e-5);
 }
 
-/// Three documents of equal popularity, one change in two days, one request of each a day: after a day ∫ e^−t·e^−t/2 dt = (1 − e^−1.5)/1.5.
+/// Three documents of equal popularity, one change in two days, one request of each a day: after a
+/// day ∫ e^−t·e^−t/2 dt = (1 − e^−1.5)/1.5.
 #[test]
 fn caches_fill_from_empty() {
     let small = changed(Rates::SLOW, |web| {

@@ -22,7 +22,8 @@ impl Run<'_> {
         }
     }
 
-    /// While the predicate is true, the first missing page comes in, if a page of less worth can leave for it.
+    /// While the predicate is true, the first missing page comes in, if a page of less worth can
+    /// leave for it.
     fn prefetch_to_local(&mut self, index: usize) {
         let prefetching = self.setting.prefetching;
         if !prefetching.disk_to_local && !prefetching.global_to_local {
@@ -66,7 +67,8 @@ impl Run<'_> {
         slack.is_some_and(|slack| slack <= 0.0)
     }
 
-    /// The first missing page, passing over those that other nodes are reading and those of a kind that is not prefetched; `None` when its way is not free.
+    /// The first missing page, passing over those that other nodes are reading and those of a kind
+    /// that is not prefetched; `None` when its way is not free.
     fn first_to_fetch(&self, index: usize) -> Option<(u32, Source)> {
         let process = &self.processes[index];
         let prefetching = self.setting.prefetching;

@@ -74,7 +74,8 @@ impl Run<'_> {
         }
     }
 
-    /// How many pages are likely to be replaced: at the rate of the last epoch, and at first an eighth of all.
+    /// How many pages are likely to be replaced: at the rate of the last epoch, and at first an
+    /// eighth of all.
     fn wanted(&self, elapsed: f64) -> u64 {
         let frames: usize = self.setting.frames.iter().sum();
         let first = frames as u64 / 8;

@@ -1,4 +1,5 @@
-//! Pages leave for others: out of local memory to the nodes that the epoch names, out of global memory to nowhere.
+//! Pages leave for others: out of local memory to the nodes that the epoch names, out of global
+//! memory to nowhere.
 
 use super::Run;
 use super::process::PageSite;
@@ -6,7 +7,8 @@ use crate::prefetching::memory::{Page, PageRank};
 use shoal_cooperation::prefetch::{PrefetchRequest, Value};
 
 impl Run<'_> {
-    /// Keeps a frame of a node for a page of its own programs. What leaves is the least valuable of all its pages.
+    /// Keeps a frame of a node for a page of its own programs. What leaves is the least valuable of
+    /// all its pages.
     pub fn reserve_frame(&mut self, node: usize) {
         if self.nodes[node].memory.free() == 0
             && let Some((value, page)) = self.least_valuable(node, self.seconds())
@@ -17,7 +19,8 @@ impl Run<'_> {
         self.nodes[node].memory.reserve();
     }
 
-    /// A node that was asked to read a page keeps a frame for it, if it has one or holds a page of less worth. That one is dropped.
+    /// A node that was asked to read a page keeps a frame for it, if it has one or holds a page of
+    /// less worth. That one is dropped.
     pub fn make_room_for(&mut self, node: usize, request: &PrefetchRequest<Page>) -> bool {
         let now = self.seconds();
         let value = self.processes[request.page.0 as usize].value(request.page.1, now);
@@ -28,7 +31,8 @@ impl Run<'_> {
         given_up.is_some()
     }
 
-    /// An evicted page goes where the epoch says, and is dropped when it is worth less than all that is there.
+    /// An evicted page goes where the epoch says, and is dropped when it is worth less than all
+    /// that is there.
     fn put(&mut self, from: usize, page: Page, value: Value) {
         let taker = self.knowledge.epoch.choose(from, self.random.unit());
         let index = page.0 as usize;
@@ -59,8 +63,8 @@ impl Run<'_> {
         self.nodes[node].memory.fill_reserved(page, standing);
     }
 
-    /// Keeps a frame of a node for a page of this worth: a free one, or that of its least valuable page, if that is worth less. Gives what
-    /// that was worth, or nothing when it did not.
+    /// Keeps a frame of a node for a page of this worth: a free one, or that of its least valuable
+    /// page, if that is worth less. Gives what that was worth, or nothing when it did not.
     fn replace(&mut self, node: usize, value: Value) -> Option<Value> {
         let now = self.seconds();
         let mut given_up = Value::NEVER;

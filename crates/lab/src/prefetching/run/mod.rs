@@ -1,4 +1,5 @@
-//! One run: events in the order of time, and after each event the prefetches that it makes possible.
+//! One run: events in the order of time, and after each event the prefetches that it makes
+//! possible.
 //!
 //! | file | |
 //! |---|---|

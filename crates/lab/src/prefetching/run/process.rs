@@ -115,7 +115,8 @@ impl<'a> Process<'a> {
         }
     }
 
-    /// It tells its next hints, if it has come so far. Gives the pages whose next hints changed, with what they were before.
+    /// It tells its next hints, if it has come so far. Gives the pages whose next hints changed,
+    /// with what they were before.
     pub fn disclose_hints(&mut self) -> Vec<(u32, PageRank)> {
         if self.index < self.tells_at || self.untold.len() == 0 {
             return Vec::new();
@@ -149,7 +150,8 @@ impl<'a> Process<'a> {
         !self.hints.is_empty()
     }
 
-    /// It asks for a page: hints move on. Gives the pages whose next hints changed, with what they were before.
+    /// It asks for a page: hints move on. Gives the pages whose next hints changed, with what they
+    /// were before.
     pub fn advance_hints(&mut self, page: u32) -> Vec<(u32, PageRank)> {
         if self.hints.is_empty() {
             return Vec::new();
@@ -219,7 +221,8 @@ impl<'a> Process<'a> {
         place.saturating_sub(self.hints.at()) as f64 * self.stride.computing_seconds()
     }
 
-    /// The hinted places to come from one on, each with its page, where the place is the first of its page.
+    /// The hinted places to come from one on, each with its page, where the place is the first of
+    /// its page.
     pub fn hinted_from(&self, place: u64) -> impl Iterator<Item = (u64, u32)> + '_ {
         let first_of_page = |(place, page): &(u64, u32)| self.pages[*page as usize].next == *place;
         self.hints.upcoming_from(place).map(|(place, page)| (place, page as u32)).filter(first_of_page)

@@ -1,4 +1,5 @@
-//! The kinds of questions that a sweep may ask: parameters and results as data, and the function that answers.
+//! The kinds of questions that a sweep may ask: parameters and results as data, and the function
+//! that answers.
 
 mod cluster;
 mod gms;

@@ -1,4 +1,5 @@
-//! `[[pgms]]`: a program that tells what it will read, and idle nodes that prefetch for it, simulated.
+//! `[[pgms]]`: a program that tells what it will read, and idle nodes that prefetch for it,
+//! simulated.
 
 use super::{COUNT, Inputs, Kind, NUMBER};
 use crate::prefetching::{Costs, DiskTimes, Hinting, PrefetchSetup, Prefetching, Program, simulate};

@@ -1,4 +1,5 @@
-//! `[[wan]]`: the steady-state model of caches in a wide area, and a scheme of cooperation in a region.
+//! `[[wan]]`: the steady-state model of caches in a wide area, and a scheme of cooperation in a
+//! region.
 
 use super::{COUNT, Inputs, Kind, NUMBER, TEXT};
 use crate::model::wan::paper::Rates;

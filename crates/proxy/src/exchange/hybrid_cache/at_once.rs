@@ -1,10 +1,13 @@
-//! What the disk store does without its device is done where it is asked for, and not on an I/O pool's thread.
+//! What the disk store does without its device is done where it is asked for, and not on an I/O
+//! pool's thread.
 //!
-//! An object that waits to be written, or lies in what was read for its neighbour, is in memory already; an object that is
-//! inserted waits in memory until there is enough to be written. To hand such a job to another thread, which has to be
-//! woken and wakes the worker in turn, takes several times what the job takes.
+//! An object that waits to be written, or lies in what was read for its neighbour, is in memory
+//! already; an object that is inserted waits in memory until there is enough to be written. To hand
+//! such a job to another thread, which has to be woken and wakes the worker in turn, takes several
+//! times what the job takes.
 //!
-//! Changes keep their order: as long as one is under way on the pool, others go there too and come after it.
+//! Changes keep their order: as long as one is under way on the pool, others go there too and come
+//! after it.
 
 use super::super::invalidations::ValiditySnapshot;
 use super::super::metadata::ObjectMetadata;
@@ -32,8 +35,9 @@ impl HybridCache {
         Some(self.found(key, opened, validity))
     }
 
-    /// Gives a complete object to the disk if that need not be waited for, and unless a change is under way that was to come
-    /// before it. `still` is asked when it is visible, and if it says no the object is taken back.
+    /// Gives a complete object to the disk if that need not be waited for, and unless a change is
+    /// under way that was to come before it. `still` is asked when it is visible, and if it says no
+    /// the object is taken back.
     pub(super) fn try_insert(
         &self,
         store: &Arc<dyn Store>,
@@ -49,7 +53,8 @@ impl HybridCache {
             Ok(TryInsert::Inserted) => Some(Ok(())),
             Ok(TryInsert::InsertedFlushDue) => {
                 let (store, key) = (Arc::clone(store), key.hash());
-                // What fails has been counted, and without this the store writes within a second by itself.
+                // What fails has been counted, and without this the store writes within a second by
+                // itself.
                 let write = move || {
                     store.flush_due(key).inspect_err(|error| tracing::debug!(%error, "could not write"))
                 };
@@ -60,8 +65,9 @@ impl HybridCache {
         }
     }
 
-    /// Offers an object in RAM to the disk when it is asked for and the disk does not have it: it was on probation, or has
-    /// been given up. Nobody waits for that, and what fails is tried again with the next hit.
+    /// Offers an object in RAM to the disk when it is asked for and the disk does not have it: it
+    /// was on probation, or has been given up. Nobody waits for that, and what fails is tried again
+    /// with the next hit.
     pub(super) fn promote(&self, resident: &Arc<MemoryEntry>) {
         if resident.is_settled.load(Relaxed)
             || resident.is_settled.swap(true, Relaxed)

@@ -1,19 +1,24 @@
 //! The disks as those see them who wait for one: a pool for its jobs each, and whether it answers.
 //!
-//! A disk may hang: its calls do not return, for half a minute or for ever. A client waits for one a few seconds and goes to the
-//! origin. When no job at all was finished in that time, the disk is taken to hang: until a job gets finished nobody waits for it
-//! any more, which is said once, as is the end of it. The others go on as before.
+//! A disk may hang: its calls do not return, for half a minute or for ever. A client waits for one
+//! a few seconds and goes to the origin. When no job at all was finished in that time, the disk is
+//! taken to hang: until a job gets finished nobody waits for it any more, which is said once, as is
+//! the end of it. The others go on as before.
 //!
-//! That time counts from the last job that was finished, whosever that was. Otherwise a client who began to wait just before would wait
-//! twice: for what it wanted to read, and for what it fetched instead to be stored.
+//! That time counts from the last job that was finished, whosever that was. Otherwise a client who
+//! began to wait just before would wait twice: for what it wanted to read, and for what it fetched
+//! instead to be stored.
 //!
-//! A disk may also be slow, or the machine busy, and the queue longer than a client waits. Then some of those who wait go to the origin, as
-//! long as nobody waits for a connection to one: of a thousand that went at once most would be refused there. The others wait on, for ten times as long
-//! at most.
+//! A disk may also be slow, or the machine busy, and the queue longer than a client waits. Then
+//! some of those who wait go to the origin, as long as nobody waits for a connection to one: of a
+//! thousand that went at once most would be refused there. The others wait on, for ten times as
+//! long at most.
 //!
-//! Three quarters of a pool's queue are for reads. Those that find no place there wait for one, and that counts as waiting for the disk: who was sent to the
-//! origin at once would make more work for the same node, with thousands of clients more than the origin takes. A read keeps its place until who
-//! waits for it has taken what was read: so however busy the workers are, what lies between disk and clients is bounded.
+//! Three quarters of a pool's queue are for reads. Those that find no place there wait for one, and
+//! that counts as waiting for the disk: who was sent to the origin at once would make more work for
+//! the same node, with thousands of clients more than the origin takes. A read keeps its place
+//! until who waits for it has taken what was read: so however busy the workers are, what lies
+//! between disk and clients is bounded.
 
 use crate::io_pool::{IoPool, JobKind, QueueFull};
 use crate::metrics::Metrics;
@@ -152,7 +157,8 @@ impl DiskQueue {
             JobKind::Read { .. } => Arc::clone(&self.places).acquire_owned().await.ok(),
             _ => None,
         };
-        // What was read keeps its place until it is taken: a disk may be quicker than who sends what it reads.
+        // What was read keeps its place until it is taken: a disk may be quicker than who sends
+        // what it reads.
         let job = move || {
             let _unfinished = unfinished;
             (job(), place)

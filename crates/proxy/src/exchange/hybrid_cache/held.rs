@@ -1,8 +1,10 @@
-//! A body in RAM as replies hold it: within the share of the tier that they have, or piece by piece.
+//! A body in RAM as replies hold it: within the share of the tier that they have, or piece by
+//! piece.
 //!
-//! An object that several replies hold counts once. Where the share is used up a reply gets a [`Window`]: a copy of each piece, at the
-//! expense of the blocks that slow clients have (see [`DiskBlockBudget`]), from RAM as long as the object is there, and then
-//! from the disk. So a client that takes nothing keeps nothing in the tier.
+//! An object that several replies hold counts once. Where the share is used up a reply gets a
+//! [`Window`]: a copy of each piece, at the expense of the blocks that slow clients have (see
+//! [`DiskBlockBudget`]), from RAM as long as the object is there, and then from the disk. So a
+//! client that takes nothing keeps nothing in the tier.
 
 use super::super::blocks::{DiskBlockBudget, PIECE};
 use super::super::metadata::ObjectMetadata;
@@ -32,7 +34,8 @@ impl HybridCache {
         }
     }
 
-    /// A body of so many bytes that is read piece by piece from where its object is by then, and is cut where that is nowhere.
+    /// A body of so many bytes that is read piece by piece from where its object is by then, and is
+    /// cut where that is nowhere.
     pub fn window(&self, key: &ObjectKey, record: &ObjectMetadata, length: u64) -> Arc<dyn StoredBody> {
         Arc::new(Window {
             memory: Arc::clone(&self.memory),
@@ -69,7 +72,8 @@ impl CachedBody {
 }
 
 impl MemoryEntry {
-    /// Counts one more reply that holds the body; the first is charged for it. False where there is no room for that.
+    /// Counts one more reply that holds the body; the first is charged for it. False where there is
+    /// no room for that.
     fn begin_to_hold(&self, holds: &Holds) -> bool {
         let mut replies = self.replies.load(Relaxed);
         loop {

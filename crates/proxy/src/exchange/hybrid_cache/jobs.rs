@@ -9,8 +9,8 @@ use shoal_store::memory::{BodyBuilder, MemoryBudget, MemoryTier, Reservation};
 use shoal_store::{Error, Insert, OpenObject, Store, StoredBody};
 use std::sync::Arc;
 
-/// Writes an object that is in RAM to the disk, and takes it back when RAM does not have it any more by then: it may have been
-/// purged.
+/// Writes an object that is in RAM to the disk, and takes it back when RAM does not have it any
+/// more by then: it may have been purged.
 pub(super) fn write_resident(
     store: &dyn Store,
     memory: &MemoryTier<MemoryEntry>,
@@ -50,13 +50,14 @@ pub(super) fn open(
         store.remove(key)?;
         return Ok(None);
     }
-    // Who waits for it may take it late, and should not keep all that was read around it until then.
+    // Who waits for it may take it late, and should not keep all that was read around it until
+    // then.
     let body = stored.body.detached().unwrap_or(stored.body);
     read(OpenObject { body, metadata: stored.metadata }, record, small, ledger).map(Some)
 }
 
-/// Reads an object whole when it is small. The bytes are reserved before they are read: many clients may ask for the same
-/// object at once, and then read it piece by piece.
+/// Reads an object whole when it is small. The bytes are reserved before they are read: many
+/// clients may ask for the same object at once, and then read it piece by piece.
 pub(super) fn read(
     stored: OpenObject,
     record: ObjectMetadata,

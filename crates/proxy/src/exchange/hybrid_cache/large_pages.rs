@@ -1,6 +1,7 @@
 //! Large bodies in RAM that are asked for often are put into large pages.
 //!
-//! That is done by a thread of an I/O pool: it copies the body, and the system may put memory in order first.
+//! That is done by a thread of an I/O pool: it copies the body, and the system may put memory in
+//! order first.
 
 use super::{HybridCache, MemoryEntry, offer_to_disk};
 use crate::io_pool::JobKind;
@@ -20,7 +21,8 @@ impl HybridCache {
     }
 }
 
-/// Puts a copy of an object in RAM in its place, whose body is in large pages. What is still read of the other stays charged meanwhile.
+/// Puts a copy of an object in RAM in its place, whose body is in large pages. What is still read
+/// of the other stays charged meanwhile.
 fn exchange(memory: &MemoryTier<MemoryEntry>, resident: &MemoryEntry) {
     let is_settled = AtomicBool::new(true);
     let is_it = |now: &MemoryEntry| {

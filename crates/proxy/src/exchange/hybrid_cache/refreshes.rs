@@ -1,7 +1,8 @@
 //! Renewed heads of stored responses: in RAM at once, and on their way to the disk.
 //!
-//! A head replaces an earlier one of the same response only, so that nothing comes to stand with another's body, and jobs may come
-//! to the disk in any order. A job takes the latest head that there is for the response by then: at most one waits.
+//! A head replaces an earlier one of the same response only, so that nothing comes to stand with
+//! another's body, and jobs may come to the disk in any order. A job takes the latest head that
+//! there is for the response by then: at most one waits.
 
 use super::super::invalidations::ValiditySnapshot;
 use super::super::metadata::{ObjectMetadata, ResponseMetadata};
@@ -72,12 +73,14 @@ impl HybridCache {
         head: &Arc<ResponseMetadata>,
         validity: &ValiditySnapshot,
     ) -> Renewal {
-        // Its body may have been put elsewhere meanwhile, or its head been replaced, each of which is seldom.
+        // Its body may have been put elsewhere meanwhile, or its head been replaced, each of which
+        // is seldom.
         let outcome = (0..RENEWALS_MAX).find_map(|_| self.refresh_where_it_is(key, head, validity));
         outcome.unwrap_or(Renewal::Absent)
     }
 
-    /// The same, where the response's body is now. `None` when it was changed meanwhile, or is not valid any more.
+    /// The same, where the response's body is now. `None` when it was changed meanwhile, or is not
+    /// valid any more.
     fn refresh_where_it_is(
         &self,
         key: &ObjectKey,
@@ -133,7 +136,8 @@ impl HybridCache {
         let lane = store.disk_index(key.hash());
         let update = move || refresh.perform(&*store);
         if self.run((lane, JobKind::Change), update).await.is_none() {
-            // an outdated record on disk would be validated again, which is safe: nothing more to do
+            // an outdated record on disk would be validated again, which is safe: nothing more to
+            // do
             tracing::debug!(?key, "metadata on disk stays as it was");
         }
     }
@@ -216,7 +220,8 @@ mod tests {
     use std::sync::Barrier;
     use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-    /// A disk with one response, which may hold up the first of two updates until the second has been made.
+    /// A disk with one response, which may hold up the first of two updates until the second has
+    /// been made.
     struct OneHead {
         metadata: Mutex<Vec<u8>>,
         updates: AtomicUsize,

@@ -1,9 +1,10 @@
 //! Objects that should be gone from a disk that does not answer: hidden until they are.
 //!
-//! A removal is never refused, or what was purged would come back. But who asks for one need not wait for a disk that hangs: the key is
-//! hidden from lookups, and taken from the disk as soon as that answers. A process that ends before takes the removal with it,
-//! as it does with those of its last second anyhow. There is room for so many keys; a disk that still hangs when they are more is out of
-//! service, until an operator brings it back without what should be gone.
+//! A removal is never refused, or what was purged would come back. But who asks for one need not
+//! wait for a disk that hangs: the key is hidden from lookups, and taken from the disk as soon as
+//! that answers. A process that ends before takes the removal with it, as it does with those of its
+//! last second anyhow. There is room for so many keys; a disk that still hangs when they are more
+//! is out of service, until an operator brings it back without what should be gone.
 
 use super::HybridCache;
 use super::disk_queues::{DiskJobError, PATIENCE};
@@ -39,8 +40,8 @@ struct State {
 pub struct Removed {
     /// Whether it was somewhere.
     pub was_there: bool,
-    /// Whether every disk has been told. Where one has failed, does not answer or is out of service, the object may be there again after the
-    /// next start.
+    /// Whether every disk has been told. Where one has failed, does not answer or is out of
+    /// service, the object may be there again after the next start.
     pub lasts: bool,
 }
 
@@ -92,7 +93,8 @@ impl PendingRemovals {
         self.state.lock().keys.iter().next().map(|(key, wish)| (key.clone(), *wish))
     }
 
-    /// It has been removed, and is shown unless that was wished for again meanwhile. True when some are hidden still.
+    /// It has been removed, and is shown unless that was wished for again meanwhile. True when some
+    /// are hidden still.
     pub(super) fn unhide(&self, key: &ObjectKey, wish: u64) -> bool {
         let mut state = self.state.lock();
         if state.keys.get(key) == Some(&wish) {
@@ -136,8 +138,9 @@ impl HybridCache {
         }
     }
 
-    /// Waits for a disk as long as it does anything. One that does not is given up, which removes what it has; its keys are others'
-    /// then, and one of these may have the object too. `None` when that is not known.
+    /// Waits for a disk as long as it does anything. One that does not is given up, which removes
+    /// what it has; its keys are others' then, and one of these may have the object too. `None`
+    /// when that is not known.
     async fn remove_without_hiding(
         self: &Arc<Self>,
         key: &ObjectKey,
@@ -157,8 +160,8 @@ impl HybridCache {
         }
     }
 
-    /// Removes an object from the disk, however long that takes. A removal is not refused: what should be gone must not stay
-    /// because the disk is busy.
+    /// Removes an object from the disk, however long that takes. A removal is not refused: what
+    /// should be gone must not stay because the disk is busy.
     async fn removal(self: Arc<Self>, key: ObjectKey) -> Removed {
         let failed = Removed { was_there: self.on_disk(&key), lasts: false };
         let Some(store) = self.disk.clone() else { return failed };
@@ -175,8 +178,8 @@ impl HybridCache {
         }
     }
 
-    /// Removes what is hidden, one after the other, as soon as the disks answer: on a thread of its own, since whoever asked for a
-    /// removal may be gone by then, with all its tasks.
+    /// Removes what is hidden, one after the other, as soon as the disks answer: on a thread of its
+    /// own, since whoever asked for a removal may be gone by then, with all its tasks.
     fn run_removals(self: &Arc<Self>) {
         let Some(store) = self.disk.clone() else { return };
         let shelf = Arc::clone(self);
@@ -195,7 +198,8 @@ impl HybridCache {
     }
 }
 
-/// Keys hidden at most: some megabytes. A disk from which more should be removed while it hangs is given up.
+/// Keys hidden at most: some megabytes. A disk from which more should be removed while it hangs is
+/// given up.
 const HIDDEN_MAX: usize = 1 << 16;
 /// Pause before a removal is offered again to a full queue.
 const REMOVE_PAUSE: Duration = Duration::from_millis(5);

@@ -131,7 +131,8 @@ struct World {
 }
 
 impl World {
-    /// The disks hold so many objects each. With two threads, and two places in the queue, for each.
+    /// The disks hold so many objects each. With two threads, and two places in the queue, for
+    /// each.
     fn new(objects: u32) -> Self {
         let ledger = MemoryBudget::new(1 << 20);
         let memory = MemoryTier::new(Arc::clone(&ledger), 1);

@@ -1,15 +1,18 @@
 //! The numbers that processes gave to requests and purges, in stretches: one for each process.
 //!
-//! A process begins at a number that is drawn, far behind those of all processes that the table of purges knows. So a
-//! response bears the mark of the table that its purges are in: one whose number no known era has was stored beside another
-//! table, be it a later one, a foreign one or one that was lost. What purged it is not known, and so it is not served.
+//! A process begins at a number that is drawn, far behind those of all processes that the table of
+//! purges knows. So a response bears the mark of the table that its purges are in: one whose number
+//! no known era has was stored beside another table, be it a later one, a foreign one or one that
+//! was lost. What purged it is not known, and so it is not served.
 //!
-//! Numbers: drawn distances have 40 bits, an era uses few of these numbers, and so an unknown number passes for a known one with a
-//! chance of 2^-20 or so. This tells mistakes apart, not forgeries: whoever writes to the disk needs none.
+//! Numbers: drawn distances have 40 bits, an era uses few of these numbers, and so an unknown
+//! number passes for a known one with a chance of 2^-20 or so. This tells mistakes apart, not
+//! forgeries: whoever writes to the disk needs none.
 
 use std::hash::{BuildHasher, RandomState};
 
-/// A place in the order of requests and purges. A purge reaches what was asked for at its number or before.
+/// A place in the order of requests and purges. A purge reaches what was asked for at its number or
+/// before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Sequence(u64);
 

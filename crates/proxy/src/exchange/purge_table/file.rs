@@ -1,8 +1,9 @@
 //! The tables' file, written by a thread of its own.
 //!
-//! A disk may take long to write, or hang. Who marks something does not wait for it: an origin's word alone can purge a group, on a
-//! thread that serves clients. What is marked while the file is being written is written together in the next turn, so no more than
-//! the tables themselves can be pending. A turn begins a second after the last at the earliest, unless an operator waits for it:
+//! A disk may take long to write, or hang. Who marks something does not wait for it: an origin's
+//! word alone can purge a group, on a thread that serves clients. What is marked while the file is
+//! being written is written together in the next turn, so no more than the tables themselves can be
+//! pending. A turn begins a second after the last at the earliest, unless an operator waits for it:
 //! however many groups origins purge, the disk is written to once a second.
 
 use parking_lot::{Condvar, Mutex};
@@ -122,7 +123,8 @@ impl Shared {
         while !orders.closed && !orders.is_urgent && !self.wake.wait_until(&mut orders, end).timed_out() {}
     }
 
-    /// Waits for more than the `last` order, or until the hour is over; `None` when there will be none.
+    /// Waits for more than the `last` order, or until the hour is over; `None` when there will be
+    /// none.
     fn next(&self, last: u64, tables: &dyn Stored) -> Option<(BTreeSet<u32>, u64)> {
         let mut orders = self.orders.lock();
         let end = Instant::now() + HOUR;

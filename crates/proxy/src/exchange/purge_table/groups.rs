@@ -1,13 +1,14 @@
 //! Purges of cache groups, each confined to the origin that asked for it (RFC 9875, section 2.1).
 //!
-//! An origin chooses the names of its groups, and so may try to hit others' objects, to fill the table, or
-//! to wear the disk. So a group is known by a keyed hash of its origin and name, all bits of which are
-//! compared; nothing is purged by a place in the table alone.
+//! An origin chooses the names of its groups, and so may try to hit others' objects, to fill the
+//! table, or to wear the disk. So a group is known by a keyed hash of its origin and name, all bits
+//! of which are compared; nothing is purged by a place in the table alone.
 //!
-//! The table has [`PLACES`]. An origin that has used up its share of places, or of a second, purges all its
-//! groups at once instead, which takes one place. When all places are taken the origin with the most is
-//! brought down to one. Where each origin has one, a further origin is not heeded, which RFC 9875 allows ("MAY
-//! invalidate"), and counted; an operator's purge takes all groups of all origins then.
+//! The table has [`PLACES`]. An origin that has used up its share of places, or of a second, purges
+//! all its groups at once instead, which takes one place. When all places are taken the origin with
+//! the most is brought down to one. Where each origin has one, a further origin is not heeded,
+//! which RFC 9875 allows ("MAY invalidate"), and counted; an operator's purge takes all groups of
+//! all origins then.
 //!
 //! Cost: a comparison for objects without groups; a hash lookup for each group of others.
 
@@ -76,8 +77,8 @@ impl Groups {
         Self { table: RwLock::new(table), latest: AtomicU64::new(0), ignored: AtomicU64::new(0) }
     }
 
-    /// Purges what is in these groups and was asked for at the number `time` or before. Gives the places that have
-    /// changed. `now` is the clock's time, by which an origin's share is counted.
+    /// Purges what is in these groups and was asked for at the number `time` or before. Gives the
+    /// places that have changed. `now` is the clock's time, by which an origin's share is counted.
     pub fn purge(&self, wish: &Wish<'_>, time: u64, now: Timestamp) -> Vec<u16> {
         let mut changed = Vec::new();
         let mut table = self.table.write();
@@ -115,9 +116,10 @@ impl Groups {
         bytes
     }
 
-    /// Adds what a file says. A place that is damaged may say of any group that it was purged: all groups count as
-    /// purged then, at the number `by`, which costs hits once. With `lifts`, what was purged in this process counts as purged
-    /// at that number too. Gives the places to be written to that file.
+    /// Adds what a file says. A place that is damaged may say of any group that it was purged: all
+    /// groups count as purged then, at the number `by`, which costs hits once. With `lifts`, what
+    /// was purged in this process counts as purged at that number too. Gives the places to be
+    /// written to that file.
     pub fn take_up(&self, stored: &[Result<Option<Entry>, ()>], by: u64, lifts: bool) -> Vec<u16> {
         let (mut changed, mut found) = (Vec::new(), 0);
         let mut table = self.table.write();
@@ -160,7 +162,8 @@ impl Table {
         self.found.get(key).and_then(|place| self.places[usize::from(*place)].as_ref())
     }
 
-    /// The groups that are wished, or the origin as a whole where they are more than it may mark in a second.
+    /// The groups that are wished, or the origin as a whole where they are more than it may mark in
+    /// a second.
     fn within_share(&mut self, wish: &Wish<'_>, second: u64) -> Vec<Key> {
         let share = self.origins.entry(wish.origin).or_default();
         if share.second != second {
@@ -245,7 +248,8 @@ impl Table {
     }
 }
 
-/// The key that stands for all groups of all origins; no name hashes to it but by a chance of 2^-64.
+/// The key that stands for all groups of all origins; no name hashes to it but by a chance of
+/// 2^-64.
 fn everything() -> Key {
     Key::from_bytes([0xff; 16])
 }

@@ -1,7 +1,9 @@
-//! The file of the tables: its pieces, byte by byte, and how one is found. `docs/FORMATS.md` has the table.
+//! The file of the tables: its pieces, byte by byte, and how one is found. `docs/FORMATS.md` has
+//! the table.
 //!
-//! Each piece has a check of its own, seeded with the table's number and its own place, so that a damaged one is known and another file's
-//! does not pass. All but groups are sectors of 512 bytes, which a disk writes whole or not at all.
+//! Each piece has a check of its own, seeded with the table's number and its own place, so that a
+//! damaged one is known and another file's does not pass. All but groups are sectors of 512 bytes,
+//! which a disk writes whole or not at all.
 
 use super::eras::{EARLIER_END, ERAS_MAX, Era, Eras};
 use super::groups::{self, ENTRY_BYTES, PLACES};
@@ -72,7 +74,8 @@ impl Content {
         Some(Self { id, clock, eras, slots, groups, is_current: true })
     }
 
-    /// Of an earlier version: times in milliseconds, and behind them, in the later one of these, groups.
+    /// Of an earlier version: times in milliseconds, and behind them, in the later one of these,
+    /// groups.
     fn earlier(bytes: &[u8]) -> Self {
         let (times, groups) = bytes.split_at(EARLIEST_BYTES as usize);
         let slots =

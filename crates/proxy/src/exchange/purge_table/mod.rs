@@ -1,13 +1,14 @@
 //! Purging many objects at once, in constant time: by tag, by cache group, by host, or all.
 //!
-//! A fixed table holds, for each slot, the number of the latest purge of the names that hash to it. An object remembers the
-//! slots of its names and the number at which it was asked for; it is gone when any of its slots was purged since. Two names
-//! that share a slot are purged together, which costs a miss and never serves what should be gone. Only operators
-//! purge by these names. Groups are purged by origins, and so are confined to their origin: see [`groups`].
+//! A fixed table holds, for each slot, the number of the latest purge of the names that hash to it.
+//! An object remembers the slots of its names and the number at which it was asked for; it is gone
+//! when any of its slots was purged since. Two names that share a slot are purged together, which
+//! costs a miss and never serves what should be gone. Only operators purge by these names. Groups
+//! are purged by origins, and so are confined to their origin: see [`groups`].
 //!
-//! Numbers count purges, and no clock has a part in them: a purge takes the next, and reaches what was asked for at it or before. Each
-//! process has an era of numbers, behind those of all before; what was asked for in an era that the table does not know is not
-//! served: see [`eras`].
+//! Numbers count purges, and no clock has a part in them: a purge takes the next, and reaches what
+//! was asked for at it or before. Each process has an era of numbers, behind those of all before;
+//! what was asked for in an era that the table does not know is not served: see [`eras`].
 //!
 //! The tables never grow, and survive a restart: see [`layout`]. Their file goes and comes with
 //! the disk that it is on: what is purged while it is away is written to it once it is back.
@@ -78,8 +79,8 @@ pub enum PurgeScope<'a> {
     Host(&'a str),
     /// Every object that carries the tag, whatever its origin.
     Tag(&'a str),
-    /// Every object of the cache group (RFC 9875) of one origin, as earlier versions stored it. They gave
-    /// groups slots.
+    /// Every object of the cache group (RFC 9875) of one origin, as earlier versions stored it.
+    /// They gave groups slots.
     EarlierGroup {
         /// Scheme, host and port.
         origin: &'a str,
@@ -92,8 +93,9 @@ impl PurgeTable {
     /// Size of the tables' file.
     pub const BYTES: u64 = layout::BYTES;
 
-    /// Tables that are forgotten at exit, as everything is that they tell of. The time only makes it likely that these numbers come after
-    /// those of a file that is taken up later, which then need not forget them.
+    /// Tables that are forgotten at exit, as everything is that they tell of. The time only makes
+    /// it likely that these numbers come after those of a file that is taken up later, which then
+    /// need not forget them.
     pub fn in_memory(now: Timestamp) -> Self {
         let own = Era::after(now.millis() << 20);
         let tables = Tables {
@@ -118,8 +120,8 @@ impl PurgeTable {
         Ok(epochs)
     }
 
-    /// Adds what the table in `path` says, made when absent, and keeps everything there from now on. What is damaged in it counts as
-    /// purged, which costs hits once.
+    /// Adds what the table in `path` says, made when absent, and keeps everything there from now
+    /// on. What is damaged in it counts as purged, which costs hits once.
     pub fn attach_file(&self, path: &Path) -> std::io::Result<()> {
         let (file, stored) = layout::open(path)?;
         clock::go_on_from(stored.clock);
@@ -143,8 +145,9 @@ impl PurgeTable {
         Ok(())
     }
 
-    /// Numbers that come after all of the file's. True when those of this process so far did not: then its purges have to be lifted, and what
-    /// was asked for in it before is not known any more.
+    /// Numbers that come after all of the file's. True when those of this process so far did not:
+    /// then its purges have to be lifted, and what was asked for in it before is not known any
+    /// more.
     fn begin_era(&self, stored: &Content) -> bool {
         let own_start = self.own_start.load(Ordering::SeqCst);
         let latest = self.latest.load(Ordering::SeqCst);
@@ -166,7 +169,8 @@ impl PurgeTable {
         lifts
     }
 
-    /// Adds the file's purges to those of this process. Gives the pieces in which the file is not as it should be.
+    /// Adds the file's purges to those of this process. Gives the pieces in which the file is not
+    /// as it should be.
     fn merge(&self, stored: &Content, lifts: bool) -> BTreeSet<u32> {
         let mut changed: BTreeSet<u32> = layout::pieces_of_eras().chain([layout::HEADER]).collect();
         let by = self.next();
@@ -188,7 +192,8 @@ impl PurgeTable {
         changed
     }
 
-    /// Keeps the table in RAM only, until it is taken up again. What was purged before is still written where that is possible.
+    /// Keeps the table in RAM only, until it is taken up again. What was purged before is still
+    /// written where that is possible.
     pub fn detach_file(&self, why: &str) {
         *self.keeping.write() = TablePersistence::Lost(why.into());
     }
@@ -203,8 +208,8 @@ impl PurgeTable {
         Sequence::new(self.latest.load(Ordering::SeqCst))
     }
 
-    /// Purges what bears `name` and was asked for before this call. That holds in this process at once; it is
-    /// written down in the background.
+    /// Purges what bears `name` and was asked for before this call. That holds in this process at
+    /// once; it is written down in the background.
     pub fn purge(&self, name: PurgeScope<'_>) {
         let slot = name.slot();
         let keeping = self.keeping.read();
@@ -215,7 +220,8 @@ impl PurgeTable {
         self.write(&keeping, [layout::piece_of_slot(usize::from(slot.0))]);
     }
 
-    /// Purges cache groups of one origin, as the origin wishes: what it may not is left out, and counted.
+    /// Purges cache groups of one origin, as the origin wishes: what it may not is left out, and
+    /// counted.
     pub fn purge_groups(&self, origin: &str, groups: &[String], now: Timestamp) {
         self.mark_groups(origin, groups, false, now);
     }
@@ -234,7 +240,8 @@ impl PurgeTable {
         self.write(&keeping, changed.into_iter().map(layout::piece_of_place));
     }
 
-    /// Has pieces written down where there is a file, and the era's ceiling when it has to be raised.
+    /// Has pieces written down where there is a file, and the era's ceiling when it has to be
+    /// raised.
     fn write(&self, keeping: &TablePersistence, pieces: impl IntoIterator<Item = u32>) {
         let eras = self.tables.eras.load();
         let latest = self.latest.load(Ordering::SeqCst);
@@ -252,7 +259,8 @@ impl PurgeTable {
         }
     }
 
-    /// Has what the cache's clock shows written down, for the next process. It is with each purge, too, and every hour.
+    /// Has what the cache's clock shows written down, for the next process. It is with each purge,
+    /// too, and every hour.
     pub fn note_time(&self) {
         self.write(&self.keeping.read(), []);
     }
@@ -262,12 +270,14 @@ impl PurgeTable {
         self.tables.groups.ignored()
     }
 
-    /// A number after that of all that was asked for before this call, and not after that of anything that is asked for after it.
+    /// A number after that of all that was asked for before this call, and not after that of
+    /// anything that is asked for after it.
     pub fn next_time(&self) -> Sequence {
         Sequence::new(self.next() + 1)
     }
 
-    /// The number of a purge: what was asked for so far has it or one before, and what is asked for from now on one after.
+    /// The number of a purge: what was asked for so far has it or one before, and what is asked for
+    /// from now on one after.
     fn next(&self) -> u64 {
         self.latest.fetch_add(1, Ordering::SeqCst)
     }
@@ -275,7 +285,8 @@ impl PurgeTable {
     /// Waits until all that was purged is written down.
     ///
     /// # Errors
-    /// Why something is not: then it holds until the next restart, or until a later purge could be written.
+    /// Why something is not: then it holds until the next restart, or until a later purge could be
+    /// written.
     pub async fn wait_written(&self) -> Result<(), Arc<str>> {
         let written = match &*self.keeping.read() {
             TablePersistence::Nowhere => return Ok(()),
@@ -285,7 +296,8 @@ impl PurgeTable {
         written.await
     }
 
-    /// Whether an object with these names, asked for at `requested`, has been purged since, or may have been.
+    /// Whether an object with these names, asked for at `requested`, has been purged since, or may
+    /// have been.
     pub fn is_purged(&self, slots: &[PurgeSlot], groups: &[Key], requested: Sequence) -> bool {
         let is_since = |time: &AtomicU64| time.load(Ordering::Acquire) >= requested.number();
         let slot_time = |slot: &PurgeSlot| &self.tables.slots[usize::from(slot.0)];

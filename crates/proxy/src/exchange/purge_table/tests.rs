@@ -1,4 +1,5 @@
-//! Tests of the tables of purges, over restarts and with files that are older, foreign, damaged or lost.
+//! Tests of the tables of purges, over restarts and with files that are older, foreign, damaged or
+//! lost.
 
 use super::*;
 use std::time::{Duration, Instant};
@@ -29,7 +30,8 @@ impl World {
         std::fs::read(self.path()).expect("there")
     }
 
-    /// Another file in place of the one there, which the thread of an earlier table may still write to.
+    /// Another file in place of the one there, which the thread of an earlier table may still write
+    /// to.
     fn put(&self, bytes: &[u8]) {
         let beside = self.0.path().join("other");
         std::fs::write(&beside, bytes).expect("written");

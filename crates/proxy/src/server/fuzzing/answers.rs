@@ -1,4 +1,5 @@
-//! Answers to what a scripted client asks, by the path of its request; and the count of what became of them.
+//! Answers to what a scripted client asks, by the path of its request; and the count of what became
+//! of them.
 
 use super::TURNS_MAX;
 use crate::message::{
@@ -81,12 +82,15 @@ impl Answers {
         self.begun.load(Relaxed) == self.sent.load(Relaxed) + self.dropped.load(Relaxed)
     }
 
-    /// - `/hit/N`, `/memory/N`, `/stored/N`: so many bytes; `/empty`: none; `/304`: none, of so many
-    /// - `/frames`, `/long`, `/fails`, `/trailers`: a body in frames; one that is shorter than it says, or fails; with trailers
-    /// - `/hints`: two interim responses first, in their time; `/gated`: once [`gate`](Self::gate) lets it, or late; `/never`: later than anybody waits.
-    ///   Who pipelines much is not read meanwhile, and cannot let anything go on
-    /// - `/count`: what came; `/echo`: the same back; `/first`: some time after some of it is there, which is asked for by hand; CONNECT: in
-    ///   a tunnel
+    /// - `/hit/N`, `/memory/N`, `/stored/N`: so many bytes; `/empty`: none; `/304`: none, of so
+    ///   many
+    /// - `/frames`, `/long`, `/fails`, `/trailers`: a body in frames; one that is shorter than it
+    ///   says, or fails; with trailers
+    /// - `/hints`: two interim responses first, in their time; `/gated`: once [`gate`](Self::gate)
+    ///   lets it, or late; `/never`: later than anybody waits. Who pipelines much is not read
+    ///   meanwhile, and cannot let anything go on
+    /// - `/count`: what came; `/echo`: the same back; `/first`: some time after some of it is
+    ///   there, which is asked for by hand; CONNECT: in a tunnel
     async fn reply(&self, mut request: Request) -> Reply {
         if request.head.method == Method::CONNECT {
             return reply(StatusCode::OK, echo());
@@ -256,7 +260,8 @@ pub(super) const BODY_MAX: usize = 300_000;
 
 /// The byte of a body at this place: what is shifted, or stands for something else, is another.
 pub(super) fn body_byte(place: u64) -> u8 {
-    // SplitMix64 (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA 2014), the half of its mixing.
+    // SplitMix64 (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA
+    // 2014), the half of its mixing.
     let mixed = (place + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     ((mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 56) as u8
 }

@@ -1,4 +1,5 @@
-//! What the fuzz targets of connections drive: a whole connection in memory, against a client that keeps account.
+//! What the fuzz targets of connections drive: a whole connection in memory, against a client that
+//! keeps account.
 //!
 //! ```text
 //!   bytes ──► script ──► Peer ──► the connection ──► Answers
@@ -7,9 +8,10 @@
 //!                      account: what each side has said, and whether it might
 //! ```
 //!
-//! Any bytes are a script: what a sound client says, what is wrong in every way, and bytes of any kind, in reads and writes of any
-//! length, with pauses in which the client takes nothing. Whatever comes, the server keeps to the rules of the account, which
-//! the modules of the two protocols say; it leaves a record of each request, and comes to an end.
+//! Any bytes are a script: what a sound client says, what is wrong in every way, and bytes of any
+//! kind, in reads and writes of any length, with pauses in which the client takes nothing. Whatever
+//! comes, the server keeps to the rules of the account, which the modules of the two protocols say;
+//! it leaves a record of each request, and comes to an end.
 
 mod answers;
 mod http1;

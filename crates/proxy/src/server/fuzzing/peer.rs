@@ -1,4 +1,5 @@
-//! The client's end of the connection: says what a script has it say, in pieces, and takes what comes, in pieces, or not for a while.
+//! The client's end of the connection: says what a script has it say, in pieces, and takes what
+//! comes, in pieces, or not for a while.
 
 use super::answers::Answers;
 use crate::server::drain::Drain;
@@ -23,7 +24,8 @@ pub(super) trait Player: Send + Unpin + 'static {
     /// What it says last, to have everything end; `None` when it has nothing to wait for.
     fn last_words(&mut self) -> Option<Vec<u8>>;
 
-    /// Whether the server has yet to do something. After so many turns without a byte of it, or when it has ended its half, it may not.
+    /// Whether the server has yet to do something. After so many turns without a byte of it, or
+    /// when it has ended its half, it may not.
     fn is_owed(&self, turns: u32, is_shut: bool) -> bool;
 
     /// The server has read these bytes.

@@ -10,7 +10,8 @@ fn scripts_are_played_to_their_end() {
         http2_connection(&[manner, 0x10, 1, 8, 0x41, 0, 188, 0x02, 0x33, 1, 44]);
         // One that waits, one that is reset; then drained, and released.
         http2_connection(&[manner, 0xc2, 0xd2, 0x04, 0x5f, 20, 0x1f, 0x0f]);
-        // A hit, one of an old client that wants to stay, a body of 300 bytes, and one in two chunks.
+        // A hit, one of an old client that wants to stay, a body of 300 bytes, and one in two
+        // chunks.
         http1_connection(&[manner, 0x10, 1, 8, 0x44, 0x05, 1, 44, 0x16, 2, 7, 9]);
         // What is no request.
         http1_connection(&[manner, 0x10, 1, 8, 0x1a]);

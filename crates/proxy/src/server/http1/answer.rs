@@ -48,7 +48,8 @@ impl<T: ClientIo> Connection<T> {
         Poll::Pending
     }
 
-    /// Takes in the request's body; when nobody wants more of it, sees whether the client is still there.
+    /// Takes in the request's body; when nobody wants more of it, sees whether the client is still
+    /// there.
     pub(super) fn poll_client(
         &mut self,
         context: &mut Context<'_>,

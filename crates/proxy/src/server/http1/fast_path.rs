@@ -1,8 +1,10 @@
-//! The short way through a connection: a hit in RAM is written where it stands, and the head never leaves the buffer.
+//! The short way through a connection: a hit in RAM is written where it stands, and the head never
+//! leaves the buffer.
 //!
-//! The request is read into memory of the thread, and the reply is put together in such, and written at once. Only what is no such
-//! request, and what of a reply the kernel does not take, is copied into the connection; so a connection that is served hits
-//! holds no buffer of its own for them.
+//! The request is read into memory of the thread, and the reply is put together in such, and
+//! written at once. Only what is no such request, and what of a reply the kernel does not take, is
+//! copied into the connection; so a connection that is served hits holds no buffer of its own for
+//! them.
 
 use super::{AfterReply, Connection, NoRequest, head};
 use crate::message::{AccessRecord, Client, FastPathOutcome, Handler, RamHit, ReplyBody, SendProgress};
@@ -47,8 +49,8 @@ impl FastReply {
 }
 
 impl<T: ClientIo> Connection<T> {
-    /// Reads the first bytes of a head, answers what they ask for if that can be done at once, and leaves the rest in the input. Says when
-    /// they were there.
+    /// Reads the first bytes of a head, answers what they ask for if that can be done at once, and
+    /// leaves the rest in the input. Says when they were there.
     pub(super) fn poll_first<H: Handler>(
         &mut self,
         shared: &Shared<H>,
@@ -203,8 +205,8 @@ impl<T: ClientIo> Connection<T> {
     }
 }
 
-/// Answers `plain` if its response is fresh in RAM: put together at the end of `reply`, through `write`, and what that does not take goes into
-/// `output`, which is empty.
+/// Answers `plain` if its response is fresh in RAM: put together at the end of `reply`, through
+/// `write`, and what that does not take goes into `output`, which is empty.
 #[inline]
 pub(in crate::server) fn answer<H: Handler>(
     shared: &Shared<H>,
@@ -234,7 +236,8 @@ pub(in crate::server) struct WriteOutcome {
     pub is_flushed: bool,
 }
 
-/// Writes the reply to a hit, which is put together at the end of `reply`; what the connection does not take goes into `output`.
+/// Writes the reply to a hit, which is put together at the end of `reply`; what the connection does
+/// not take goes into `output`.
 #[inline]
 fn send(
     output: &mut MessageOutput,
@@ -294,8 +297,8 @@ fn lend<T: ClientIo>(
     lent.unwrap_or(Poll::Pending)
 }
 
-/// Bodies up to this size are copied behind their head: for the kernel one buffer is less work than two (at 8 KB by 0.3 µs), and so is
-/// one more copy of so few bytes.
+/// Bodies up to this size are copied behind their head: for the kernel one buffer is less work than
+/// two (at 8 KB by 0.3 µs), and so is one more copy of so few bytes.
 const COPIED_MAX: usize = 12 << 10;
 
 thread_local! {

@@ -49,10 +49,10 @@ pub(super) fn write(
             stored.is_dated()
         }
     };
-    // RFC 9110 section 6.6.1: "An origin server with a clock … MUST generate a Date header field in all 2xx …
-    // A recipient with a clock that receives a response message without a Date header field MUST record the time it
-    // was received and append a corresponding Date header field to the message's header section if it is cached or
-    // forwarded downstream."
+    // RFC 9110 section 6.6.1: "An origin server with a clock … MUST generate a Date header field in
+    // all 2xx … A recipient with a clock that receives a response message without a Date header
+    // field MUST record the time it was received and append a corresponding Date header field to
+    // the message's header section if it is cached or forwarded downstream."
     if !dated {
         with_date(now, |date| response::field(out, "date", date));
     }
@@ -94,8 +94,9 @@ fn content_range(out: &mut Vec<u8>, form: ReplyForm) {
     }
 }
 
-/// The Content-Length to declare for a reply without a body: what HEAD would have got as GET, or what a 304 says
-/// of the stored response. RFC 9110 section 8.6 forbids it with 1xx, 204, and 2xx to CONNECT.
+/// The Content-Length to declare for a reply without a body: what HEAD would have got as GET, or
+/// what a 304 says of the stored response. RFC 9110 section 8.6 forbids it with 1xx, 204, and 2xx
+/// to CONNECT.
 pub(super) fn declared(asked: &RequestSummary, head: &ReplyHead, body: &ReplyBody) -> Option<u64> {
     let status = head.status();
     let may_declare = status == StatusCode::NOT_MODIFIED

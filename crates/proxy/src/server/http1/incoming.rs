@@ -65,11 +65,13 @@ impl RequestBodyReader {
         self.sink.is_some()
     }
 
-    /// Whether the connection can be used further once the reply is sent, as far as it can be told before.
+    /// Whether the connection can be used further once the reply is sent, as far as it can be told
+    /// before.
     pub fn may_keep(&self) -> bool {
         let wanted = self.sink.as_ref().is_some_and(|sink| !sink.is_abandoned());
         let soon_over = wanted || self.decoder.remaining().is_none_or(|rest| rest <= DRAIN_BYTES_MAX);
-        // A client that was not told to continue may send its body or the next request: it cannot be told apart.
+        // A client that was not told to continue may send its body or the next request: it cannot
+        // be told apart.
         !self.failed && !self.continue_owed && soon_over
     }
 
@@ -78,8 +80,9 @@ impl RequestBodyReader {
         self.continue_owed = false;
     }
 
-    /// The reply is about to be written. A body that is wanted by now is asked for before; a client that is not asked then
-    /// has its final status instead of a word, and sends the body or leaves it.
+    /// The reply is about to be written. A body that is wanted by now is asked for before; a client
+    /// that is not asked then has its final status instead of a word, and sends the body or leaves
+    /// it.
     pub fn reply_begins<T>(&mut self, socket: &mut BufferedConnection<T>) {
         if self.sink.as_ref().is_some_and(BodySink::is_wanted) {
             self.ask(socket);
@@ -97,8 +100,8 @@ impl RequestBodyReader {
         }
     }
 
-    /// Moves what the consumer wants and the client has sent. Ready only when the body fails; its end is
-    /// no event.
+    /// Moves what the consumer wants and the client has sent. Ready only when the body fails; its
+    /// end is no event.
     pub fn poll<T: ClientIo>(
         &mut self,
         socket: &mut BufferedConnection<T>,
@@ -141,7 +144,8 @@ impl RequestBodyReader {
         if let Some(sink) = &mut self.sink {
             sink.send(data);
         }
-        // The last byte of a known length is the end: whoever has it need not ask for another frame.
+        // The last byte of a known length is the end: whoever has it need not ask for another
+        // frame.
         if self.decoder.is_ended() {
             self.end(None);
         }
@@ -181,8 +185,8 @@ impl RequestBodyReader {
         RequestBodyFailure::Refused(refusal)
     }
 
-    /// Reads and drops what is left of the body after the reply, so that the connection can be used further.
-    /// False when that is not worth it.
+    /// Reads and drops what is left of the body after the reply, so that the connection can be used
+    /// further. False when that is not worth it.
     pub async fn discard<T: ClientIo>(mut self, socket: &mut BufferedConnection<T>) -> bool {
         self.sink = None;
         let mut dropped = 0;

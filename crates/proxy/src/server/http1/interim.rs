@@ -5,15 +5,16 @@ use http::{HeaderMap, StatusCode};
 use std::task::{Context, Poll};
 use tokio::sync::mpsc;
 
-/// The channel that requests of one connection send interim responses through, one request after the other.
+/// The channel that requests of one connection send interim responses through, one request after
+/// the other.
 #[derive(Default)]
 pub(super) struct Interim {
     channel: Option<(InterimSink, mpsc::Receiver<(StatusCode, HeaderMap)>)>,
 }
 
 impl Interim {
-    /// A sink for the next request. The channel is used again unless somebody still holds a sink of an earlier
-    /// request, whose interim responses must not appear before this one's reply.
+    /// A sink for the next request. The channel is used again unless somebody still holds a sink of
+    /// an earlier request, whose interim responses must not appear before this one's reply.
     pub fn sink(&mut self) -> InterimSink {
         if !matches!(&self.channel, Some((sink, waiting)) if sink.strong_count() == 1 && waiting.is_empty()) {
             self.channel = Some(mpsc::channel(INTERIM_MAX));

@@ -6,8 +6,9 @@
 //!       └── refuse ───────────┴────────────────────────────────────────────┴──► close, linger or reset
 //! ```
 //!
-//! A hit takes one read and one write, and for as long as nothing else is asked for no task ([`super::waiting`]). Buffers, the timer and the channel for interim responses are made
-//! once for the connection and used for every request.
+//! A hit takes one read and one write, and for as long as nothing else is asked for no task
+//! ([`super::waiting`]). Buffers, the timer and the channel for interim responses are made once for
+//! the connection and used for every request.
 
 mod answer;
 pub(super) mod fast_path;
@@ -47,7 +48,8 @@ pub(super) enum StartState {
     Answering(FastReply, Instant),
 }
 
-/// Serves one connection to its end, or until it may as well wait without a task: then it is given back.
+/// Serves one connection to its end, or until it may as well wait without a task: then it is given
+/// back.
 pub(super) async fn serve<T: ClientIo, H: Handler>(
     socket: BufferedConnection<T>,
     start: StartState,
@@ -100,7 +102,8 @@ enum AfterReply {
 enum NextRequest {
     /// Its head is whole, in the read buffer; and when the first byte of it was there.
     Head(Instant),
-    /// It is answered already, or the rest of the reply is in the output; and when its first byte was there.
+    /// It is answered already, or the rest of the reply is in the output; and when its first byte
+    /// was there.
     Glanced(FastReply, Instant),
 }
 
@@ -113,7 +116,8 @@ enum NoRequest {
 }
 
 impl<T: ClientIo> Connection<T> {
-    /// What only some requests need is boxed: an idle connection then takes the memory of the wait for the next head.
+    /// What only some requests need is boxed: an idle connection then takes the memory of the wait
+    /// for the next head.
     async fn serve<H: Handler>(mut self, shared: &Shared<H>, mut start: StartState) -> Option<T> {
         let mut hits = 0;
         loop {
@@ -156,7 +160,8 @@ impl<T: ClientIo> Connection<T> {
         }
     }
 
-    /// Waits for a whole request head, and says when its first byte was there; or has what is in RAM answered at once.
+    /// Waits for a whole request head, and says when its first byte was there; or has what is in
+    /// RAM answered at once.
     async fn next_head<H: Handler>(
         &mut self,
         shared: &Shared<H>,
@@ -200,14 +205,16 @@ impl<T: ClientIo> Connection<T> {
         self.socket.deadline.poll_passed(context).map(|()| Err(NoRequest::Refused(REQUEST_TIMEOUT)))
     }
 
-    /// Waits for the first byte of a head in vain: until the client has been idle for too long, or we are stopping.
+    /// Waits for the first byte of a head in vain: until the client has been idle for too long, or
+    /// we are stopping.
     fn poll_idle(&mut self, context: &mut Context<'_>) -> Poll<NoRequest> {
         let is_over = self.socket.deadline.poll_passed(context).is_ready()
             || self.drain.poll_draining(context).is_ready();
         if is_over { Poll::Ready(NoRequest::Over) } else { Poll::Pending }
     }
 
-    /// Answers one request. The handler's future ends with this one, so that a client that leaves takes it along.
+    /// Answers one request. The handler's future ends with this one, so that a client that leaves
+    /// takes it along.
     async fn exchange<H: Handler>(&mut self, shared: &Shared<H>, received: Instant) -> AfterReply {
         let (asked, mut incoming, answering) = match self.take_request(received) {
             Ok((asked, incoming, request)) => (asked, incoming, shared.handler.handle(request)),

@@ -45,7 +45,8 @@ enum StreamState {
     Ended,
 }
 
-/// A stream could not be sent to its end: the client has gone, or the body failed or was not as long as announced.
+/// A stream could not be sent to its end: the client has gone, or the body failed or was not as
+/// long as announced.
 struct SendAborted;
 
 impl<T: ClientIo> Connection<T> {
@@ -62,8 +63,9 @@ impl<T: ClientIo> Connection<T> {
         let status = reply_head.status();
         let framing = head::framing(sending.asked, status, &body);
         sending.keep &= framing != ResponseFraming::UntilClose;
-        // Some clients send the tunnel's first bytes along with CONNECT. When there is no tunnel they must not be
-        // read as a request: whoever chose them may not be whoever asked for the tunnel.
+        // Some clients send the tunnel's first bytes along with CONNECT. When there is no tunnel
+        // they must not be read as a request: whoever chose them may not be whoever asked for the
+        // tunnel.
         sending.keep &= sending.asked.method != Method::CONNECT;
         if matches!(body, ReplyBody::Tunnel(_)) && !sending.may_tunnel(status) {
             tracing::error!(%status, "a tunnel was offered for a request that asked for none");
@@ -127,8 +129,8 @@ impl<T: ClientIo> Connection<T> {
         sent
     }
 
-    /// Sends a body frame by frame, each as it arrives. A body that fails is cut where the client can see it: the
-    /// connection ends before the last chunk or the announced length.
+    /// Sends a body frame by frame, each as it arrives. A body that fails is cut where the client
+    /// can see it: the connection ends before the last chunk or the announced length.
     async fn send_stream<H: Handler>(
         &mut self,
         sending: &mut ReplySender<'_, H>,
@@ -137,8 +139,8 @@ impl<T: ClientIo> Connection<T> {
         length: Option<u64>,
     ) -> AfterReply {
         let trailers = framing == ResponseFraming::Chunked && sending.asked.accepts_trailers;
-        // Without a length or chunks, an orderly close would pass for the end of the body, whyever it comes: a body that fails, a
-        // client given up, a task that ends with its worker.
+        // Without a length or chunks, an orderly close would pass for the end of the body, whyever
+        // it comes: a body that fails, a client given up, a task that ends with its worker.
         let until_close = framing == ResponseFraming::UntilClose;
         if until_close {
             self.socket.io.reset_on_close(true);
@@ -225,7 +227,8 @@ impl<T: ClientIo> Connection<T> {
         }
     }
 
-    /// Puts the next frame into the output, with the end when it is known to follow. False when none is there yet.
+    /// Puts the next frame into the output, with the end when it is known to follow. False when
+    /// none is there yet.
     fn fill_from(
         &mut self,
         context: &mut Context<'_>,
@@ -274,7 +277,8 @@ impl<H: Handler> ReplySender<'_, H> {
         }
     }
 
-    /// Whether the connection may become a tunnel: the client asked for one, and what it sends next belongs to it.
+    /// Whether the connection may become a tunnel: the client asked for one, and what it sends next
+    /// belongs to it.
     fn may_tunnel(&self, status: StatusCode) -> bool {
         let asked = self.asked;
         let connected = asked.method == Method::CONNECT && status.is_success();

@@ -1,4 +1,5 @@
-//! What a connection that has a task holds while it waits for a request: no read buffer, whatever came before.
+//! What a connection that has a task holds while it waits for a request: no read buffer, whatever
+//! came before.
 
 use super::*;
 use crate::metrics::Metrics;

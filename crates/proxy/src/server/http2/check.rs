@@ -1,4 +1,5 @@
-//! What HTTP/1's parser sees to and the reading of fields does not: sizes, the authority, Host, Expect, cookies.
+//! What HTTP/1's parser sees to and the reading of fields does not: sizes, the authority, Host,
+//! Expect, cookies.
 
 use http::request::Parts;
 use http::{HeaderValue, Method, header};
@@ -28,9 +29,10 @@ fn target_bytes(parts: &Parts) -> usize {
     authority + parts.uri.path_and_query().map_or(0, |path| path.as_str().len())
 }
 
-/// RFC 9113 section 8.3.1: "A server SHOULD treat a request as malformed if it contains a Host header field that
-/// identifies an entity that differs from the entity in the ":authority" pseudo-header field"; the rest is as in
-/// HTTP/1.1: one authority, without user information, with a port for CONNECT.
+/// RFC 9113 section 8.3.1: "A server SHOULD treat a request as malformed if it contains a Host
+/// header field that identifies an entity that differs from the entity in the ":authority"
+/// pseudo-header field"; the rest is as in HTTP/1.1: one authority, without user information, with
+/// a port for CONNECT.
 fn authority(parts: &Parts) -> Result<(), RequestRefusal> {
     let mut hosts = parts.headers.get_all(header::HOST).iter();
     let host =
@@ -58,8 +60,8 @@ fn authority(parts: &Parts) -> Result<(), RequestRefusal> {
     }
 }
 
-/// As in HTTP/1.1: one number in digits, and one that can be. The stream compares it with the body, and would pass over one that is
-/// no number; whoever gets the request next may not.
+/// As in HTTP/1.1: one number in digits, and one that can be. The stream compares it with the body,
+/// and would pass over one that is no number; whoever gets the request next may not.
 fn content_length(parts: &Parts) -> Result<(), RequestRefusal> {
     let mut lengths = parts.headers.get_all(header::CONTENT_LENGTH).iter();
     let (length, second) = (lengths.next(), lengths.next());
@@ -86,9 +88,9 @@ fn expectation(parts: &Parts) -> Result<(), RequestRefusal> {
     }
 }
 
-/// RFC 9113 section 8.2.3: "If there are multiple Cookie header fields after decompression, these MUST be
-/// concatenated into a single octet string using the two-octet delimiter of 0x3b, 0x20 (the ASCII string "; ")
-/// before being passed into a non-HTTP/2 context".
+/// RFC 9113 section 8.2.3: "If there are multiple Cookie header fields after decompression, these
+/// MUST be concatenated into a single octet string using the two-octet delimiter of 0x3b, 0x20 (the
+/// ASCII string "; ") before being passed into a non-HTTP/2 context".
 fn join_cookies(parts: &mut Parts) {
     let crumbs: Vec<&[u8]> =
         parts.headers.get_all(header::COOKIE).iter().map(HeaderValue::as_bytes).collect();

@@ -142,9 +142,10 @@ impl<T: ClientIo, H: Handler> Connection<T, H> {
                 FrameProgress::Blocked => return Ok(()),
                 FrameProgress::All { .. } if self.output.is_clogged() => return Ok(()),
                 FrameProgress::All { wanted } => match self.poll_fill(context, wanted)? {
-                    // A client that ends its sending has gone, unlike one of HTTP/1: it can neither acknowledge anything nor open a
-                    // window. RFC 9113 section 9.1: "it is expected that clients will not close connections until it is
-                    // determined that no further communication with a server is necessary".
+                    // A client that ends its sending has gone, unlike one of HTTP/1: it can neither
+                    // acknowledge anything nor open a window. RFC 9113 section 9.1: "it is expected
+                    // that clients will not close connections until it is determined that no
+                    // further communication with a server is necessary".
                     Poll::Ready(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
                     Poll::Ready(_) => {}
                     Poll::Pending => return Ok(()),
@@ -166,7 +167,8 @@ impl<T: ClientIo, H: Handler> Connection<T, H> {
     /// The client has answered our pings: it is there, or it knows that no more streams are taken.
     fn answer_pongs(&mut self) {
         for ping in self.incoming.pongs() {
-            // One that was not sent asks for nothing: GOAWAY may name no more streams than it has named before (section 6.8).
+            // One that was not sent asks for nothing: GOAWAY may name no more streams than it has
+            // named before (section 6.8).
             if ping == LAST_PING && self.leaves {
                 self.take_no_more();
             } else if ping == ALIVE_PING {
@@ -258,8 +260,8 @@ impl<T: ClientIo, H: Handler> Connection<T, H> {
         self.incoming.is_crowded(&self.streams)
     }
 
-    /// Writes the last frames, and waits for the client to close: a socket that is closed with bytes unread would take from
-    /// the client what it has yet to read.
+    /// Writes the last frames, and waits for the client to close: a socket that is closed with
+    /// bytes unread would take from the client what it has yet to read.
     fn poll_closed(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let Some(closing) = &mut self.closing else { return Poll::Ready(()) };
         if closing.poll_passed(context).is_ready() {

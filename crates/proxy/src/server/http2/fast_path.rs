@@ -1,8 +1,9 @@
 //! The short way of a stream: a hit in RAM is framed where its request was read.
 //!
-//! The ordinary way opens a stream and starts a task for it, with a channel for interim responses. A hit needs none of that: its
-//! head and body go into the connection's output at once, when the client's windows take the whole body. Where they do not, a
-//! stream is opened, and a task sends the body at the pace of the client.
+//! The ordinary way opens a stream and starts a task for it, with a channel for interim responses.
+//! A hit needs none of that: its head and body go into the connection's output at once, when the
+//! client's windows take the whole body. Where they do not, a stream is opened, and a task sends
+//! the body at the pace of the client.
 
 use super::StreamContext;
 use super::output::{COPIED_MAX, FrameOutput};
@@ -14,7 +15,8 @@ use shoal_wire::FastPathRequest;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Answers a plain request that is fresh in RAM. `None` leaves everything as it was; nothing has been sent then.
+/// Answers a plain request that is fresh in RAM. `None` leaves everything as it was; nothing has
+/// been sent then.
 pub(super) fn answer<H: Handler>(
     streams: &Arc<StreamContext<H>>,
     id: u32,

@@ -1,9 +1,10 @@
-//! Memory of request heads that streams hold until they are answered, and of trailers until they are read: bounded for a connection and
-//! for all.
+//! Memory of request heads that streams hold until they are answered, and of trailers until they
+//! are read: bounded for a connection and for all.
 //!
-//! HPACK makes a head of 64 KiB out of the few bytes that name entries of a table (RFC 7541, section 7.3), and a stream
-//! keeps its head while an origin is asked. So a connection may hold [`OF_CONNECTION`] of them, and all together
-//! [`OF_ALL`]; a request beyond that is refused. Hits that are answered where they were read hold none.
+//! HPACK makes a head of 64 KiB out of the few bytes that name entries of a table (RFC 7541,
+//! section 7.3), and a stream keeps its head while an origin is asked. So a connection may hold
+//! [`OF_CONNECTION`] of them, and all together [`OF_ALL`]; a request beyond that is refused. Hits
+//! that are answered where they were read hold none.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -19,7 +20,8 @@ pub(super) struct HeldHead {
 }
 
 impl HeldHeads {
-    /// A share for a head whose names and values have so many bytes; `None` when a limit is reached.
+    /// A share for a head whose names and values have so many bytes; `None` when a limit is
+    /// reached.
     pub fn hold(&self, text_bytes: usize) -> Option<HeldHead> {
         let held = HeldHead { connection: Arc::clone(&self.0), bytes: text_bytes };
         // Counted first, and given back by the drop of what is too much.

@@ -34,7 +34,8 @@ pub(super) struct FrameReader {
     ends: bool,
     /// When the bytes came that are being taken.
     received: Option<Instant>,
-    /// Pings of ours that were answered since the last look, at most two: there are no others of ours.
+    /// Pings of ours that were answered since the last look, at most two: there are no others of
+    /// ours.
     pongs: [Option<[u8; 8]>; 2],
     /// Bytes read, and those among them that were field blocks or bodies.
     bytes: u64,
@@ -133,7 +134,8 @@ impl FrameReader {
         std::mem::take(&mut self.pongs).into_iter().flatten()
     }
 
-    /// What has begun and not ended, told from others by its number: the preface, a frame that is no body, or a field block.
+    /// What has begun and not ended, told from others by its number: the preface, a frame that is
+    /// no body, or a field block.
     pub fn begun(&self, input: &BytesMut) -> Option<u64> {
         let is_body = FrameHead::read(input).is_some_and(|head| head.kind == 0);
         match &self.block {
@@ -143,7 +145,8 @@ impl FrameReader {
         }
     }
 
-    /// Whether so many tasks are at work that no more are started. Those of streams that were reset end as soon as they run.
+    /// Whether so many tasks are at work that no more are started. Those of streams that were reset
+    /// end as soon as they run.
     pub fn is_crowded<H>(&self, streams: &StreamContext<H>) -> bool {
         streams.link.lock().tasks() >= 2 * streams.live.h2_streams.max(1) as usize
     }
@@ -162,9 +165,9 @@ impl FrameReader {
         Ok(true)
     }
 
-    /// Whether a frame may come now. "The sequence MUST be followed by a SETTINGS frame" (section 3.4); and of a field block, "any
-    /// number of CONTINUATION frames can be sent, as long as the preceding frame is on the same stream" (section 6.10), and nothing
-    /// else.
+    /// Whether a frame may come now. "The sequence MUST be followed by a SETTINGS frame" (section
+    /// 3.4); and of a field block, "any number of CONTINUATION frames can be sent, as long as the
+    /// preceding frame is on the same stream" (section 6.10), and nothing else.
     fn in_place(&mut self, head: FrameHead) -> Result<(), FrameError> {
         let is_settings = head.kind == FrameKind::Settings as u8 && head.flags & ACK == 0;
         let was_settled = std::mem::replace(&mut self.settled, true);
@@ -230,7 +233,8 @@ impl FrameReader {
         }
     }
 
-    /// Whether the client has not opened the stream, or cannot; once no more are taken, it may not know which those are.
+    /// Whether the client has not opened the stream, or cannot; once no more are taken, it may not
+    /// know which those are.
     fn is_unopened(&self, stream: u32) -> bool {
         is_ours(stream) || stream > self.last_stream && !self.ends
     }
@@ -243,7 +247,8 @@ impl FrameReader {
         streams: &Arc<StreamContext<H>>,
     ) -> Result<(), FrameError> {
         let mut block = self.block.take().ok_or(FrameError::connection(ErrorCode::PROTOCOL_ERROR))?;
-        // What is compressed may be as large as what it stands for; frames without an end, or without contents, may not.
+        // What is compressed may be as large as what it stands for; frames without an end, or
+        // without contents, may not.
         if more.is_empty() && !end_headers || block.bytes.len() > 2 * streams.live.limits.head_bytes_max {
             return Err(FrameError::connection(ErrorCode::ENHANCE_YOUR_CALM));
         }
@@ -269,7 +274,8 @@ impl FrameReader {
             let limit = streams.live.limits.head_bytes_max;
             let decoded = self.decoder.decode(block, fields, limit);
             decoded.map_err(|_| FrameError::connection(ErrorCode::COMPRESSION_ERROR))?;
-            // "Streams initiated by a client MUST use odd-numbered stream identifiers" (section 5.1.1).
+            // "Streams initiated by a client MUST use odd-numbered stream identifiers" (section
+            // 5.1.1).
             let outcome = if is_ours(stream) {
                 Err(FrameError::connection(ErrorCode::PROTOCOL_ERROR))
             } else if stream > self.last_stream {
@@ -377,9 +383,9 @@ fn is_ours(stream: u32) -> bool {
     stream != 0 && stream.is_multiple_of(2)
 }
 
-/// Trailers, after which nothing comes; of a stream that is over they mean nothing. But it is not opened again: "The identifier of
-/// a newly established stream MUST be numerically greater than all streams that the initiating endpoint has opened or reserved"
-/// (section 5.1.1).
+/// Trailers, after which nothing comes; of a stream that is over they mean nothing. But it is not
+/// opened again: "The identifier of a newly established stream MUST be numerically greater than all
+/// streams that the initiating endpoint has opened or reserved" (section 5.1.1).
 fn trailers<H>(
     stream: u32,
     fields: &FieldList,
@@ -398,8 +404,9 @@ fn trailers<H>(
     link.lock().received_trailers(stream, (trailers, held))
 }
 
-/// Streams that may be reset before they are answered, beyond those that are answered meanwhile: a browser that leaves a page
-/// gives up all it has open, and may do so again at once; a client that goes beyond is sent away.
+/// Streams that may be reset before they are answered, beyond those that are answered meanwhile: a
+/// browser that leaves a page gives up all it has open, and may do so again at once; a client that
+/// goes beyond is sent away.
 fn resets_max(streams_max: u32) -> u32 {
     2 * streams_max.max(10)
 }
@@ -407,8 +414,8 @@ fn resets_max(streams_max: u32) -> u32 {
 /// Streams that we reset for the client's errors, beyond those that are answered meanwhile.
 const ERRORS_MAX: u32 = 512;
 
-/// Of what a client sends, one part in so many at least must be field blocks or bodies, or we must have answered as much; but for this
-/// many bytes.
+/// Of what a client sends, one part in so many at least must be field blocks or bodies, or we must
+/// have answered as much; but for this many bytes.
 const USELESS_SHARE: u64 = 8;
 const USELESS_BYTES: u64 = 1 << 20;
 

@@ -1,4 +1,5 @@
-//! One HTTP/2 connection: streams in, each answered where its request is read, when it is a hit in RAM, or by a task of its own.
+//! One HTTP/2 connection: streams in, each answered where its request is read, when it is a hit in
+//! RAM, or by a task of its own.
 //!
 //! ```text
 //!   read ──► frames ──► field lists ──► glance ───────────────────────► output ──► write
@@ -6,12 +7,14 @@
 //!                           └──► stream ──► handler ──► Sending ──► pump ──┘
 //! ```
 //!
-//! The frames are `shoal_wire`'s, the streams are [`state`]'s. What a client may ask for is answered in the order that it was
-//! read, and all that a turn of the connection's task has framed leaves in one call. A hit opens no stream and starts no task. A
-//! connection that waits holds no buffer.
+//! The frames are `shoal_wire`'s, the streams are [`state`]'s. What a client may ask for is
+//! answered in the order that it was read, and all that a turn of the connection's task has framed
+//! leaves in one call. A hit opens no stream and starts no task. A connection that waits holds no
+//! buffer.
 //!
-//! What a client may abuse has a limit: the fields of a head and the frames that carry them, streams that it resets before they
-//! are answered (CVE-2023-44487), the heads of those that wait for an answer, its own errors, frames that ask for nothing, and what it does not take.
+//! What a client may abuse has a limit: the fields of a head and the frames that carry them,
+//! streams that it resets before they are answered (CVE-2023-44487), the heads of those that wait
+//! for an answer, its own errors, frames that ask for nothing, and what it does not take.
 
 mod check;
 mod connection;

@@ -1,5 +1,6 @@
-//! Looks after a connection between its frames: idle ones are closed, dead ones are found out by pings, slow requests are given
-//! up, and draining sends GOAWAY, as keys do that have encrypted much.
+//! Looks after a connection between its frames: idle ones are closed, dead ones are found out by
+//! pings, slow requests are given up, and draining sends GOAWAY, as keys do that have encrypted
+//! much.
 
 use crate::server::drain::DrainWatch;
 use crate::server::limits::ConnectionLimits;
@@ -32,8 +33,8 @@ pub(super) struct ConnectionMonitor {
 pub(super) enum MonitorAction {
     /// No further streams are to be opened.
     GoAway,
-    /// The time between two pings is over: the streams are to be looked at, and the client is to show that it is there unless it
-    /// was asked before.
+    /// The time between two pings is over: the streams are to be looked at, and the client is to
+    /// show that it is there unless it was asked before.
     Look {
         /// Whether to ask.
         ping: bool,
@@ -87,7 +88,8 @@ impl ConnectionMonitor {
         self.ping_unanswered = false;
     }
 
-    /// Waits until something is to be done. After [`MonitorAction::GoAway`] and [`MonitorAction::Look`] it is to be asked again.
+    /// Waits until something is to be done. After [`MonitorAction::GoAway`] and
+    /// [`MonitorAction::Look`] it is to be asked again.
     pub fn poll(&mut self, context: &mut Context<'_>, doing: &ConnectionActivity) -> Poll<MonitorAction> {
         self.pressed &= doing.is_pressed;
         if !self.leaving && (doing.is_worn || self.drain.poll_draining(context).is_ready()) {
@@ -99,7 +101,8 @@ impl ConnectionMonitor {
         while self.idle.poll_passed(context).is_ready() {
             let now = Instant::now();
             if self.leaving {
-                // A stream ends when its last bytes are handed over; a slow client has yet to take them.
+                // A stream ends when its last bytes are handed over; a slow client has yet to take
+                // them.
                 if doing.streams == 0 && !doing.is_pressed {
                     return Poll::Ready(MonitorAction::Over);
                 }
@@ -139,9 +142,10 @@ impl ConnectionMonitor {
         begun.1.poll_passed(context)
     }
 
-    /// A client that neither answers a ping within the time between two nor moves anything else is gone, whatever streams it has
-    /// open. The ping waits behind all that the kernels hold, which may be megabytes. And one that takes too little of what waits
-    /// for it is too slow, whatever it says meanwhile.
+    /// A client that neither answers a ping within the time between two nor moves anything else is
+    /// gone, whatever streams it has open. The ping waits behind all that the kernels hold, which
+    /// may be megabytes. And one that takes too little of what waits for it is too slow, whatever
+    /// it says meanwhile.
     fn poll_ping(&mut self, context: &mut Context<'_>, doing: &ConnectionActivity) -> Poll<MonitorAction> {
         if self.ping.poll_passed(context).is_pending() {
             return Poll::Pending;

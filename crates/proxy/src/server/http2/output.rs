@@ -1,7 +1,7 @@
 //! Frames on their way out: as many as there are leave in one call.
 //!
-//! Heads of frames, field blocks and small bodies stand in one text; larger bodies are not copied, and are written from where they
-//! are. An output that is empty holds no memory.
+//! Heads of frames, field blocks and small bodies stand in one text; larger bodies are not copied,
+//! and are written from where they are. An output that is empty holds no memory.
 
 use crate::message::Hold;
 use bytes::Bytes;
@@ -54,8 +54,9 @@ impl FrameOutput {
         self.left >= FULL_BYTES
     }
 
-    /// Whether the client should not be listened to either: what it says may call for more. That takes twice as much, lest a
-    /// long reply, which fills the output again and again, keep the client from being heard.
+    /// Whether the client should not be listened to either: what it says may call for more. That
+    /// takes twice as much, lest a long reply, which fills the output again and again, keep the
+    /// client from being heard.
     pub fn is_clogged(&self) -> bool {
         self.left >= 2 * FULL_BYTES
     }
@@ -80,7 +81,8 @@ impl FrameOutput {
         }
     }
 
-    /// Appends the HEADERS of a stream, whose block `write` appends, cut into frames of at most `frame_bytes_max`.
+    /// Appends the HEADERS of a stream, whose block `write` appends, cut into frames of at most
+    /// `frame_bytes_max`.
     pub fn fields(&mut self, id: u32, end: bool, frame_bytes_max: usize, write: impl FnOnce(&mut Vec<u8>)) {
         let is_first = !std::mem::replace(&mut self.begun, true);
         let text = self.text();
@@ -121,7 +123,8 @@ impl FrameOutput {
         self.shared(data.into(), rest, None);
     }
 
-    /// Appends a whole body with which a stream ends, cut into frames; with what is charged for it until it is written.
+    /// Appends a whole body with which a stream ends, cut into frames; with what is charged for it
+    /// until it is written.
     pub fn body(
         &mut self,
         id: u32,
@@ -262,8 +265,8 @@ impl FrameOutput {
 /// So much is written before more of a stream is framed.
 const FULL_BYTES: usize = 64 * 1024;
 
-/// Bodies up to this size are copied behind their head: for the kernel, and for TLS, one piece is less work than two, and
-/// so is one more copy of so few bytes.
+/// Bodies up to this size are copied behind their head: for the kernel, and for TLS, one piece is
+/// less work than two, and so is one more copy of so few bytes.
 pub(super) const COPIED_MAX: usize = 4096;
 
 /// Pieces of one call.

@@ -31,7 +31,8 @@ impl StreamReceiver {
         self.ended || self.link.lock().stream(self.id).is_ok_and(|stream| stream.receive.is_read())
     }
 
-    /// The next bytes; `None` at the end of the body. What was taken is to be [`release`](Self::release)d.
+    /// The next bytes; `None` at the end of the body. What was taken is to be
+    /// [`release`](Self::release)d.
     pub fn poll_data(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, StreamClosed>>> {
         if self.ended {
             return Poll::Ready(None);
@@ -51,7 +52,8 @@ impl StreamReceiver {
         }
     }
 
-    /// Whether the client may send, as far as it can know: other streams may hold what it may send in all.
+    /// Whether the client may send, as far as it can know: other streams may hold what it may send
+    /// in all.
     pub fn may_come(&self) -> bool {
         self.link.lock().may_send(self.id)
     }

@@ -91,7 +91,8 @@ impl H2Body {
         loop {
             let may_come = self.stream.may_come();
             if !may_come {
-                // Other streams hold the connection's window, which is not the client's fault: its time begins anew.
+                // Other streams hold the connection's window, which is not the client's fault: its
+                // time begins anew.
                 self.pace = ClientProgress::default();
             }
             let arriving = self.stream.arriving();
@@ -125,7 +126,8 @@ impl Body for H2Body {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         if let Some(sink) = self.continue_to.take() {
-            // A full channel means that the client has been sent other interim responses; it will not wait.
+            // A full channel means that the client has been sent other interim responses; it will
+            // not wait.
             let _ = sink.try_send((StatusCode::CONTINUE, HeaderMap::new()));
         }
         match self.state {

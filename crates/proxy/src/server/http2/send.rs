@@ -172,7 +172,8 @@ pub(super) fn head(reply: ReplyHead, length: Option<u64>, now: Instant) -> (Stat
     (status, fields)
 }
 
-/// Appends the head of a hit in RAM, as [`head`] makes it of the same reply; returns the bytes of its names and values.
+/// Appends the head of a hit in RAM, as [`head`] makes it of the same reply; returns the bytes of
+/// its names and values.
 pub(super) fn hit(block: &mut Vec<u8>, hit: &RamHit<'_>, now: Instant) -> u64 {
     encode::status(block, hit.status().as_u16());
     let mut bytes = STATUS_BYTES + encode::lines(block, hit.lines());
@@ -240,8 +241,9 @@ const CONTENT_RANGE_BYTES_MAX: usize = "bytes -/".len() + 3 * 20;
 /// Room for most heads.
 const BLOCK_BYTES: usize = 512;
 
-/// What a client is told of a body that failed. That the origin cancelled, or wants less to do, matters to clients: gRPC has statuses of its own
-/// for them. Other reasons are about the origin's connection, and REFUSED_STREAM would have a request that was answered sent again.
+/// What a client is told of a body that failed. That the origin cancelled, or wants less to do,
+/// matters to clients: gRPC has statuses of its own for them. Other reasons are about the origin's
+/// connection, and REFUSED_STREAM would have a request that was answered sent again.
 fn code_for(error: &BodyError) -> ErrorCode {
     match error {
         BodyError::Reset(code)
@@ -253,8 +255,8 @@ fn code_for(error: &BodyError) -> ErrorCode {
     }
 }
 
-/// RFC 9113 section 8.2.2: "An endpoint MUST NOT generate an HTTP/2 message containing connection-specific header
-/// fields."
+/// RFC 9113 section 8.2.2: "An endpoint MUST NOT generate an HTTP/2 message containing
+/// connection-specific header fields."
 fn strip(fields: &mut HeaderMap) {
     remove(fields, belongs_to_connection);
 }

@@ -94,7 +94,8 @@ impl<H: Handler> Stream<'_, H> {
     }
 
     fn request_body(&self, parts: &Parts, body: StreamReceiver, sink: &InterimSink) -> Option<StreamBody> {
-        // GET and HEAD are lookups unless there are bytes. With other methods the origin is told of the end as the client has told.
+        // GET and HEAD are lookups unless there are bytes. With other methods the origin is told of
+        // the end as the client has told.
         let is_lookup = parts.method == Method::GET || parts.method == Method::HEAD;
         if body.ended_with_head() || is_lookup && body.is_ended() {
             return None;
@@ -123,7 +124,8 @@ impl<H: Handler> Stream<'_, H> {
     }
 
     fn send_interim(&mut self, status: StatusCode, fields: HeaderMap) {
-        // RFC 9113 section 8.6: "HTTP/2 removes support for the 101 (Switching Protocols) informational status code".
+        // RFC 9113 section 8.6: "HTTP/2 removes support for the 101 (Switching Protocols)
+        // informational status code".
         if status.is_informational() && status != StatusCode::SWITCHING_PROTOCOLS {
             // Fails when the stream has ended, which the next poll will notice.
             let _ = self.sending.interim(send::interim(status, fields));
@@ -204,8 +206,8 @@ async fn tunnel<H: Handler>(
     account.complete(Instant::now());
 }
 
-/// Whether the stream ends with the head. A client of gRPC takes an empty frame of data behind a head with `grpc-status` for the
-/// end of a response that lacks trailers.
+/// Whether the stream ends with the head. A client of gRPC takes an empty frame of data behind a
+/// head with `grpc-status` for the end of a response that lacks trailers.
 fn is_empty(body: &ReplyBody) -> bool {
     match body {
         ReplyBody::Empty => true,

@@ -24,7 +24,8 @@ impl StreamIo {
     }
 }
 
-/// The far side of a stream's tunnel. Where it takes nothing, nobody reads the stream, and its reset would go unnoticed.
+/// The far side of a stream's tunnel. Where it takes nothing, nobody reads the stream, and its
+/// reset would go unnoticed.
 pub(super) struct TunnelPeer<T> {
     io: T,
     stream: (SharedState, u32),
@@ -109,8 +110,8 @@ impl AsyncWrite for StreamIo {
         Poll::Ready(Ok(()))
     }
 
-    /// RFC 9113 section 8.5: "A proxy that receives a TCP segment with the FIN bit set sends a DATA frame with the
-    /// END_STREAM flag set."
+    /// RFC 9113 section 8.5: "A proxy that receives a TCP segment with the FIN bit set sends a DATA
+    /// frame with the END_STREAM flag set."
     fn poll_shutdown(mut self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(self.send.data(Bytes::new(), true)?))
     }

@@ -4,10 +4,12 @@
 //!   read a, b, c ─► look up a, b, c: replies and log lines ─► send a, b, c
 //! ```
 //!
-//! A hit is short, and goes through more code, the kernel's most of all, than a core's first cache holds. So each step is done for as many
-//! as there are while its code is at hand. A reply that can wait for the others' is small, and the last that its client has asked for by
-//! now; any other is sent at once, or by a task. One that waits is counted and logged as sent when it is put together: what the kernel does not take of
-//! it a task sends, and should the client go meanwhile, that is counted.
+//! A hit is short, and goes through more code, the kernel's most of all, than a core's first cache
+//! holds. So each step is done for as many as there are while its code is at hand. A reply that can
+//! wait for the others' is small, and the last that its client has asked for by now; any other is
+//! sent at once, or by a task. One that waits is counted and logged as sent when it is put
+//! together: what the kernel does not take of it a task sends, and should the client go meanwhile,
+//! that is counted.
 
 use super::ROOM;
 use super::set::{IdleConnection, IdleKey, IdleSet, ReadyEvent};
@@ -128,7 +130,8 @@ impl<H: Handler> BatchServer<H> {
         }
     }
 
-    /// As [`Self::converse`]; a panic, which has been reported by then, ends the guest that it is about and no other.
+    /// As [`Self::converse`]; a panic, which has been reported by then, ends the guest that it is
+    /// about and no other.
     fn serve_ready_or_close(
         &mut self,
         guest: &mut IdleConnection,
@@ -145,7 +148,8 @@ impl<H: Handler> BatchServer<H> {
         })
     }
 
-    /// Answers as much of what a guest says, whose first bytes were there at `received`, as can be answered at once.
+    /// Answers as much of what a guest says, whose first bytes were there at `received`, as can be
+    /// answered at once.
     fn serve_ready(
         &mut self,
         guest: &mut IdleConnection,
@@ -189,7 +193,8 @@ impl<H: Handler> BatchServer<H> {
         }
     }
 
-    /// Answers what the bytes of `said` begin with. A reply to all of them may wait if that `is_all` there is.
+    /// Answers what the bytes of `said` begin with. A reply to all of them may wait if that
+    /// `is_all` there is.
     fn answer(
         &mut self,
         guest: &mut IdleConnection,

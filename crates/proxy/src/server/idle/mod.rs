@@ -6,12 +6,13 @@
 //!                 └──────────── several hits in a row ◄──────────────────────┘
 //! ```
 //!
-//! Most requests are hits in RAM, which wait for nothing. To wake a connection's task for one, and to have the runtime watch
-//! its socket, costs as much as the hit's own decisions. So the connections that a worker has in the clear, or that the kernel encrypts, wait together, in one
-//! epoll instance which the runtime watches as a single descriptor; and a hit is read, looked up and sent from there, several at a time
-//! ([`attendant`]). A connection that
-//! asks for anything else, or does not take all of a reply, gets a task with what it has said so far, and comes back once
-//! [`HITS_TO_RETURN`] hits were sent to it at once.
+//! Most requests are hits in RAM, which wait for nothing. To wake a connection's task for one, and
+//! to have the runtime watch its socket, costs as much as the hit's own decisions. So the
+//! connections that a worker has in the clear, or that the kernel encrypts, wait together, in one
+//! epoll instance which the runtime watches as a single descriptor; and a hit is read, looked up
+//! and sent from there, several at a time ([`attendant`]). A connection that asks for anything
+//! else, or does not take all of a reply, gets a task with what it has said so far, and comes back
+//! once [`HITS_TO_RETURN`] hits were sent to it at once.
 //!
 //! Idle connections cost a slot here, and no task.
 
@@ -62,7 +63,8 @@ pub(super) async fn serve<H: Handler>(shared: Arc<Shared<H>>) -> io::Result<()> 
         let mut together = calls.len();
         while !calls.is_empty() && attendant.work < TURN_WORK {
             attendant.serve_batch(&mut calls);
-            // While several are answered, others call: the runtime would ask the kernel twice for those.
+            // While several are answered, others call: the runtime would ask the kernel twice for
+            // those.
             if calls.is_empty() && together > 1 {
                 gather(&mut calls);
                 together = calls.len();
@@ -166,12 +168,14 @@ fn close_overdue() {
 
 /// Takes what calls there are. True when there may be more.
 fn gather(calls: &mut Vec<ReadyEvent>) -> bool {
-    // What the kernel refuses it refuses for a moment: the call takes nothing but a sound descriptor.
+    // What the kernel refuses it refuses for a moment: the call takes nothing but a sound
+    // descriptor.
     ROOM.with_borrow_mut(|room| room.as_mut().is_some_and(|room| room.calls(calls).unwrap_or(true)))
 }
 
 /// So many hits in a row, each sent at once, bring a connection back that has a task.
 pub(super) const HITS_TO_RETURN: u32 = 8;
 
-/// After so many calls and answers tasks have their turn. Those who are answered together may get [`attendant::GUEST_WORK`] answers each more.
+/// After so many calls and answers tasks have their turn. Those who are answered together may get
+/// [`attendant::GUEST_WORK`] answers each more.
 pub(super) const TURN_WORK: usize = 256;

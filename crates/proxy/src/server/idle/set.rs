@@ -1,7 +1,8 @@
-//! The connections that wait, and the descriptor through which the kernel says which of them have something to say.
+//! The connections that wait, and the descriptor through which the kernel says which of them have
+//! something to say.
 //!
-//! Its connections are known by keys, each of which was given once: what the kernel said of a connection that has left meanwhile
-//! is not taken for its successor's.
+//! Its connections are known by keys, each of which was given once: what the kernel said of a
+//! connection that has left meanwhile is not taken for its successor's.
 
 use crate::server::connection::ConnectionContext;
 use crate::server::direct::IdleStream;
@@ -125,7 +126,8 @@ impl IdleSet {
         Some(guest)
     }
 
-    /// Appends to `calls` what the kernel says at once of at most [`CALLS_MAX`] guests. True when there may be more.
+    /// Appends to `calls` what the kernel says at once of at most [`CALLS_MAX`] guests. True when
+    /// there may be more.
     pub fn calls(&mut self, calls: &mut Vec<ReadyEvent>) -> io::Result<bool> {
         self.events.clear();
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -141,7 +143,8 @@ impl IdleSet {
         }
     }
 
-    /// When to look next for those whose time is over. Each look passes by everybody, so there is [`SWEEP_MIN`] at least between two.
+    /// When to look next for those whose time is over. Each look passes by everybody, so there is
+    /// [`SWEEP_MIN`] at least between two.
     pub fn sweep_next(&self) -> Option<Instant> {
         Some(self.due_next? + SWEEP_MIN)
     }

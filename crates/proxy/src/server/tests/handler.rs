@@ -21,13 +21,19 @@ use tokio::sync::Notify;
 
 /// Replies by path:
 ///
-/// - `/hit/N` N bytes, to plain requests at a glance; `/hit/panic` a panic, `/hit/slow` half a second's work; `/memory/N` N bytes from memory; `/stored` the same with a stored head; `/empty`, `/204`, `/304`
-/// - `/frames/a,b,c` a stream of these frames of unknown length; `/long/a,b` announces one byte more than it gives
-/// - `/fails/a,b` a stream that fails after these frames; `/resets/8` one that its origin has reset with this code; `/trailers` a stream with trailers
-/// - `/gated` a stream whose second frame waits for [`Scripted::gate`]; `/waits` a reply that waits for it
-/// - `/client` who the client is; `/hints` two interim responses first; `/count` length and trailers of the body
-/// - `/first` replies after the body's first frame; `/echo` streams the body back; `/eager` does too, and asks for it
-///   before it replies; `/never` never replies
+/// - `/hit/N` N bytes, to plain requests at a glance; `/hit/panic` a panic, `/hit/slow` half a
+///   second's work; `/memory/N` N bytes from memory; `/stored` the same with a stored head;
+///   `/empty`, `/204`, `/304`
+/// - `/frames/a,b,c` a stream of these frames of unknown length; `/long/a,b` announces one byte
+///   more than it gives
+/// - `/fails/a,b` a stream that fails after these frames; `/resets/8` one that its origin has reset
+///   with this code; `/trailers` a stream with trailers
+/// - `/gated` a stream whose second frame waits for [`Scripted::gate`]; `/waits` a reply that waits
+///   for it
+/// - `/client` who the client is; `/hints` two interim responses first; `/count` length and
+///   trailers of the body
+/// - `/first` replies after the body's first frame; `/echo` streams the body back; `/eager` does
+///   too, and asks for it before it replies; `/never` never replies
 /// - `/tunnel` and CONNECT become a tunnel to an echo that answers in capitals
 #[derive(Default)]
 pub struct Scripted {

@@ -57,7 +57,8 @@ fn expect_is_answered_when_the_body_is_wanted() {
 fn no_interim_response_stands_within_a_reply() {
     let server = Server::start();
     let head = "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n";
-    // The body is wanted once the reply has begun: the client has its final status and needs no other word.
+    // The body is wanted once the reply has begun: the client has its final status and needs no
+    // other word.
     let mut client = server.connect();
     client.send(head);
     assert!(client.head().starts_with("HTTP/1.1 200 OK\r\n"));
@@ -90,7 +91,8 @@ fn a_large_unwanted_body_ends_the_connection() {
     client.send("POST /ignore HTTP/1.1\r\nHost: a\r\nContent-Length: 10000000\r\n\r\n");
     let response = client.response();
     assert_eq!((response.text(), response.field("connection")), ("ignored", Some("close")));
-    // A client that goes on sending must still be able to read the reply; so it was sent before the close.
+    // A client that goes on sending must still be able to read the reply; so it was sent before the
+    // close.
     while client.stream.write_all(&[b'x'; 4096]).is_ok() {}
 }
 

@@ -1,4 +1,5 @@
-//! HTTP/2 with prior knowledge: streams, bodies both ways, interim responses, resets, limits, tunnels, drain.
+//! HTTP/2 with prior knowledge: streams, bodies both ways, interim responses, resets, limits,
+//! tunnels, drain.
 
 use super::http2_frames::{Raw, get};
 use super::{Server, until};
@@ -358,7 +359,8 @@ async fn draining_finishes_streams_and_sends_goaway() {
     tokio::task::spawn_blocking(|| running.join()).await.expect("the workers end");
 }
 
-/// Every stream has ended for the server, which has handed all bytes to the connection; the client takes them late.
+/// Every stream has ended for the server, which has handed all bytes to the connection; the client
+/// takes them late.
 #[tokio::test]
 async fn draining_cuts_nothing_that_a_slow_client_has_yet_to_take() {
     let mut server = Server::start();
@@ -393,7 +395,8 @@ async fn draining_cuts_nothing_that_a_slow_client_has_yet_to_take() {
     tokio::task::spawn_blocking(|| running.join()).await.expect("the workers end");
 }
 
-/// A ping waits behind all that the kernels hold, which such a client takes longer for than the time between two pings.
+/// A ping waits behind all that the kernels hold, which such a client takes longer for than the
+/// time between two pings.
 #[tokio::test]
 async fn a_client_that_takes_its_time_is_not_taken_for_dead() {
     let server = Server::with(|settings| settings.client.idle_timeout = Duration::from_millis(600));
@@ -409,7 +412,8 @@ async fn a_client_that_takes_its_time_is_not_taken_for_dead() {
     assert!(connection.await.expect("no panic").is_ok());
 }
 
-/// A connection that is read at ten megabytes a second, all in all: who had to wait longer than meant, on a busy machine, catches up.
+/// A connection that is read at ten megabytes a second, all in all: who had to wait longer than
+/// meant, on a busy machine, catches up.
 struct Slow {
     io: TcpStream,
     since: Instant,

@@ -11,7 +11,8 @@ fn impatient() -> Server {
     Server::with(|settings: &mut Settings| settings.client.idle_timeout = Duration::from_millis(300))
 }
 
-/// A connection whose windows hold nothing back, with replies that fill whatever the kernels hold, and more.
+/// A connection whose windows hold nothing back, with replies that fill whatever the kernels hold,
+/// and more.
 async fn asks_for_much(server: &Server) -> Raw {
     let mut raw = Raw::open(server, &[(4, 1 << 24)]).await;
     raw.send(&window_update(0, 1 << 30)).await;
@@ -37,7 +38,8 @@ async fn who_takes_nothing_is_given_up_whatever_it_says() {
     assert!(start.elapsed() > Duration::from_millis(250), "given up at once");
 }
 
-/// Nobody but the connection waits for bytes that were handed over; when their window was taken back, it does.
+/// Nobody but the connection waits for bytes that were handed over; when their window was taken
+/// back, it does.
 #[tokio::test]
 async fn what_a_closed_window_holds_is_given_up() {
     let server = impatient();
@@ -92,7 +94,8 @@ async fn settings_come_first() {
     }
 }
 
-/// Each frame has its time: one that has just begun is not late because another one had begun when we looked last.
+/// Each frame has its time: one that has just begun is not late because another one had begun when
+/// we looked last.
 #[tokio::test]
 async fn frames_that_are_cut_wherever_reads_end_are_in_time() {
     let server = Server::with(|settings| settings.client.head_timeout = Duration::from_millis(400));
@@ -162,7 +165,8 @@ async fn who_has_no_room_is_waited_for() {
     assert_eq!(raw.next_of(FrameKind::Data).await.payload, b"3 ");
 }
 
-/// A frame may take longer than the longest pause, as long as its bytes come at the rate that is asked for, and no longer.
+/// A frame may take longer than the longest pause, as long as its bytes come at the rate that is
+/// asked for, and no longer.
 #[tokio::test]
 async fn a_frame_that_comes_at_its_rate_is_waited_for() {
     let server = Server::with(|settings| {
@@ -183,7 +187,8 @@ async fn a_frame_that_comes_at_its_rate_is_waited_for() {
     assert_eq!(server.metrics.clients_slow.value(), 1);
 }
 
-/// Cookies may come in as many crumbs as the client likes (RFC 9113 section 8.2.3): together they are one field.
+/// Cookies may come in as many crumbs as the client likes (RFC 9113 section 8.2.3): together they
+/// are one field.
 #[tokio::test]
 async fn crumbs_count_as_one_field() {
     let server = Server::start();
@@ -194,8 +199,8 @@ async fn crumbs_count_as_one_field() {
     assert_eq!(raw.status().await, (1, "200".into()));
 }
 
-/// RFC 9113 section 6.8: "Endpoints SHOULD always send a GOAWAY frame before closing a connection so that the remote peer can know
-/// whether a stream has been partially processed or not."
+/// RFC 9113 section 6.8: "Endpoints SHOULD always send a GOAWAY frame before closing a connection
+/// so that the remote peer can know whether a stream has been partially processed or not."
 #[tokio::test]
 async fn who_answers_no_ping_learns_which_streams_were_taken_up() {
     let server = Server::with(|settings: &mut Settings| settings.client.keep_alive = Duration::from_secs(1));

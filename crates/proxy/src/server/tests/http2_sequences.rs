@@ -1,7 +1,9 @@
-//! HTTP/2 in any order: requests, bodies, windows, settings and resets as they come, against a client that keeps account.
+//! HTTP/2 in any order: requests, bodies, windows, settings and resets as they come, against a
+//! client that keeps account.
 //!
-//! Whatever the order, the server sends no byte that the windows do not allow, every stream that is not reset ends with all its
-//! bytes once the client lets it, and every request leaves its record. What is no HTTP/2 ends the connection and nothing else.
+//! Whatever the order, the server sends no byte that the windows do not allow, every stream that is
+//! not reset ends with all its bytes once the client lets it, and every request leaves its record.
+//! What is no HTTP/2 ends the connection and nothing else.
 
 use super::handler::Scripted;
 use crate::message::Client;
@@ -349,7 +351,8 @@ fn check(steps: Vec<Step>, in_order: bool) {
     });
 }
 
-/// Bytes that were handed over wait when the window that they were handed over for has been taken back.
+/// Bytes that were handed over wait when the window that they were handed over for has been taken
+/// back.
 #[test]
 fn a_window_that_shrinks_holds_what_waits() {
     let mut steps = vec![Step::Window(100_000)];

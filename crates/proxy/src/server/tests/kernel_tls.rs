@@ -1,5 +1,5 @@
-//! TLS by the kernel: the same answers as by the process, and the same ends. Where the kernel has no TLS these tests say so, and hold only that
-//! the process then encrypts.
+//! TLS by the kernel: the same answers as by the process, and the same ends. Where the kernel has
+//! no TLS these tests say so, and hold only that the process then encrypts.
 
 use super::tls::{Authority, TlsClient, connect};
 use super::{Server, wait_until};
@@ -56,7 +56,8 @@ fn suites(authority: &Authority) -> Vec<(CipherSuite, Arc<ClientConfig>)> {
 fn conversation(server: &Server, client: &mut TlsClient) -> Vec<(String, Vec<u8>)> {
     let mut said = Vec::new();
     let mut take = |response: super::client::Response| {
-        // The handler's fields tell by which way a hit was answered, which is a matter of what came at once.
+        // The handler's fields tell by which way a hit was answered, which is a matter of what came
+        // at once.
         said.push((response.head.lines().next().unwrap_or_default().to_owned(), response.body));
     };
     for path in
@@ -121,7 +122,8 @@ fn the_end_is_said_and_heard() {
     let server = serving(&authority, true);
     for version in rustls::ALL_VERSIONS {
         let config = authority.speaking(&[version], &[]);
-        // The client ends its sending, and is answered; at once, and after it has been served in the waiting room.
+        // The client ends its sending, and is answered; at once, and after it has been served in
+        // the waiting room.
         for hits in [0, 20] {
             let mut client = connect(&server, &config, "one.test", b"").expect("a handshake");
             (0..hits).for_each(|_| assert_eq!(client.get("/hit/10").body.len(), 10));

@@ -1,4 +1,5 @@
-//! TLS: certificates by name, ALPN, resumption, reload. PROXY protocol in front of it and without it.
+//! TLS: certificates by name, ALPN, resumption, reload. PROXY protocol in front of it and without
+//! it.
 
 use super::client::Client;
 use super::{Server, wait_until};

@@ -1,4 +1,5 @@
-//! Connections that wait without a task: that they do, that they come and go, and that nobody who speaks to the server can tell.
+//! Connections that wait without a task: that they do, that they come and go, and that nobody who
+//! speaks to the server can tell.
 
 use super::client::Client;
 use super::handler::Scripted;
@@ -182,7 +183,8 @@ fn who_calls_at_once_gets_its_own_reply() {
     });
 }
 
-/// A client that has not read so long that the rest of its last reply, which has waited for others', is sent by a task; and its requests.
+/// A client that has not read so long that the rest of its last reply, which has waited for
+/// others', is sent by a task; and its requests.
 fn one_who_reads_late(server: &Counted) -> (Client, usize) {
     let mut client = server.connect();
     server.handler.begun.store(0, SeqCst);
@@ -250,7 +252,8 @@ fn a_reply_whose_task_never_runs_counts_as_cut() {
     let (cut, whole) = records.split_last().expect("a reply was begun");
     assert!(cut.aborted && !whole.iter().any(|record| record.aborted));
     assert_eq!((records.len(), metrics.responses_cut.value()), (handler.begun.load(SeqCst), 1));
-    // Where the kernel had no room at all for the one that was cut, its head is still in the record.
+    // Where the kernel had no room at all for the one that was cut, its head is still in the
+    // record.
     let heads = whole.len() as u64 + u64::from(cut.body_bytes > 0);
     let sent = heads * cut.head_bytes + whole.len() as u64 * 30_000 + cut.body_bytes;
     assert_eq!(client.rest().len() as u64, sent);
@@ -278,7 +281,8 @@ fn many_who_ask_for_much_leave_others_their_turn() {
             tokio::task::yield_now().await;
         }
     });
-    // The worker is busy meanwhile, and finds all of this at once; nobody asks for so much as to be given a task.
+    // The worker is busy meanwhile, and finds all of this at once; nobody asks for so much as to be
+    // given a task.
     let asked = "GET /hit/1 HTTP/1.1\r\nHost:a\r\n\r\n".repeat(GUEST_WORK);
     clients.iter_mut().for_each(|client| client.send(&asked));
     for client in &mut clients {

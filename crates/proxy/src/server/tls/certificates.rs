@@ -64,8 +64,8 @@ impl Certificates {
         self.table.store(read.table.into_inner());
     }
 
-    /// Reads the files again when one has changed since they were last read. A certificate that cannot be used is
-    /// reported once, not at every look.
+    /// Reads the files again when one has changed since they were last read. A certificate that
+    /// cannot be used is reported once, not at every look.
     pub fn replace_if_changed(&self) {
         let files = {
             let mut sources = self.sources.lock();
@@ -144,8 +144,8 @@ impl Table {
         Ok(Self { default: default.ok_or_else(none)?, exact, wildcard })
     }
 
-    /// The certificate for `name`: its own, else a wildcard's (which stands for one label, RFC 6125 section 6.4.3),
-    /// else the default.
+    /// The certificate for `name`: its own, else a wildcard's (which stands for one label, RFC 6125
+    /// section 6.4.3), else the default.
     fn choose(&self, name: &str) -> &Arc<Named> {
         let name = name.trim_end_matches('.').to_ascii_lowercase();
         let parent = name.split_once('.').map(|(_, parent)| parent);

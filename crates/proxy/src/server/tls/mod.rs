@@ -65,7 +65,8 @@ impl Tls {
         config.alpn_protocols = vec![ALPN_H2.to_vec(), ALPN_HTTP1.to_vec()];
         // The kernel is to have the keys.
         config.enable_secret_extraction = !offer.is_empty();
-        // Tickets let clients resume on any worker without state of ours; their keys change every few hours.
+        // Tickets let clients resume on any worker without state of ours; their keys change every
+        // few hours.
         config.ticketer = ring::Ticketer::new().map_err(unusable)?;
         Ok(Some(Self { acceptor: TlsAcceptor::from(Arc::new(config)), certificates, offer }))
     }

@@ -1,5 +1,5 @@
-//! A connection of which a handshake reads whole records, and no byte of the next before it asks for that: what comes after the handshake is then
-//! still the kernel's, which is to decrypt it.
+//! A connection of which a handshake reads whole records, and no byte of the next before it asks
+//! for that: what comes after the handshake is then still the kernel's, which is to decrypt it.
 
 use crate::server::client_io::ClientIo;
 use std::io::{self, IoSlice};

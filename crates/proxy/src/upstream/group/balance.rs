@@ -13,8 +13,9 @@ pub(super) struct Candidate {
     pub name: u64,
 }
 
-/// Smooth weighted round robin, as nginx does it: each candidate's running weight grows by its share, the
-/// largest is taken and pays the sum, so that shares of 5, 1, 1 give a a b a c a a and not five in a row. O(n).
+/// Smooth weighted round robin, as nginx does it: each candidate's running weight grows by its
+/// share, the largest is taken and pays the sum, so that shares of 5, 1, 1 give a a b a c a a and
+/// not five in a row. O(n).
 pub(super) fn in_turn(candidates: &[Candidate], turns: &mut [i64]) -> Option<usize> {
     let total: i64 = candidates.iter().map(|candidate| i64::from(candidate.weight)).sum();
     for candidate in candidates {
@@ -38,20 +39,21 @@ pub(super) fn least_requests(candidates: &[Candidate], turns: &mut [i64]) -> Opt
     in_turn(&equals, turns)
 }
 
-/// Weighted rendezvous hashing: each candidate draws −w / ln(u) with u from its name and the key, the largest wins.
-/// When a candidate goes, only its own keys move. (Schindelhauer & Schomaker, "Weighted distributed hash
-/// tables", SPAA 2005: the logarithmic method.) O(n).
+/// Weighted rendezvous hashing: each candidate draws −w / ln(u) with u from its name and the key,
+/// the largest wins. When a candidate goes, only its own keys move. (Schindelhauer & Schomaker,
+/// "Weighted distributed hash tables", SPAA 2005: the logarithmic method.) O(n).
 pub(super) fn rendezvous(candidates: &[Candidate], key: u64) -> Option<usize> {
     let score = |candidate: &Candidate| {
-        // 53 bits and a half: uniform in the open interval (0, 1), so that the logarithm is finite and not 0.
+        // 53 bits and a half: uniform in the open interval (0, 1), so that the logarithm is finite
+        // and not 0.
         let uniform = ((mix(candidate.name ^ mix(key)) >> 11) as f64 + 0.5) / (1u64 << 53) as f64;
         -f64::from(candidate.weight) / uniform.ln()
     };
     candidates.iter().max_by(|a, b| score(a).total_cmp(&score(b))).map(|candidate| candidate.index)
 }
 
-/// The output function of SplitMix64 (Steele, Lea & Flood, "Fast splittable pseudorandom number generators",
-/// OOPSLA 2014): consecutive inputs give independent-looking outputs.
+/// The output function of SplitMix64 (Steele, Lea & Flood, "Fast splittable pseudorandom number
+/// generators", OOPSLA 2014): consecutive inputs give independent-looking outputs.
 pub(super) fn mix(input: u64) -> u64 {
     let mut z = input.wrapping_add(0x9e37_79b9_7f4a_7c15);
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,13 +1,14 @@
 //! What is known about an upstream's health, from requests (passive) and from checks (active).
 //!
-//! Passive: [`FAILURES`] requests in a row without any HTTP answer (refused, unreachable, timed out, cut,
-//! garbage) take an upstream out for a backoff that doubles each time, from [`BACKOFF`] to [`BACKOFF_MAX`], give or
-//! take a quarter. Then it is asked again: one success clears it, one failure takes it out for longer. An
-//! error status is an answer: one broken page must not take a server out. Active: so many
-//! failed checks in a row take it out, so many successful ones bring it back.
+//! Passive: [`FAILURES`] requests in a row without any HTTP answer (refused, unreachable, timed
+//! out, cut, garbage) take an upstream out for a backoff that doubles each time, from [`BACKOFF`]
+//! to [`BACKOFF_MAX`], give or take a quarter. Then it is asked again: one success clears it, one
+//! failure takes it out for longer. An error status is an answer: one broken page must not take a
+//! server out. Active: so many failed checks in a row take it out, so many successful ones bring it
+//! back.
 //!
-//! It is *down* while checks fail, or since it was taken out until it answers. That is told once, and then that it is up again;
-//! of one that goes up and down all the time, once in [`QUIET`].
+//! It is *down* while checks fail, or since it was taken out until it answers. That is told once,
+//! and then that it is up again; of one that goes up and down all the time, once in [`QUIET`].
 
 use std::time::{Duration, Instant};
 
@@ -106,7 +107,8 @@ impl Health {
     }
 }
 
-/// [`BACKOFF`] doubled `ejections` times, at most [`BACKOFF_MAX`], then between three and five quarters of it.
+/// [`BACKOFF`] doubled `ejections` times, at most [`BACKOFF_MAX`], then between three and five
+/// quarters of it.
 fn backoff(ejections: u32, random: u64) -> Duration {
     let base = BACKOFF.saturating_mul(1 << ejections.min(10)).min(BACKOFF_MAX);
     let thousandths = 750 + (random % 501) as u32;

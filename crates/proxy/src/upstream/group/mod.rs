@@ -1,8 +1,8 @@
 //! A site's upstreams: which one is asked next, and which are out.
 //!
 //! An upstream is out while active checks fail, or for a backoff after several failures in a row
-//! ([`health`]). When all are out, one is asked nevertheless: the checks may be wrong, and if they are not, the error
-//! is the same as without asking, while the exchange may still serve stale.
+//! ([`health`]). When all are out, one is asked nevertheless: the checks may be wrong, and if they
+//! are not, the error is the same as without asking, while the exchange may still serve stale.
 
 mod balance;
 mod health;
@@ -90,7 +90,8 @@ impl UpstreamGroup {
         self.check.as_ref()
     }
 
-    /// The upstream to ask at `now`, but none of those whose indices `tried` holds; `None` when all were tried.
+    /// The upstream to ask at `now`, but none of those whose indices `tried` holds; `None` when all
+    /// were tried.
     pub(in crate::upstream) fn choose(&self, key: u64, tried: &[usize], now: Instant) -> Option<usize> {
         if self.members.len() == 1 {
             return tried.is_empty().then_some(0);
@@ -116,7 +117,8 @@ impl UpstreamGroup {
         }
     }
 
-    /// Takes note that a request to member `index` failed at `now`, and why. Whether it is known, and told, that it is down.
+    /// Takes note that a request to member `index` failed at `now`, and why. Whether it is known,
+    /// and told, that it is down.
     pub(in crate::upstream) fn failed(&self, index: usize, now: Instant, why: &dyn fmt::Display) -> bool {
         let member = &self.members[index];
         member.failures.increment();

@@ -1,4 +1,5 @@
-//! What the error log says of an upstream that goes down or comes up again: a line each, however many requests meet it.
+//! What the error log says of an upstream that goes down or comes up again: a line each, however
+//! many requests meet it.
 
 use super::UpstreamGroup;
 use std::fmt::Display;

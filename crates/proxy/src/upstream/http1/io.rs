@@ -80,7 +80,7 @@ impl Io {
     }
 }
 
-/// Below so much room the buffer is made larger, or its used part reclaimed: within a message, and before one, which should
-/// come with one read when it is small.
+/// Below so much room the buffer is made larger, or its used part reclaimed: within a message, and
+/// before one, which should come with one read when it is small.
 const ROOM_MIN: usize = 2048;
 const FRESH_ROOM_MIN: usize = 12 * 1024;

@@ -6,9 +6,10 @@
 //!                     next request ◄── take up ◄── keeper: watches until it is asked for, ends ◄───┘
 //! ```
 //!
-//! Whoever sends a request reads and writes the socket itself: no task stands between, and what has arrived is parsed
-//! where it was read. Each connection has one task of its own, its *keeper*, which does nothing but watch it while it
-//! is parked: for its end, for bytes that nobody asked for, and for its time.
+//! Whoever sends a request reads and writes the socket itself: no task stands between, and what has
+//! arrived is parsed where it was read. Each connection has one task of its own, its *keeper*,
+//! which does nothing but watch it while it is parked: for its end, for bytes that nobody asked
+//! for, and for its time.
 
 mod io;
 mod request;
@@ -88,7 +89,8 @@ impl H1 {
         Self { io: Some(Box::new(io)), shared, peer, thread, user: thread, id }
     }
 
-    /// Sends a request and waits for the head of the final response, at most `timeout` after the last sign of life.
+    /// Sends a request and waits for the head of the final response, at most `timeout` after the
+    /// last sign of life.
     pub async fn send(
         &mut self,
         requesting: &mut RequestWriter,
@@ -194,8 +196,9 @@ impl Shared {
         state.wake();
     }
 
-    /// Leaves the stream to the keeper. It is polled once in the keeper's name, so that what happens to it wakes the keeper;
-    /// the keeper itself need not run for that. False when something has happened already.
+    /// Leaves the stream to the keeper. It is polled once in the keeper's name, so that what
+    /// happens to it wakes the keeper; the keeper itself need not run for that. False when
+    /// something has happened already.
     fn park(&self, mut io: Box<Io>) -> bool {
         let mut state = self.0.lock();
         let polled = state.keeper.as_ref().map(|keeper| io.poll_disturbed(&mut Context::from_waker(keeper)));
@@ -246,7 +249,8 @@ impl Drop for ParkedWatcher {
 }
 
 impl Io {
-    /// Sends what can be sent and reads until a final head is there. `silent` until the first byte of an answer.
+    /// Sends what can be sent and reads until a final head is there. `silent` until the first byte
+    /// of an answer.
     fn poll_head(
         &mut self,
         context: &mut Context<'_>,
@@ -298,8 +302,8 @@ fn judged(head: ResponseHead, sending: &AttemptStreams) -> Option<Result<Respons
         let is_bearable = sending.received(head.status, || head.fields.to_map());
         return (!is_bearable).then(|| Err(failure(Cause::Malformed, "too many interim responses")));
     }
-    // RFC 9112, 6.1: "A server or client that receives an HTTP/1.0 message containing a Transfer-Encoding header field MUST
-    // treat the message as if the framing is faulty".
+    // RFC 9112, 6.1: "A server or client that receives an HTTP/1.0 message containing a
+    // Transfer-Encoding header field MUST treat the message as if the framing is faulty".
     if head.version == Version::HTTP_10 && head.fields.has(&TRANSFER_ENCODING) {
         return Some(Err(failure(Cause::Malformed, "Transfer-Encoding over HTTP/1.0")));
     }

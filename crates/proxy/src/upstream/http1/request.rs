@@ -1,4 +1,5 @@
-//! A request on its way out: its head, then its body as it comes, while the response may already be arriving.
+//! A request on its way out: its head, then its body as it comes, while the response may already be
+//! arriving.
 
 use crate::transport::MessageOutput;
 use crate::upstream::head::{AttemptFailure, AttemptHead, invalid};
@@ -43,7 +44,8 @@ enum Coding {
 }
 
 impl RequestWriter {
-    /// The request for `head`, to be sent to `authority` unless it names another host, with the body of `upload`.
+    /// The request for `head`, to be sent to `authority` unless it names another host, with the
+    /// body of `upload`.
     pub fn new(head: &AttemptHead, authority: &str, upload: &Arc<Upload>) -> Result<Self, AttemptFailure> {
         let body = upload.outgoing();
         let has_body = !upload.is_finished();
@@ -73,7 +75,8 @@ impl RequestWriter {
         self.state == State::Sent
     }
 
-    /// Sends what can be sent. Ready when nothing is left to do: all is sent, or the rest cannot be.
+    /// Sends what can be sent. Ready when nothing is left to do: all is sent, or the rest cannot
+    /// be.
     pub fn poll(&mut self, stream: &mut OriginStream, context: &mut Context<'_>) -> Poll<()> {
         if self.state == State::Sending {
             let outcome = ready!(self.poll_sent(stream, context));

@@ -13,7 +13,8 @@ use shoal_wire::chunk::ChunkDecoder;
 use shoal_wire::{BodyDecoder, Decoded, ResponseHead};
 use std::task::{Context, Poll, ready};
 
-/// The rest of an exchange after the response's head: its body, and what is still to be sent of the request's.
+/// The rest of an exchange after the response's head: its body, and what is still to be sent of the
+/// request's.
 pub(in crate::upstream) struct ResponseReader {
     framing: Framing,
     requesting: RequestWriter,
@@ -29,7 +30,8 @@ enum Framing {
 }
 
 impl ResponseReader {
-    /// What follows a head whose framing has been found sound: a body of `length`, in chunks, or until the end.
+    /// What follows a head whose framing has been found sound: a body of `length`, in chunks, or
+    /// until the end.
     pub fn new(length: Option<u64>, is_chunked: bool, may_persist: bool, requesting: RequestWriter) -> Self {
         let framing = match length {
             Some(length) => Framing::Delimited(BodyDecoder::Length(length)),
@@ -56,7 +58,8 @@ impl ResponseReader {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let io = connection.io();
-        // What is left of the request goes out meanwhile; when it cannot, the response may still be whole.
+        // What is left of the request goes out meanwhile; when it cannot, the response may still be
+        // whole.
         let _ = self.requesting.poll(&mut io.stream, context);
         loop {
             match self.framing.decode(&mut io.input) {

@@ -1,4 +1,5 @@
-//! Lookups by a scripted resolver: they are shared, bounded and shared out, and silence is remembered.
+//! Lookups by a scripted resolver: they are shared, bounded and shared out, and silence is
+//! remembered.
 
 use super::*;
 use crate::upstream::resolve::Lookup;
@@ -7,7 +8,8 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::Semaphore;
 
-/// Answers names that begin with `good`, fails those with `bad`, and is silent on others until it is `spoken` for.
+/// Answers names that begin with `good`, fails those with `bad`, and is silent on others until it
+/// is `spoken` for.
 struct Scripted {
     asked: AtomicUsize,
     spoken: Semaphore,

@@ -1,5 +1,5 @@
-//! A map of few keys: a sorted vector. While it is small, which it mostly is, a lookup is a comparison or two and nothing is
-//! allocated for an entry that comes and goes.
+//! A map of few keys: a sorted vector. While it is small, which it mostly is, a lookup is a
+//! comparison or two and nothing is allocated for an entry that comes and goes.
 
 /// Values by key.
 pub(super) struct Few<K, V>(Vec<(K, V)>);

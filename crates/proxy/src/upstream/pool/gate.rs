@@ -1,14 +1,16 @@
 //! Permits for one origin, shared out fairly among clients.
 //!
-//! Each client may hold a multiple of the permits that are free: four times as many for an address, twice for one of its
-//! connections. Whoever holds most is held back first, a newcomer never while a permit is free, and what stays free
-//! shrinks as clients become more. Of 256 permits a lone address holds 205 at most, each of ten 24. Permits that come back
-//! go to the waiting address that holds fewest; among those that hold as many, to the one that has waited longest.
+//! Each client may hold a multiple of the permits that are free: four times as many for an address,
+//! twice for one of its connections. Whoever holds most is held back first, a newcomer never while
+//! a permit is free, and what stays free shrinks as clients become more. Of 256 permits a lone
+//! address holds 205 at most, each of ten 24. Permits that come back go to the waiting address that
+//! holds fewest; among those that hold as many, to the one that has waited longest.
 //!
-//! The rule is that of Choudhury and Hahne, "Dynamic queue length thresholds for shared-memory packet switches", IEEE/ACM
-//! Transactions on Networking 6(2), 1998. It fits where nobody is known beforehand and any of them may be greedy. It costs
-//! some permits that a lone client leaves unused. A permit costs two lookups, one that comes back while others wait a walk
-//! over their addresses.
+//! The rule is that of Choudhury and Hahne, "Dynamic queue length thresholds for shared-memory
+//! packet switches", IEEE/ACM Transactions on Networking 6(2), 1998. It fits where nobody is known
+//! beforehand and any of them may be greedy. It costs some permits that a lone client leaves
+//! unused. A permit costs two lookups, one that comes back while others wait a walk over their
+//! addresses.
 
 use super::few::Few;
 use parking_lot::Mutex;

@@ -24,7 +24,8 @@ pub(in crate::upstream) struct Lease {
     pub(super) permit: Permit,
     pub(super) place: OriginPoolHandle,
     pub(super) bond: Bond,
-    /// The permit for what the connection becomes after a 101. Boxed, since few leases have one and all are moved.
+    /// The permit for what the connection becomes after a 101. Boxed, since few leases have one and
+    /// all are moved.
     tunnel: Option<Box<Permit>>,
 }
 
@@ -94,13 +95,15 @@ impl Lease {
         }
     }
 
-    /// Takes a permit for the tunnel that the connection may become. False when there is none to be had.
+    /// Takes a permit for the tunnel that the connection may become. False when there is none to be
+    /// had.
     pub fn reserve_tunnel(&mut self, caller: &Caller) -> bool {
         self.tunnel = self.place.tunnel(caller.party()).map(Box::new);
         self.tunnel.is_some()
     }
 
-    /// The connection, and what to keep as long as it lives on as a tunnel: others may have its permit.
+    /// The connection, and what to keep as long as it lives on as a tunnel: others may have its
+    /// permit.
     pub fn into_parts(self) -> (H1, (Option<Box<Permit>>, OriginPoolHandle)) {
         (self.connection, (self.tunnel, self.place))
     }

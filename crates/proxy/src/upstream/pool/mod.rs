@@ -1,16 +1,20 @@
 //! Connections kept for further requests, and the limit of connections to one origin.
 //!
-//! An HTTP/1 connection is either leased, with a permit of its origin, or parked, without. A request takes its permit first,
-//! then a parked connection, and opens one only when none is parked; so connections to one origin never outnumber its
-//! permits, of which each client has a share ([`gate`]). Connections opened by the calling thread's runtime are preferred, since the others are woken
-//! across threads. An HTTP/2 connection keeps one permit for as long as it lives; its streams are shared out likewise ([`streams`]).
+//! An HTTP/1 connection is either leased, with a permit of its origin, or parked, without. A
+//! request takes its permit first, then a parked connection, and opens one only when none is
+//! parked; so connections to one origin never outnumber its permits, of which each client has a
+//! share ([`gate`]). Connections opened by the calling thread's runtime are preferred, since the
+//! others are woken across threads. An HTTP/2 connection keeps one permit for as long as it lives;
+//! its streams are shared out likewise ([`streams`]).
 //!
-//! A connection that becomes a tunnel gives its permit back for one of the tunnels', which are a limit of their own. One whose
-//! body nobody takes gives way when others wait ([`stalled`]).
+//! A connection that becomes a tunnel gives its permit back for one of the tunnels', which are a
+//! limit of their own. One whose body nobody takes gives way when others wait ([`stalled`]).
 //!
-//! A connection that its origin has authenticated is kept for one client alone, with its permit ([`pinned`]).
+//! A connection that its origin has authenticated is kept for one client alone, with its permit
+//! ([`pinned`]).
 //!
-//! Each connection's driver task ends it when it was idle for too long; a place is forgotten with its last connection.
+//! Each connection's driver task ends it when it was idle for too long; a place is forgotten with
+//! its last connection.
 
 mod few;
 mod gate;
@@ -71,7 +75,8 @@ pub(super) struct OriginPool {
     /// The bodies that hold connections and streams.
     holding: Mutex<HoldingBodies>,
     connections: Mutex<Connections>,
-    /// Held while a connection is opened that may turn out as HTTP/2, so that a burst opens one and not many.
+    /// Held while a connection is opened that may turn out as HTTP/2, so that a burst opens one and
+    /// not many.
     opening: tokio::sync::Mutex<()>,
     /// Handles to it; counted while the pool's map is locked, or while there is one already.
     handles: AtomicUsize,
@@ -207,8 +212,8 @@ impl OriginPoolHandle {
         }
     }
 
-    /// Waits for the right to open a connection that may be HTTP/2; `None` when HTTP/1 is known, and
-    /// several may be opened at once.
+    /// Waits for the right to open a connection that may be HTTP/2; `None` when HTTP/1 is known,
+    /// and several may be opened at once.
     pub async fn wait_to_open(
         &self,
         deadline: Instant,
@@ -222,7 +227,8 @@ impl OriginPoolHandle {
         Ok((!known()).then_some(turn))
     }
 
-    /// A new HTTP/1 connection, leased to its opener; `chosen` when the origin could have chosen HTTP/2.
+    /// A new HTTP/1 connection, leased to its opener; `chosen` when the origin could have chosen
+    /// HTTP/2.
     pub fn lease(&self, connection: H1, permit: Permit, chosen: bool) -> Lease {
         if chosen {
             self.0.connections.lock().speaks_http1 = true;
@@ -230,7 +236,8 @@ impl OriginPoolHandle {
         Lease::new(connection, permit, self.clone())
     }
 
-    /// A permit for a connection that becomes a tunnel, if one is free and within the client's share.
+    /// A permit for a connection that becomes a tunnel, if one is free and within the client's
+    /// share.
     pub(super) fn tunnel(&self, party: Party) -> Option<Permit> {
         let permit = self.0.tunnels.try_acquire(party);
         if let Some(pool) = self.0.pool.upgrade().filter(|_| permit.is_none()) {
@@ -260,7 +267,8 @@ impl OriginPoolHandle {
         }
     }
 
-    /// Ends the connection that was parked first, if one more beside the parked ones would be too many.
+    /// Ends the connection that was parked first, if one more beside the parked ones would be too
+    /// many.
     fn make_room(&self) {
         let mut connections = self.0.connections.lock();
         if connections.parked.len() > self.0.permits.free() {
@@ -269,8 +277,8 @@ impl OriginPoolHandle {
         }
     }
 
-    /// Keeps a connection for the next request, unless enough are kept or it has ended: its driver may be on another
-    /// thread, and have told the place so before it was here.
+    /// Keeps a connection for the next request, unless enough are kept or it has ended: its driver
+    /// may be on another thread, and have told the place so before it was here.
     fn park(&self, mut connection: H1) {
         let Some(pool) = self.0.pool.upgrade().filter(|_| connection.park()) else { return };
         let mut connections = self.0.connections.lock();
@@ -314,8 +322,8 @@ impl Drop for OriginPoolHandle {
 }
 
 impl OriginPool {
-    /// Asked by the driver of connection `id`: when to ask again; `None` when it is over, because it was unused for
-    /// too long. It is then no longer kept here.
+    /// Asked by the driver of connection `id`: when to ask again; `None` when it is over, because
+    /// it was unused for too long. It is then no longer kept here.
     pub fn expire(&self, id: u64) -> Option<Instant> {
         let now = Instant::now();
         let mut connections = self.connections.lock();
@@ -357,7 +365,8 @@ impl OriginPool {
         self.take_out(&mut connections, id);
     }
 
-    /// While no permit is free, connections that are kept and hardly used give way to those who wait, one at a time.
+    /// While no permit is free, connections that are kept and hardly used give way to those who
+    /// wait, one at a time.
     fn make_way(&self, for_stream: bool) {
         if self.gate(for_stream).free() > 0 {
             return;

@@ -1,9 +1,10 @@
 //! Connections that an origin has authenticated, each kept for one client's connection.
 //!
-//! NTLM and Negotiate authenticate a connection, so that a login needs the same one for all of its messages, and whatever
-//! follows on it is that user's. Such a connection keeps its permit while it is unused, and only the client that it was
-//! authenticated for finds it. It is closed with that client's connection, when it was unused for `upstream.keep_alive`,
-//! and before its time when others wait for a permit or a quarter of the permits is kept so: its client logs in again.
+//! NTLM and Negotiate authenticate a connection, so that a login needs the same one for all of its
+//! messages, and whatever follows on it is that user's. Such a connection keeps its permit while it
+//! is unused, and only the client that it was authenticated for finds it. It is closed with that
+//! client's connection, when it was unused for `upstream.keep_alive`, and before its time when
+//! others wait for a permit or a quarter of the permits is kept so: its client logs in again.
 
 use super::{Connections, Lease, OriginPool, OriginPoolHandle, Permit, Pool};
 use crate::message::Client;
@@ -36,7 +37,8 @@ pub(super) struct Owners {
     by_client: Mutex<BTreeMap<usize, usize>>,
 }
 
-/// Counts a kept connection for its owner. It holds the owner's address, which no other client gets meanwhile.
+/// Counts a kept connection for its owner. It holds the owner's address, which no other client gets
+/// meanwhile.
 struct Counted {
     owner: Weak<Client>,
     pool: Weak<Pool>,
@@ -112,8 +114,8 @@ impl OriginPool {
         }
     }
 
-    /// For the driver of connection `id`: `None` when it is not kept for one client; else when to ask again, which is
-    /// never when it was unused for too long and is closed.
+    /// For the driver of connection `id`: `None` when it is not kept for one client; else when to
+    /// ask again, which is never when it was unused for too long and is closed.
     pub(super) fn expire_pinned(
         &self,
         connections: &mut Connections,
@@ -129,7 +131,8 @@ impl OriginPool {
         Some(None)
     }
 
-    /// Closes a kept connection soon after its owner has left. Its owner's end is looked for, since nobody tells it.
+    /// Closes a kept connection soon after its owner has left. Its owner's end is looked for, since
+    /// nobody tells it.
     fn watch(self: &Arc<Self>, connection: &H1, owner: Weak<Client>) {
         let (id, is_held, place) = (connection.id(), connection.held(), Arc::downgrade(self));
         tokio::spawn(async move {

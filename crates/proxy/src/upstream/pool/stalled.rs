@@ -1,9 +1,10 @@
-//! Bodies that hold a connection, or a stream of one, while nobody takes them: the one that stands still for longest gives it up when
-//! others wait for one.
+//! Bodies that hold a connection, or a stream of one, while nobody takes them: the one that stands
+//! still for longest gives it up when others wait for one.
 //!
-//! A response that is not stored arrives at the pace of its client. What its client has not taken waits in windows of fixed
-//! size, and its connection with it. A body that has moved within [`PATIENCE`] keeps its connection, and so does one that
-//! waits for the origin. Of the others the one at rest for longest is cut, which its client hears of when it reads on.
+//! A response that is not stored arrives at the pace of its client. What its client has not taken
+//! waits in windows of fixed size, and its connection with it. A body that has moved within
+//! [`PATIENCE`] keeps its connection, and so does one that waits for the origin. Of the others the
+//! one at rest for longest is cut, which its client hears of when it reads on.
 
 use super::OriginPool;
 use crate::message::BodyError;
@@ -41,7 +42,8 @@ struct Holding(Mutex<Held>);
 struct Held {
     /// Taken when its connection was wanted by others.
     body: Option<UpstreamBody>,
-    /// Since when nobody takes what has come; `None` while the origin is waited for, and once the body holds no connection.
+    /// Since when nobody takes what has come; `None` while the origin is waited for, and once the
+    /// body holds no connection.
     at_rest: Option<Instant>,
 }
 

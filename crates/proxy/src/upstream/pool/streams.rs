@@ -1,8 +1,10 @@
 //! Streams of HTTP/2 connections, of which each client has a share as it has of connections.
 //!
-//! A place counts the streams that its connections can carry at once: [`STREAMS_MAX`] each, or as many as the origin has said. A request
-//! takes a permit for one of them, and then the stream of whichever connection has most room. Where none is to be had, or the client
-//! has its share, another connection is opened, as long as there are permits for that; then streams are waited for.
+//! A place counts the streams that its connections can carry at once: [`STREAMS_MAX`] each, or as
+//! many as the origin has said. A request takes a permit for one of them, and then the stream of
+//! whichever connection has most room. Where none is to be had, or the client has its share,
+//! another connection is opened, as long as there are permits for that; then streams are waited
+//! for.
 
 use super::{Connections, OriginPool, OriginPoolHandle, Party, Permit, StreamLease};
 use crate::upstream::http2::H2;
@@ -77,6 +79,6 @@ impl OriginPool {
     }
 }
 
-/// Requests on one HTTP/2 connection. RFC 9113, 6.5.2: "It is recommended that this value be no smaller than 100" of
-/// SETTINGS_MAX_CONCURRENT_STREAMS, so that most origins take as many.
+/// Requests on one HTTP/2 connection. RFC 9113, 6.5.2: "It is recommended that this value be no
+/// smaller than 100" of SETTINGS_MAX_CONCURRENT_STREAMS, so that most origins take as many.
 pub(in crate::upstream) const STREAMS_MAX: usize = 100;

@@ -20,8 +20,8 @@ fn runtime() -> tokio::runtime::Runtime {
     tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime")
 }
 
-/// Asks from `THREADS` threads with `TASKS` tasks each; every request must be answered. A failure is told when all
-/// threads are done: one that waits for another would hide it.
+/// Asks from `THREADS` threads with `TASKS` tasks each; every request must be answered. A failure
+/// is told when all threads are done: one that waits for another would hide it.
 fn hammer(asker: &Arc<Asker>) {
     // A thread that ends takes its connections with it, and with them the requests of others.
     let all_done = tokio::sync::Barrier::new(THREADS);
@@ -79,8 +79,8 @@ fn an_origin_that_keeps_closing_answers_every_request() {
     assert!(asker.upstreams.inner.pool.is_empty());
 }
 
-/// Each request meets connections of other threads that end just then. One that is queued behind the end of a connection
-/// must not wait for an answer that nobody will give.
+/// Each request meets connections of other threads that end just then. One that is queued behind
+/// the end of a connection must not wait for an answer that nobody will give.
 #[test]
 fn requests_that_meet_the_end_of_a_connection_are_not_lost() {
     let origin = origin(1);

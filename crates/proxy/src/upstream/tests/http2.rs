@@ -184,8 +184,8 @@ async fn responses_that_nobody_reads_leave_room_for_others() {
     drop(unread);
 }
 
-/// RFC 9113, 5.1.2: "An endpoint ... MUST NOT exceed the limit set by their peer"; who would have to wait for a stream takes another
-/// connection.
+/// RFC 9113, 5.1.2: "An endpoint ... MUST NOT exceed the limit set by their peer"; who would have
+/// to wait for a stream takes another connection.
 #[tokio::test]
 async fn a_connection_is_opened_beside_one_that_takes_no_more_streams() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");

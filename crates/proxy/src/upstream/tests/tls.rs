@@ -34,7 +34,8 @@ pub(super) fn ca_file() -> &'static Path {
     authority().file.path()
 }
 
-/// Accepts TLS with a certificate for `name` from our authority, or from nobody when `known` is false.
+/// Accepts TLS with a certificate for `name` from our authority, or from nobody when `known` is
+/// false.
 pub(super) fn acceptor(name: &str, known: bool, protocols: &[&str]) -> TlsAcceptor {
     let key = KeyPair::generate().expect("a key");
     let params = CertificateParams::new(vec![name.to_owned()]).expect("parameters");
@@ -163,8 +164,8 @@ async fn a_body_until_close_is_whole_only_after_close_notify() {
     assert!(matches!(outcome, Err(BodyError::Cut(_))), "{outcome:?}");
 }
 
-/// A certificate as `openssl req -x509 -addext subjectAltName=...` makes it: self-signed, and an authority by its own words;
-/// in a file, with an acceptor that shows it.
+/// A certificate as `openssl req -x509 -addext subjectAltName=...` makes it: self-signed, and an
+/// authority by its own words; in a file, with an acceptor that shows it.
 fn self_signed(name: &str, not_after: i32) -> (tempfile::NamedTempFile, TlsAcceptor) {
     let key = KeyPair::generate().expect("a key");
     let mut params = CertificateParams::new(vec![name.to_owned()]).expect("parameters");

@@ -1,4 +1,5 @@
-//! The metadata file of an object: its full key, the object file's name and length, the caller's metadata.
+//! The metadata file of an object: its full key, the object file's name and length, the caller's
+//! metadata.
 //!
 //! ```text
 //! 0          48        48+k       48+k+m
@@ -7,7 +8,8 @@
 //! │ 48 bytes │ key     │          │
 //! └──────────┴─────────┴──────────┘
 //! ```
-//! `docs/FORMATS.md` has it byte by byte. It is written under another name and renamed, so that it is always whole.
+//! `docs/FORMATS.md` has it byte by byte. It is written under another name and renamed, so that it
+//! is always whole.
 
 use crate::fs::{Access, FileSystem, read_full, write_full};
 use crate::object::{KEY_MAX, METADATA_MAX};

@@ -201,7 +201,8 @@ impl TreeInsert {
         self.committed = true;
         if let Read::Info(before) = before {
             tree.totals.credit(tree.in_blocks(before.bytes()));
-            // Out of sight already; what cannot be removed has been logged, and is found when totals are counted.
+            // Out of sight already; what cannot be removed has been logged, and is found when
+            // totals are counted.
             let _ = tree.retire_body(&self.lock.folder, before.sequence, before.file_bytes);
         }
         Ok(())

@@ -1,13 +1,13 @@
 //! From a full key to its URL folder: URL components become folders, as CERN httpd had it.
 //!
-//! `http://www.example/a/b.html?q=/x` stands in `urls/http/www.example/a/b.html%3Fq=%2Fx`. A component keeps letters,
-//! digits and some marks; every other byte is written `%XX`, a dot at its beginning too, so that neither `.` and `..` nor
-//! our own files, whose names begin with `#`, can come about. The query, and what a variant's key has behind its URL,
-//! belong to the last component whatever they contain. Since every URL has a folder of its own, one URL may continue
-//! another.
+//! `http://www.example/a/b.html?q=/x` stands in `urls/http/www.example/a/b.html%3Fq=%2Fx`. A
+//! component keeps letters, digits and some marks; every other byte is written `%XX`, a dot at its
+//! beginning too, so that neither `.` and `..` nor our own files, whose names begin with `#`, can
+//! come about. The query, and what a variant's key has behind its URL, belong to the last component
+//! whatever they contain. Since every URL has a folder of its own, one URL may continue another.
 //!
-//! A component that is too long, and all components beyond a depth, are replaced by a keyed hash; two keys may then share a
-//! folder, and the full key in the metadata file decides whose it is.
+//! A component that is too long, and all components beyond a depth, are replaced by a keyed hash;
+//! two keys may then share a folder, and the full key in the metadata file decides whose it is.
 
 use shoal_core::Key;
 

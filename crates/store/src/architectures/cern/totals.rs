@@ -1,7 +1,9 @@
-//! What a tree of URL folders takes, kept in RAM, and in a small file from one orderly end to the next opening.
+//! What a tree of URL folders takes, kept in RAM, and in a small file from one orderly end to the
+//! next opening.
 //!
-//! Nothing else is remembered of the contents. After a stop that was not in order the tree is walked and counted; until
-//! that has come to its end, nothing is charged, which declines all inserts, and nothing is given back.
+//! Nothing else is remembered of the contents. After a stop that was not in order the tree is
+//! walked and counted; until that has come to its end, nothing is charged, which declines all
+//! inserts, and nothing is given back.
 
 use crate::fs::{Access, FileSystem, read_full, write_full};
 use parking_lot::Mutex;
@@ -65,7 +67,8 @@ impl Totals {
         fits
     }
 
-    /// Gives bytes back. Not while counting: it may or may not have come to them, and too much is the safe side.
+    /// Gives bytes back. Not while counting: it may or may not have come to them, and too much is
+    /// the safe side.
     pub(super) fn credit(&self, bytes: u64) {
         let mut sums = self.sums.lock();
         if !sums.counting {

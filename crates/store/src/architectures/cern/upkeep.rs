@@ -1,11 +1,13 @@
-//! The walk through the tree: it counts what is there after a stop that was not in order, and gives up objects when space
-//! runs short.
+//! The walk through the tree: it counts what is there after a stop that was not in order, and gives
+//! up objects when space runs short.
 //!
-//! CERN httpd collected garbage by walking its tree and looking at the time of last access. File systems that are mounted
-//! as usual today no longer write that time down for every read, and nothing is remembered here of single objects. So a
-//! table of bits, addressed by the key's hash, says which objects have been asked for since the walk came by last; the
-//! others go, as with CLOCK, and those which nobody has asked for since they came go first. The walk goes on from where it
-//! stopped. It begins when free space falls below 1/32 of the limit, or below what was declined last, and stops at 1/16.
+//! CERN httpd collected garbage by walking its tree and looking at the time of last access. File
+//! systems that are mounted as usual today no longer write that time down for every read, and
+//! nothing is remembered here of single objects. So a table of bits, addressed by the key's hash,
+//! says which objects have been asked for since the walk came by last; the others go, as with
+//! CLOCK, and those which nobody has asked for since they came go first. The walk goes on from
+//! where it stopped. It begins when free space falls below 1/32 of the limit, or below what was
+//! declined last, and stops at 1/16.
 //!
 //! Cost: a folder listed for each folder, a metadata file read for each object passed.
 
@@ -33,7 +35,8 @@ impl RecentUses {
         }
     }
 
-    /// Whether the object was asked for since the last time this was asked. Objects that share a bit are taken for one.
+    /// Whether the object was asked for since the last time this was asked. Objects that share a
+    /// bit are taken for one.
     fn take(&self, key: Key) -> bool {
         let (word, bit) = self.place(key);
         word.fetch_and(!bit, Relaxed) & bit != 0
@@ -45,7 +48,8 @@ impl RecentUses {
     }
 }
 
-/// How far the walk is: the folders from the root down, each with the names in it that are still to be visited.
+/// How far the walk is: the folders from the root down, each with the names in it that are still to
+/// be visited.
 #[derive(Default)]
 pub(super) struct Walk {
     levels: Vec<Level>,
@@ -83,7 +87,8 @@ impl UrlTree {
                 }
                 None => {
                     let folder = walk.levels.pop().map(|level| level.folder).filter(|folder| folder != ROOT);
-                    // An empty folder that a killed process has left; others are not removed by this.
+                    // An empty folder that a killed process has left; others are not removed by
+                    // this.
                     if let Some(folder) = folder.filter(|_| is_counting)
                         && self.files.remove_folder(&folder).is_ok()
                     {
@@ -134,7 +139,8 @@ impl UrlTree {
         Some(Level { folder, names })
     }
 
-    /// Counts the object of a folder, and removes what a killed process has left there. Nothing is being inserted.
+    /// Counts the object of a folder, and removes what a killed process has left there. Nothing is
+    /// being inserted.
     fn count(&self, folder: &str, own: &[String]) {
         let _alone = self.folder_lock(folder).write();
         let Ok(read) = self.read_info(folder) else { return };

@@ -83,7 +83,8 @@ impl InsertTarget for FileTarget {
         if self.segment().is_some() || (file_bytes <= reserved && reserved > 0) {
             return Ok(());
         }
-        // In steps that grow with the file, so that a long body asks rarely; of a known length no more than that.
+        // In steps that grow with the file, so that a long body asks rarely; of a known length no
+        // more than that.
         let step = if reserved == 0 { 0 } else { (reserved / 4).clamp(RESERVE_STEP_MIN, RESERVE_STEP_MAX) };
         let most = self.body_bytes.map_or(u64::MAX, |bytes| bytes + HEAD_ROOM + bytes / 4096);
         let wanted = (file_bytes + step).min(most).max(file_bytes);
@@ -163,7 +164,8 @@ impl FileTarget {
         created
     }
 
-    /// Lets go of the number of an object that is not to be. It is freed when the last reader lets go of the body.
+    /// Lets go of the number of an object that is not to be. It is freed when the last reader lets
+    /// go of the body.
     fn abandon(&self, has_file: bool) {
         let (core, number) = (&self.pin.core, self.pin.found.number);
         let is_measured = core.index.is_measured(number);
@@ -178,8 +180,8 @@ impl FileTarget {
             // Nothing has been written into the file, so it goes on waiting.
             core.pins.leave_to_last_user(number, AfterUnpin::Release);
         } else if has_file || self.file_blocks.is_some() || !is_measured {
-            // Before an audit has seen it, there may be a file of this number that the index does not know. Trouble
-            // with it has been logged.
+            // Before an audit has seen it, there may be a file of this number that the index does
+            // not know. Trouble with it has been logged.
             let _ = core.discard(number);
         } else {
             core.pins.leave_to_last_user(number, AfterUnpin::Free(None));
@@ -256,7 +258,8 @@ impl FileInsert {
         }
     }
 
-    /// The final metadata is too long for the room that was left for it before the body was written.
+    /// The final metadata is too long for the room that was left for it before the body was
+    /// written.
     fn finish_in_another_file(mut self) -> Result<bool, Error> {
         let core = Arc::clone(self.core());
         let metadata = std::mem::take(&mut self.metadata);

@@ -1,4 +1,5 @@
-//! Objects as files, found through the index: what all architectures without a store for small objects share.
+//! Objects as files, found through the index: what all architectures without a store for small
+//! objects share.
 
 mod insert;
 
@@ -100,7 +101,8 @@ impl Store for FileStore {
     }
 
     fn open(&self, key: &ObjectKey) -> Result<Option<OpenObject>, Error> {
-        // A second time when the object was replaced between the look at the index and the opening of its file.
+        // A second time when the object was replaced between the look at the index and the opening
+        // of its file.
         for _ in 0..OPEN_TRIES {
             let Some(pin) = self.core.pin(key.hash()) else { return Ok(None) };
             match self.core.load(&pin, key, Access::Read) {
@@ -299,7 +301,8 @@ impl Core {
         Ok(Update::Done)
     }
 
-    /// Writes the object anew with metadata that needs more room; false when it was replaced meanwhile.
+    /// Writes the object anew with metadata that needs more room; false when it was replaced
+    /// meanwhile.
     fn rewrite(
         self: &Arc<Self>,
         pin: NumberPin,
@@ -335,8 +338,8 @@ impl Core {
         Error::Disk { action, source }
     }
 
-    /// Like [`Core::disk_failed`], for writes: a full disk is a reason to decline, and after many failures in a
-    /// row most inserts are declined at once.
+    /// Like [`Core::disk_failed`], for writes: a full disk is a reason to decline, and after many
+    /// failures in a row most inserts are declined at once.
     pub(super) fn write_failed(&self, action: &'static str, source: io::Error) -> Error {
         if matches!(source.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) {
             if self.said.full.first() {
@@ -417,7 +420,8 @@ impl BodyOwner for NumberPin {
 
 /// Times that an open looks again when the object is replaced under its hands.
 const OPEN_TRIES: usize = 3;
-/// Rounds of a removal: each takes several objects of the key, of which only a power loss leaves more than one.
+/// Rounds of a removal: each takes several objects of the key, of which only a power loss leaves
+/// more than one.
 const REMOVE_ROUNDS: usize = 16;
 /// Locks that keep updates of heads and their readers apart, shared by numbers.
 pub(super) const HEAD_LOCKS: usize = 64;

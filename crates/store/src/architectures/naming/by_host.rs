@@ -5,17 +5,19 @@ use super::{FILES_PER_FOLDER, LEVEL_MAX, Naming, blocks_of_folder, number_of};
 use crate::index::Numbers;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// SquidL's naming (Maltzahn 1999, 2.4.1): (x, y, z) = (h(s) ∧ m_l1, h(s) ∧ m_l2, n), "where s is the host name of the
-/// requested URL, h is a hash function, ∧ is the bitwise conjunction, m_l1 a bit mask for the first level directories,
-/// and m_l2 for the second level directories".
+/// SquidL's naming (Maltzahn 1999, 2.4.1): (x, y, z) = (h(s) ∧ m_l1, h(s) ∧ m_l2, n), "where s is
+/// the host name of the requested URL, h is a hash function, ∧ is the bitwise conjunction, m_l1 a
+/// bit mask for the first level directories, and m_l2 for the second level directories".
 ///
-/// Requests for one page, which are mostly to one host, then go to one folder, whose blocks are in memory. Popular hosts
-/// make long folders (the paper had about 30 with more than 1000 files), and there is nothing that balances them.
+/// Requests for one page, which are mostly to one host, then go to one folder, whose blocks are in
+/// memory. Popular hosts make long folders (the paper had about 30 with more than 1000 files), and
+/// there is nothing that balances them.
 ///
-/// The masks as read here: l1 and l2 are powers of two, m_l1 selects the lowest bits of h and m_l2 the bits above those,
-/// shifted down in the name. The paper does not print the masks' values; were both to select the lowest bits, y would
-/// determine x or the other way round, and of the l1·l2 folders only max(l1, l2) would be used. h is XXH3-64 of the
-/// host in lower case. n takes the lowest free number; it only has to be unique, and the low end of the index is warm.
+/// The masks as read here: l1 and l2 are powers of two, m_l1 selects the lowest bits of h and m_l2
+/// the bits above those, shifted down in the name. The paper does not print the masks' values; were
+/// both to select the lowest bits, y would determine x or the other way round, and of the l1·l2
+/// folders only max(l1, l2) would be used. h is XXH3-64 of the host in lower case. n takes the
+/// lowest free number; it only has to be unique, and the low end of the index is warm.
 ///
 /// The number does not tell the folder, so the side word of the index does: x·l2 + y.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,18 +1,19 @@
 //! Neighbouring numbers in one folder, folders filled one after the other.
 //!
-//! Duane Wessels's MONOTONIC_STORE of Squid 1.2 after Arjan de Vet's patch, as Maltzahn 1999 (2.4.1) prints it: at most k
-//! files are allocated to a folder, "once a directory reaches this user-configured number of files, Squid switches to a
-//! different directory", with (x, y, z) = (n/(k·l2), n/k mod l2, n mod k), so that max_objs = l1·l2·k.
+//! Duane Wessels's MONOTONIC_STORE of Squid 1.2 after Arjan de Vet's patch, as Maltzahn 1999
+//! (2.4.1) prints it: at most k files are allocated to a folder, "once a directory reaches this
+//! user-configured number of files, Squid switches to a different directory", with (x, y, z) =
+//! (n/(k·l2), n/k mod l2, n mod k), so that max_objs = l1·l2·k.
 //!
-//! Two ways to choose n, compared by Andres Kroonmaa ("Clustered Store", squid-dev, 1998): the next free number,
-//! counting up and wrapping around (`squid_monotonic`), and the lowest free number (`squid_lowest`): "the effect is that
-//! squid never uses directories it doesn't need". With the second, folders are made on demand (his point 1), l1 and l2
-//! follow from the file system's block size (point 2), and released files are overwritten in place (point 3; see
-//! `files::released`).
+//! Two ways to choose n, compared by Andres Kroonmaa ("Clustered Store", squid-dev, 1998): the next
+//! free number, counting up and wrapping around (`squid_monotonic`), and the lowest free number
+//! (`squid_lowest`): "the effect is that squid never uses directories it doesn't need". With the
+//! second, folders are made on demand (his point 1), l1 and l2 follow from the file system's block
+//! size (point 2), and released files are overwritten in place (point 3; see `files::released`).
 //!
-//! What is stored together lies together as long as there are runs of free numbers: while the store fills, and with
-//! `squid_monotonic` as long as replacement clears the way in the order of the numbers. Holes made out of order spread
-//! new objects over old folders with both.
+//! What is stored together lies together as long as there are runs of free numbers: while the store
+//! fills, and with `squid_monotonic` as long as replacement clears the way in the order of the
+//! numbers. Holes made out of order spread new objects over old folders with both.
 
 use super::{LEVEL_MAX, Naming, blocks_of_folder, number_of};
 use crate::index::Numbers;
@@ -33,8 +34,9 @@ impl Clustered {
         Self::new(max_objects, k, Numbers::Next)
     }
 
-    /// For so many objects, the lowest number first. A folder of files, and one of folders, takes one block of the file
-    /// system: 384 files at 8192 bytes, as Kroonmaa found best, and in proportion.
+    /// For so many objects, the lowest number first. A folder of files, and one of folders, takes
+    /// one block of the file system: 384 files at 8192 bytes, as Kroonmaa found best, and in
+    /// proportion.
     pub fn lowest(max_objects: u32, block_bytes: u32) -> Self {
         let k = u64::from(block_bytes) * FILES_PER_8192 / 8192;
         Self::new(max_objects, k.clamp(1, u64::from(K_MAX)) as u32, Numbers::Lowest)
@@ -95,5 +97,6 @@ impl Naming for Clustered {
 
 /// Three hexadecimal digits.
 const K_MAX: u32 = 4096;
-/// "384 files/dir seems optimal, as dir block size becomes 8192 bytes (exactly 1 disk block)" (Kroonmaa 1998).
+/// "384 files/dir seems optimal, as dir block size becomes 8192 bytes (exactly 1 disk block)"
+/// (Kroonmaa 1998).
 const FILES_PER_8192: u64 = 384;

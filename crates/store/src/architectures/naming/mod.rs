@@ -1,4 +1,5 @@
-//! How objects kept as files are named: which number a new one gets, in which folder it stands, what its path is.
+//! How objects kept as files are named: which number a new one gets, in which folder it stands,
+//! what its path is.
 //!
 //! | naming | path of object n | number of a new object |
 //! |---|---|---|
@@ -34,7 +35,8 @@ pub trait Naming: Send + Sync {
         false
     }
 
-    /// What the path of an object with this full key needs beside the number: its side word in the index.
+    /// What the path of an object with this full key needs beside the number: its side word in the
+    /// index.
     fn side(&self, _full_key: &[u8]) -> u64 {
         0
     }
@@ -48,8 +50,8 @@ pub trait Naming: Send + Sync {
     /// The path of one of them.
     fn folder(&self, folder: u32) -> String;
 
-    /// The number and the side word that a file of this name in this folder has; `None` for files that are not ours.
-    /// It may be out of place: then [`Naming::path`] of these is another.
+    /// The number and the side word that a file of this name in this folder has; `None` for files
+    /// that are not ours. It may be out of place: then [`Naming::path`] of these is another.
     fn file_at(&self, folder: u32, name: &str) -> Option<(u32, u64)>;
 
     /// Most objects for which there are folders.
@@ -60,7 +62,8 @@ pub trait Naming: Send + Sync {
     /// Blocks that the folders take at most, when they hold so many files.
     fn folder_blocks(&self, max_objects: u64, block_bytes: u64) -> u64;
 
-    /// Makes the folders that are there from the beginning; others are made when the first file comes into them.
+    /// Makes the folders that are there from the beginning; others are made when the first file
+    /// comes into them.
     fn make_folders(&self, _files: &dyn FileSystem) -> io::Result<()> {
         Ok(())
     }

@@ -5,12 +5,13 @@ use crate::fs::FileSystem;
 use crate::index::Numbers;
 use std::io;
 
-/// Squid's naming (Maltzahn 1999, 2.3.2): "A unique file number n maps to a two-level file path that contains the
-/// cached object. The file path follows from the unique file number using the formula (x, y, z) =
-/// (n mod l1, n/l1 mod l2, n)." All three in hexadecimal, as Squid writes them.
+/// Squid's naming (Maltzahn 1999, 2.3.2): "A unique file number n maps to a two-level file path
+/// that contains the cached object. The file path follows from the unique file number using the
+/// formula (x, y, z) = (n mod l1, n/l1 mod l2, n)." All three in hexadecimal, as Squid writes them.
 ///
-/// Neighbouring numbers lie in different first-level folders, so the tree is balanced at every fill; the price is
-/// that the objects of one page are strewn over folders, which [`super::Clustered`] and [`super::ByHost`] mend.
+/// Neighbouring numbers lie in different first-level folders, so the tree is balanced at every
+/// fill; the price is that the objects of one page are strewn over folders, which
+/// [`super::Clustered`] and [`super::ByHost`] mend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Squid {
     l1: u32,

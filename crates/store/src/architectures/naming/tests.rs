@@ -64,8 +64,8 @@ fn a_folder_holds_k_files_of_consecutive_numbers_and_there_are_enough_folders() 
 
 #[test]
 fn the_lowest_naming_follows_from_the_block_size() {
-    // Kroonmaa: "If cache can hold 1M objects, and fill-factor is 384, squid needs to have 1M/384 = 2800 dirs. Having
-    // 256 L2 dirs, this makes about 10 L1 dirs."
+    // Kroonmaa: "If cache can hold 1M objects, and fill-factor is 384, squid needs to have 1M/384 =
+    // 2800 dirs. Having 256 L2 dirs, this makes about 10 L1 dirs."
     assert_eq!(Clustered::lowest(1 << 20, 8192).parameters(), [11, 256, 384, 0]);
     assert_eq!(Clustered::lowest(1 << 20, 4096).parameters()[2], 192);
 }

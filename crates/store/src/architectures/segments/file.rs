@@ -1,7 +1,9 @@
-//! A segment seen as a file, so that whoever reads and writes object files need not know where they are.
+//! A segment seen as a file, so that whoever reads and writes object files need not know where they
+//! are.
 //!
-//! In the mapped file the check of the header is sealed: what a body holds, however it came to be taken for a record, has no check that is right in
-//! its place. Whoever reads and writes the segment as a file sees the object file as it is specified.
+//! In the mapped file the check of the header is sealed: what a body holds, however it came to be
+//! taken for a record, has no check that is right in its place. Whoever reads and writes the
+//! segment as a file sees the object file as it is specified.
 
 use super::super::seal::Seal;
 use super::SegmentLocation;

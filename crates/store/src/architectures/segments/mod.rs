@@ -1,4 +1,5 @@
-//! Small objects in a memory-mapped file, cut into segments of five sizes (Maltzahn 1999, 2.4.2 to 2.4.4 and 3).
+//! Small objects in a memory-mapped file, cut into segments of five sizes (Maltzahn 1999, 2.4.2 to
+//! 2.4.4 and 3).
 //!
 //! ```text
 //!  page 0                    page 1
@@ -6,14 +7,16 @@
 //! │ 4096   │2048│1K│½│½ │   │ 8192           │
 //! └────────┴────┴──┴─┴──┴───┴────────────────┴─ …
 //! ```
-//! The record in a segment is an object file as it stands (`crate::object`), its room for metadata stretched so that it fills
-//! the segment: so the record's length chooses the segment, and what the segment leaves over is room for later metadata. The
-//! index's side word says where the record is ([`SegmentLocation`]); objects whose record does not fit into the largest segment, or for
-//! which there is no slot, are files under the same numbers. One index for both makes it one transaction to replace
-//! a small object by a large one.
+//! The record in a segment is an object file as it stands (`crate::object`), its room for metadata
+//! stretched so that it fills the segment: so the record's length chooses the segment, and what the
+//! segment leaves over is room for later metadata. The index's side word says where the record is
+//! ([`SegmentLocation`]); objects whose record does not fit into the largest segment, or for which
+//! there is no slot, are files under the same numbers. One index for both makes it one transaction
+//! to replace a small object by a large one.
 //!
-//! A record is written by one write, before the index learns of it. A slot is written anew only after the index has let go
-//! of the object that had it, and no reader is between lookup and read: a record is read whole, and checked, on opening.
+//! A record is written by one write, before the index learns of it. A slot is written anew only
+//! after the index has let go of the object that had it, and no reader is between lookup and read:
+//! a record is read whole, and checked, on opening.
 
 mod file;
 mod place;
@@ -66,13 +69,14 @@ pub(super) struct Segments {
     seal: Seal,
     bytes: u64,
     slots: Mutex<Slots>,
-    /// Numbers whose objects are gone, and under which a file may be that an audit has not seen yet.
+    /// Numbers whose objects are gone, and under which a file may be that an audit has not seen
+    /// yet.
     held_back: Mutex<Vec<u32>>,
 }
 
 impl Segments {
-    /// Opens the mapped file of so many bytes, or makes it. One of another length is of no use, and made anew: its objects
-    /// become misses.
+    /// Opens the mapped file of so many bytes, or makes it. One of another length is of no use, and
+    /// made anew: its objects become misses.
     pub(super) fn open(
         files: &dyn FileSystem,
         bytes: u64,
@@ -181,8 +185,8 @@ impl Core {
         self.segments.as_ref().map(|segments| segments.file(taken.place))
     }
 
-    /// A slot for a record of so many bytes, given up by another object where needed. `None` when the record belongs
-    /// into a file.
+    /// A slot for a record of so many bytes, given up by another object where needed. `None` when
+    /// the record belongs into a file.
     pub(super) fn take_segment(&self, record_bytes: u64) -> Option<ClaimedSlot> {
         let segments = self.segments.as_ref()?;
         let class = SegmentClass::for_bytes(record_bytes)?;
@@ -221,8 +225,8 @@ impl Core {
         }
     }
 
-    /// Frees a busy number that had a segment. Before an audit has seen it there may be a file under it, left by a power
-    /// loss, which the number must not be parted from: then it waits.
+    /// Frees a busy number that had a segment. Before an audit has seen it there may be a file
+    /// under it, left by a power loss, which the number must not be parted from: then it waits.
     pub(super) fn leave_segment(&self, segments: &Segments, number: u32) {
         if self.index.is_measured(number) {
             self.leave(number, AfterUnpin::Free(None));
@@ -239,8 +243,8 @@ impl Core {
         }
     }
 
-    /// Notes in the index what replacement knows of each object, for the next session. Notes of an earlier close stay where
-    /// nothing better is known: before the survey has ended.
+    /// Notes in the index what replacement knows of each object, for the next session. Notes of an
+    /// earlier close stay where nothing better is known: before the survey has ended.
     pub(super) fn note_segments(&self) {
         let Some(segments) = &self.segments else { return };
         segments.slots.lock().notes(|number, place, note| {
@@ -253,8 +257,8 @@ impl Core {
         });
     }
 
-    /// Learns from the index who has which slot, a piece at a time. Returns how many entries it looked at; 0 when nothing is
-    /// left to learn.
+    /// Learns from the index who has which slot, a piece at a time. Returns how many entries it
+    /// looked at; 0 when nothing is left to learn.
     pub(super) fn survey_segments(&self) -> usize {
         let Some(segments) = &self.segments else { return 0 };
         let Some(start) = segments.slots.lock().survey_from() else { return 0 };

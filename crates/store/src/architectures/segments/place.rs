@@ -4,8 +4,9 @@
 //!  63   62 … 36   35   34 … 32   31 … 0
 //!  1    note      0    class     offset in units of 512 bytes
 //! ```
-//! The namings' own side words leave the highest bit alone, so that a word tells by itself which of the two it is. The note is what
-//! replacement knew of the object when the store was last closed in order (see [`super::replacement`]); everybody else looks past it.
+//! The namings' own side words leave the highest bit alone, so that a word tells by itself which of
+//! the two it is. The note is what replacement knew of the object when the store was last closed in
+//! order (see [`super::replacement`]); everybody else looks past it.
 
 use shoal_policy::SegmentClass;
 

@@ -1,13 +1,15 @@
-//! Which slot of a size is given up when the mapped file is full: the policies of `shoal_policy` over slots.
+//! Which slot of a size is given up when the mapped file is full: the policies of `shoal_policy`
+//! over slots.
 //!
-//! What a policy knows of an object outlives a close in order as a *note*, 27 bits beside the object's place in the index's side word:
+//! What a policy knows of an object outlives a close in order as a *note*, 27 bits beside the
+//! object's place in the index's side word:
 //!
 //! ```text
 //!  26     25     24 … 0
 //!  next   LRU    FBC: references · LRU: by how much of its size it was used less recently than others, and 1
 //! ```
-//! A note of 0 says nothing, and neither does one that the other kind of policy has made. Notes are guides: a wrong one costs a hit, never a
-//! wrong answer.
+//! A note of 0 says nothing, and neither does one that the other kind of policy has made. Notes are
+//! guides: a wrong one costs a hit, never a wrong answer.
 
 use shoal_policy::{Fbc, Handle, Lru, Replacement, SegmentClass};
 
@@ -23,15 +25,16 @@ pub enum SegmentPolicy {
     },
     /// The least recently used of the size (3.5).
     Lru,
-    /// FBC that takes, of the next few slots that it would, the first whose page is in memory (7: "a tighter synchronization with the
-    /// operating system's memory management").
+    /// FBC that takes, of the next few slots that it would, the first whose page is in memory (7:
+    /// "a tighter synchronization with the operating system's memory management").
     FbcResident {
         /// As for FBC.
         c_max: u32,
         /// As for FBC.
         a_max: u32,
     },
-    /// LRU that takes, of the few least recently used of the size, the first whose page is in memory.
+    /// LRU that takes, of the few least recently used of the size, the first whose page is in
+    /// memory.
     LruResident,
 }
 
@@ -69,8 +72,9 @@ pub(super) trait SegmentReplacement: Send {
     /// The object in the slot is gone.
     fn emptied(&mut self, class: SegmentClass, slot: u32);
 
-    /// The slot to be given up, of those that `may_go`. It is emptied only if it is used. `is_resident` says of a slot whether its
-    /// page is in memory, and is asked at most [`SegmentPolicy::RESIDENT_WINDOW`] times.
+    /// The slot to be given up, of those that `may_go`. It is emptied only if it is used.
+    /// `is_resident` says of a slot whether its page is in memory, and is asked at most
+    /// [`SegmentPolicy::RESIDENT_WINDOW`] times.
     fn victim(
         &mut self,
         class: SegmentClass,
@@ -81,7 +85,8 @@ pub(super) trait SegmentReplacement: Send {
     /// Tells `keep` the note of each slot with an object.
     fn notes(&self, keep: &mut dyn FnMut(SegmentClass, u32, u32));
 
-    /// Takes up the objects of earlier sessions, each with its slot and the note that was kept of it, before any other.
+    /// Takes up the objects of earlier sessions, each with its slot and the note that was kept of
+    /// it, before any other.
     fn restore(&mut self, objects: &[(SegmentClass, u32, u32)]);
 }
 
@@ -246,7 +251,8 @@ impl SegmentReplacement for Recency {
         }
     }
 
-    /// Those without a note come first: they are no younger than the last close in order that they have not seen.
+    /// Those without a note come first: they are no younger than the last close in order that they
+    /// have not seen.
     fn restore(&mut self, objects: &[(SegmentClass, u32, u32)]) {
         let rank = |note: u32| if note & OF_LRU != 0 { note & VALUE_MAX } else { 0 };
         let mut by_age: Vec<_> =
@@ -306,7 +312,8 @@ mod tests {
     #[test]
     fn what_is_given_up_next_survives_the_notes() {
         let expected = [
-            // 0 came back as the newest with the hand behind it; 7 and 4 have three references and more
+            // 0 came back as the newest with the hand behind it; 7 and 4 have three references and
+            // more
             (SegmentPolicy::default(), [1, 2, 3, 5, 6, 8, 9, 0, 7, 4]),
             (SegmentPolicy::Lru, [2, 3, 5, 6, 8, 9, 4, 0, 7, 1]),
         ];

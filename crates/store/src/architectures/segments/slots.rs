@@ -1,13 +1,14 @@
 //! Which slots the mapped file has been cut into, who has them, and who gives one up.
 //!
-//! A *slot* is a stretch that has been given out as a segment. It keeps its size for good: "an object can replace
-//! another object of the same segment size only" (Maltzahn 1999, 3.3). While the file is not full, new objects get new
-//! slots in the order in which they come, which is the order of first miss; after that a slot that was let go, and then
-//! one that the replacement policy gives up.
+//! A *slot* is a stretch that has been given out as a segment. It keeps its size for good: "an
+//! object can replace another object of the same segment size only" (Maltzahn 1999, 3.3). While the
+//! file is not full, new objects get new slots in the order in which they come, which is the order
+//! of first miss; after that a slot that was let go, and then one that the replacement policy gives
+//! up.
 //!
-//! All of this stands in RAM, 12 bytes a slot and what the policy keeps. After opening it is made anew out of the index's
-//! side words, a piece at a time ([`Slots::survey`]); until that is done no slot is given out, and small objects go into
-//! files of their own.
+//! All of this stands in RAM, 12 bytes a slot and what the policy keeps. After opening it is made
+//! anew out of the index's side words, a piece at a time ([`Slots::survey`]); until that is done no
+//! slot is given out, and small objects go into files of their own.
 
 use super::place::{SegmentLocation, UNIT_BYTES};
 use super::replacement::SegmentReplacement;
@@ -83,7 +84,8 @@ pub(super) struct SurveyedSlot {
 }
 
 impl Slots {
-    /// Slots of a file of so many bytes, all of it still to be cut if `is_empty`, or else to be surveyed first.
+    /// Slots of a file of so many bytes, all of it still to be cut if `is_empty`, or else to be
+    /// surveyed first.
     pub(super) fn new(
         file_bytes: u64,
         placement: Box<dyn SegmentLayout>,
@@ -94,8 +96,8 @@ impl Slots {
         Self { file_bytes, placement, classes: Default::default(), slot_of: Vec::new(), policy, survey }
     }
 
-    /// Offers a slot. `may_go` says of a number whether its object may be given up now, `is_resident` of an offset whether its page is
-    /// in memory.
+    /// Offers a slot. `may_go` says of a number whether its object may be given up now,
+    /// `is_resident` of an offset whether its page is in memory.
     pub(super) fn offer(
         &mut self,
         class: SegmentClass,
@@ -131,7 +133,8 @@ impl Slots {
         }
     }
 
-    /// Gives the victim's slot to the insert that was offered it. False when the victim has lost it meanwhile.
+    /// Gives the victim's slot to the insert that was offered it. False when the victim has lost it
+    /// meanwhile.
     pub(super) fn take(&mut self, victim: u32, taken: ClaimedSlot) -> bool {
         let slot = self.slot(taken);
         if slot.owner != Owner::Number(victim) {
@@ -186,8 +189,9 @@ impl Slots {
         self.survey.as_ref().map(|survey| survey.next_number)
     }
 
-    /// Takes note of the objects in segments among the numbers up to `end`; with `last` that was all. Returns objects whose
-    /// places overlap with another's: only one of the two can be there, so they must go.
+    /// Takes note of the objects in segments among the numbers up to `end`; with `last` that was
+    /// all. Returns objects whose places overlap with another's: only one of the two can be there,
+    /// so they must go.
     pub(super) fn survey(&mut self, found: &[SurveyedSlot], end: u32, last: bool) -> Vec<u32> {
         let Some(survey) = &mut self.survey else { return Vec::new() };
         survey.found.extend_from_slice(found);
@@ -200,7 +204,8 @@ impl Slots {
         self.lay_out(&mut all)
     }
 
-    /// Tells `keep` of each object in a slot its number, its place and what replacement knows of it.
+    /// Tells `keep` of each object in a slot its number, its place and what replacement knows of
+    /// it.
     pub(super) fn notes(&self, mut keep: impl FnMut(u32, SegmentLocation, u32)) {
         self.policy.notes(&mut |class, slot, note| {
             let Slot { unit, owner } = self.classes[class.index()].slots[slot as usize];
@@ -231,7 +236,8 @@ impl Slots {
         misfits
     }
 
-    /// Cuts a gap into the largest slots that fit and lie at multiples of their size, as the packer would have laid them.
+    /// Cuts a gap into the largest slots that fit and lie at multiples of their size, as the packer
+    /// would have laid them.
     fn lay_out_gap(&mut self, mut from: u64, to: u64) {
         while from < to {
             let fits =

@@ -1,4 +1,5 @@
-//! The process is killed at every call to the disk and at every store to the index; power is lost at any time.
+//! The process is killed at every call to the disk and at every store to the index; power is lost
+//! at any time.
 
 use super::world::{Random, check_books, fetch, maintain, metadata_of};
 use super::*;

@@ -43,7 +43,8 @@ fn served(store: &dyn Store) -> usize {
         .count()
 }
 
-/// Opens, uses and repairs what is left; nothing wrong may be served meanwhile. Returns how many objects remain.
+/// Opens, uses and repairs what is left; nothing wrong may be served meanwhile. Returns how many
+/// objects remain.
 fn survive(world: &World) -> usize {
     let store = world.open();
     served(&store);

@@ -1,4 +1,5 @@
-//! Bytes and objects stay under their limits, in a burst too, and a full or failing disk is survived.
+//! Bytes and objects stay under their limits, in a burst too, and a full or failing disk is
+//! survived.
 
 use super::world::{Random, check_books, fetch, maintain, objects_on_disk};
 use super::*;
@@ -109,8 +110,8 @@ fn a_burst_of_inserts_of_unknown_length_stays_under_the_limit(architecture: &str
     check_books(&world, &store);
 }
 
-/// Threads that open, insert, update, remove and evict, several times over the store's size, while `meanwhile` runs again
-/// and again: no body is wrong, and nothing is taken for corrupt.
+/// Threads that open, insert, update, remove and evict, several times over the store's size, while
+/// `meanwhile` runs again and again: no body is wrong, and nothing is taken for corrupt.
 fn disturb(architecture: &str, seed: u64, meanwhile: impl Fn(&FileStore) + Sync) {
     let world = World::new(architecture, 6 << 20, 300);
     let store = world.open();

@@ -1,7 +1,8 @@
-//! What the store promises, tried on files in RAM, on faulty ones, and on the real file system, for every architecture
-//! that finds them through the index.
+//! What the store promises, tried on files in RAM, on faulty ones, and on the real file system, for
+//! every architecture that finds them through the index.
 
-/// Makes tests of functions that take an architecture's name: one for each architecture and function.
+/// Makes tests of functions that take an architecture's name: one for each architecture and
+/// function.
 macro_rules! for_each_architecture {
     ($($test:ident,)*) => {
         for_each_architecture!(@ squid $($test,)*);

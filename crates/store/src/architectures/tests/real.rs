@@ -31,8 +31,8 @@ fn open_once(directory: &Path, disk_bytes: u64) -> Result<Arc<dyn Store>, String
     crate::open(&options(directory, disk_bytes)).map_err(|error| error.to_string())
 }
 
-/// Opens a store that nobody has. A process that another test starts has this one's descriptors, the lock among them, until it
-/// runs a program of its own.
+/// Opens a store that nobody has. A process that another test starts has this one's descriptors,
+/// the lock among them, until it runs a program of its own.
 fn open(directory: &Path, disk_bytes: u64) -> Result<Arc<dyn Store>, String> {
     let mut opened = open_once(directory, disk_bytes);
     for _ in 0..1000 {
@@ -207,8 +207,8 @@ fn the_index_file_has_one_size_and_about_36_bytes_an_object() {
     assert_eq!(length(), before);
 }
 
-/// Kroonmaa 1998: what is not used takes no memory, and what is used is read in when it is touched, so that opening takes the
-/// same time whatever the index's size.
+/// Kroonmaa 1998: what is not used takes no memory, and what is used is read in when it is touched,
+/// so that opening takes the same time whatever the index's size.
 #[test]
 fn unused_entries_take_no_memory_and_opening_touches_the_same_few_pages_of_any_index() {
     let touched_at_opening = [10_000, 600_000].map(|max_objects| {
@@ -223,8 +223,8 @@ fn unused_entries_take_no_memory_and_opening_touches_the_same_few_pages_of_any_i
         assert!((0..OBJECTS).all(|n| matches(&*store, n, 1, 10)));
         let length = fs::metadata(folder.path().join("index")).unwrap().len();
         let in_use = resident_bytes_of_index(folder.path());
-        // The system maps what lies around a page that is touched, 64 KiB, if it has it: a bucket for each object, and
-        // what the entries and the head share.
+        // The system maps what lies around a page that is touched, 64 KiB, if it has it: a bucket
+        // for each object, and what the entries and the head share.
         assert!(in_use <= (OBJECTS + 12) * 65_536, "{in_use} bytes resident of an index of {length}");
         at_opening
     });

@@ -1,4 +1,5 @@
-//! Stores and the secret of their keys: stores of earlier versions go on, those of other nodes are refused.
+//! Stores and the secret of their keys: stores of earlier versions go on, those of other nodes are
+//! refused.
 
 use super::super::signature::{self, Keys, Signature};
 use super::super::{ARCHITECTURES, StoreEnv, open_store};

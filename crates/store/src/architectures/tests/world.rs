@@ -86,7 +86,8 @@ impl World {
         Self { architecture: self.architecture, files, home, boot: self.boot + 1, settings }
     }
 
-    /// Bytes that the store's files may take: those for objects, the mapped file, and the block of its signature.
+    /// Bytes that the store's files may take: those for objects, the mapped file, and the block of
+    /// its signature.
     pub(in crate::architectures) fn file_bytes(store: &FileStore) -> u64 {
         let limits = store.core.limits;
         limits.disk_bytes - limits.fixed_bytes + limits.segment_bytes + 4096

@@ -1,14 +1,17 @@
 //! Which keys the log may speak of since the index was written.
 //!
-//! The index of a process that was killed may lead to an object that was replaced or removed since. The log says so, and to follow
-//! it takes up to a second or two. Meanwhile this set tells the objects of which the log says nothing: these are served at once. It has the key
-//! of every record and line that is written to the log, before that is written, and of every removal, before it is acknowledged: a bit
-//! for many keys, so that a key may be taken for changed that is not, and never the other way round.
+//! The index of a process that was killed may lead to an object that was replaced or removed since.
+//! The log says so, and to follow it takes up to a second or two. Meanwhile this set tells the
+//! objects of which the log says nothing: these are served at once. It has the key of every record
+//! and line that is written to the log, before that is written, and of every removal, before it is
+//! acknowledged: a bit for many keys, so that a key may be taken for changed that is not, and never
+//! the other way round.
 //!
-//! It is kept in files that outlive the process, and no loss of power, and that no disk sees ([`transient`](crate::fs::transient)):
-//! there are two, for what comes while a new index is written is marked in the old one's and in the new one's. A file
-//! counts only for the index whose header it names, by volume, chunk and generation. One that is absent, damaged or of another index
-//! costs the time that it takes to follow the log.
+//! It is kept in files that outlive the process, and no loss of power, and that no disk sees
+//! ([`transient`](crate::fs::transient)): there are two, for what comes while a new index is
+//! written is marked in the old one's and in the new one's. A file counts only for the index whose
+//! header it names, by volume, chunk and generation. One that is absent, damaged or of another
+//! index costs the time that it takes to follow the log.
 
 use super::checkpoint::Header;
 use crate::fs::{Access, File, FileSystem, PAGE_BYTES, read_full, write_full};
@@ -47,7 +50,8 @@ struct Marks {
 }
 
 impl Changed {
-    /// For the index of the volume `id`, with `buckets` buckets and this header, if it has one. `session` tells this process from others.
+    /// For the index of the volume `id`, with `buckets` buckets and this header, if it has one.
+    /// `session` tells this process from others.
     pub(super) fn open(
         files: Option<Arc<dyn FileSystem>>,
         (id, buckets, session): (u64, u64, u64),
@@ -59,7 +63,8 @@ impl Changed {
             this.marks.lock().since = match header.is_clean {
                 // The log has nothing that the index has not.
                 true => this.make(0, header, vec![0; words]),
-                // Into a file of this process: a copy of the volume, in use elsewhere, may have the one that is there open.
+                // Into a file of this process: a copy of the volume, in use elsewhere, may have the
+                // one that is there open.
                 false => (0..SLOTS).find_map(|slot| {
                     let words = this.load(slot, header)?;
                     this.unlink(slot);
@@ -228,7 +233,8 @@ fn label(id: u64, header: &Header, words: usize) -> Vec<u8> {
 
 const MAGIC: &[u8; 8] = b"SHOALch1";
 const SLOTS: usize = 2;
-/// A bit a place of the index: one in twenty is set when all of the log is followed and objects are of usual size, and a third when they are of 100 bytes.
+/// A bit a place of the index: one in twenty is set when all of the log is followed and objects are
+/// of usual size, and a third when they are of 100 bytes.
 const BUCKETS_A_WORD: u64 = 8;
 /// Words written at once when a file is made: 16 KiB.
 const BLOCK_WORDS: usize = 2048;

@@ -1,9 +1,9 @@
 //! What is written of the index, and when.
 //!
-//! Blocks of the table that have changed are written in one go, in order, once so much has been written to the log that they
-//! are a small share of it; then a header says up to which chunk the index file is complete. The file may be a mixture of
-//! older and newer blocks at any time: entries are checked against their records, and what came after the header's
-//! chunk is entered again.
+//! Blocks of the table that have changed are written in one go, in order, once so much has been
+//! written to the log that they are a small share of it; then a header says up to which chunk the
+//! index file is complete. The file may be a mixture of older and newer blocks at any time: entries
+//! are checked against their records, and what came after the header's chunk is entered again.
 
 use super::Volume;
 use super::format::u64_at;
@@ -40,12 +40,13 @@ pub(super) struct Header {
     pub(super) objects: u64,
     pub(super) next_id: u64,
     pub(super) written_stripes: u64,
-    /// One more than that of the header before. They are written to two places in turns, so that one that is torn leaves the other.
+    /// One more than that of the header before. They are written to two places in turns, so that
+    /// one that is torn leaves the other.
     pub(super) turn: u64,
     /// Of the volume's state; 0 in earlier versions.
     pub(super) generation: u64,
-    /// Number of the process that began that generation: two copies of a volume may come to the same generation. 0 in
-    /// earlier versions.
+    /// Number of the process that began that generation: two copies of a volume may come to the
+    /// same generation. 0 in earlier versions.
     pub(super) session: u64,
     /// Nothing was written to the log since.
     pub(super) is_clean: bool,
@@ -66,8 +67,8 @@ impl Header {
         bytes
     }
 
-    /// The latest header that fits, of an index file that begins with these bytes. It counts as clean only when both places
-    /// have what they should: one that is damaged may have been later.
+    /// The latest header that fits, of an index file that begins with these bytes. It counts as
+    /// clean only when both places have what they should: one that is damaged may have been later.
     pub(super) fn latest(bytes: &[u8], fits: impl Fn(&Self) -> bool) -> Option<Self> {
         let headers: Vec<Self> = bytes.chunks(PAGE_BYTES).filter_map(Self::decode).filter(fits).collect();
         let latest = headers.iter().copied().max_by_key(|header| header.turn)?;
@@ -112,8 +113,8 @@ impl Checkpoint {
 }
 
 impl Volume {
-    /// Writes the index when enough has been written to the log since the last time. So early that whoever writes to the log
-    /// meanwhile hardly ever comes so far that he has to wait for it.
+    /// Writes the index when enough has been written to the log since the last time. So early that
+    /// whoever writes to the log meanwhile hardly ever comes so far that he has to wait for it.
     pub(super) fn checkpoint_if_due(&self) -> Result<(), Error> {
         let interval_bytes = self.checkpoint.lock().interval_bytes;
         let is_due = {
@@ -124,8 +125,9 @@ impl Volume {
         if is_due { self.write_index(false) } else { Ok(()) }
     }
 
-    /// The same for who holds the log's end and is about to go on: once half the log has been written since, no more may be
-    /// before the index is. Else removals would be written over while the index on disk still has what they removed.
+    /// The same for who holds the log's end and is about to go on: once half the log has been
+    /// written since, no more may be before the index is. Else removals would be written over while
+    /// the index on disk still has what they removed.
     pub(super) fn checkpoint_before_more(&self, writer: &LogWriter) -> Result<(), Error> {
         if self.log_since_checkpoint(writer) < self.geometry.log_bytes() / 2 {
             return Ok(());
@@ -173,7 +175,8 @@ impl Volume {
     }
 
     fn write_index(&self, is_clean: bool) -> Result<(), Error> {
-        // The log's end is locked before the checkpoint, or not at the same time: who holds it may need a checkpoint.
+        // The log's end is locked before the checkpoint, or not at the same time: who holds it may
+        // need a checkpoint.
         let writer = self.writer.lock();
         if is_clean {
             // Nothing may be written until the index on disk says that nothing was.
@@ -187,8 +190,8 @@ impl Volume {
         begun.map_or(Ok(()), |header| self.write_blocks(&mut checkpoint, header))
     }
 
-    /// What an index that is written now vouches for. What is entered while its blocks are copied may be in or not: it comes
-    /// after this header's chunk.
+    /// What an index that is written now vouches for. What is entered while its blocks are copied
+    /// may be in or not: it comes after this header's chunk.
     pub(super) fn header(&self, writer: &LogWriter, is_clean: bool) -> Header {
         Header {
             id: self.geometry.id,
@@ -247,8 +250,8 @@ impl Volume {
 }
 
 impl Volume {
-    /// Brings to disk what has changed of the table. When that fails all of it still has to be: the system may have dropped
-    /// what it could not write, and say so once only.
+    /// Brings to disk what has changed of the table. When that fails all of it still has to be: the
+    /// system may have dropped what it could not write, and say so once only.
     fn write_dirty(&self, file: &dyn File) -> std::io::Result<()> {
         let mut written = Vec::new();
         let mut write_all = || {
@@ -281,7 +284,8 @@ impl Checkpoint {
 const MAGIC: &[u8; 8] = b"SHOALix4";
 /// With the bytes that are checked; the latest first.
 const VERSIONS: [(&[u8; 8], usize); 3] = [(MAGIC, 104), (b"SHOALix3", 96), (b"SHOALix2", 88)];
-/// The log grows by so many times the index's bytes between two checkpoints, so that the index adds about a percent.
+/// The log grows by so many times the index's bytes between two checkpoints, so that the index adds
+/// about a percent.
 const INDEX_TIMES: u64 = 64;
 /// And by so many stripes at least.
 const STRIPES_MIN: u64 = 64;

@@ -1,8 +1,9 @@
 //! Objects that the index had no place for.
 //!
-//! An index has no more of an object than twenty bits of its key, so of one that has to go for want of a place in reach nobody
-//! knows whose it is. Its record says so. A few of these are read in the background, for who keeps a copy elsewhere to be told that it has
-//! become the only one: as many as cost little, since an index that is too small gives up an object with each that comes.
+//! An index has no more of an object than twenty bits of its key, so of one that has to go for want
+//! of a place in reach nobody knows whose it is. Its record says so. A few of these are read in the
+//! background, for who keeps a copy elsewhere to be told that it has become the only one: as many
+//! as cost little, since an index that is too small gives up an object with each that comes.
 
 use super::Volume;
 use super::index::VolumeEntry;
@@ -39,7 +40,8 @@ impl Volume {
     }
 }
 
-/// Records read in one step of the background work, of which there is one a second when nothing else is due.
+/// Records read in one step of the background work, of which there is one a second when nothing
+/// else is due.
 const TOLD_AT_ONCE: usize = 16;
 /// What a record's head and key take with most metadata; of one with more nobody is told.
 const HEAD_READ_MAX: u64 = 8 << 10;

@@ -1,8 +1,9 @@
-//! When what waits is written and brought to disk: so early that a loss of power costs the last second of inserts at most.
+//! When what waits is written and brought to disk: so early that a loss of power costs the last
+//! second of inserts at most.
 //!
-//! The time counts from the oldest insert that is not on the disk, not from the last time that something was brought there: a
-//! round begins so long before that insert is a second old as the round may take. How long that is, is learnt from
-//! the last rounds:
+//! The time counts from the oldest insert that is not on the disk, not from the last time that
+//! something was brought there: a round begins so long before that insert is a second old as the
+//! round may take. How long that is, is learnt from the last rounds:
 //!
 //! ```text
 //!   oldest insert               round begins      written, synced     1 s
@@ -10,11 +11,13 @@
 //!                                     |<-------- allowance ----------->|
 //! ```
 //!
-//! The allowance is twice what the slowest of the last rounds took, a quarter of a second at least and half a second at most; half a
-//! second at first. So the promise holds on a disk that writes and syncs within a quarter of a second, also when that is new;
-//! on one that takes up to half a second, once it has been seen. On one that takes longer a round follows the other, and
-//! twice the time of a round may be lost. Whoever writes a stripe that has filled meanwhile spares the round that work, but not
-//! the sync. With inserts at all times there are 1.33 rounds a second and at most 2; without any, none.
+//! The allowance is twice what the slowest of the last rounds took, a quarter of a second at least
+//! and half a second at most; half a second at first. So the promise holds on a disk that writes
+//! and syncs within a quarter of a second, also when that is new; on one that takes up to half a
+//! second, once it has been seen. On one that takes longer a round follows the other, and twice the
+//! time of a round may be lost. Whoever writes a stripe that has filled meanwhile spares the round
+//! that work, but not the sync. With inserts at all times there are 1.33 rounds a second and at
+//! most 2; without any, none.
 
 use super::Volume;
 use crate::Error;
@@ -49,7 +52,8 @@ impl SyncPacer {
         self.oldest.map(|oldest| oldest + LOST_MAX - allowance)
     }
 
-    /// A round has come to its end. What has been inserted meanwhile may be as old as its beginning.
+    /// A round has come to its end. What has been inserted meanwhile may be as old as its
+    /// beginning.
     fn end_round(&mut self, began: Duration, ended: Duration, more_waits: bool) {
         let took = ended.saturating_sub(began);
         self.slowest = took.max(self.slowest * 7 / 8);
@@ -58,7 +62,8 @@ impl SyncPacer {
 }
 
 impl Volume {
-    /// Begins a round if one is due. Says for how long there will be nothing to do, unless the bell rings.
+    /// Begins a round if one is due. Says for how long there will be nothing to do, unless the bell
+    /// rings.
     pub(super) fn sync_if_due(&self, clock: Clock<'_>) -> Duration {
         if !self.is_recovered.load(Relaxed) {
             // Nothing may be written yet; the bell rings when it may.
@@ -102,8 +107,8 @@ impl Volume {
 
 /// An insert is on the disk after this time, or it may be lost.
 const LOST_MAX: Duration = Duration::from_secs(1);
-/// A round gets this time at least, and half of the above at most: what is inserted while it runs waits for all of it and for
-/// all of the next one.
+/// A round gets this time at least, and half of the above at most: what is inserted while it runs
+/// waits for all of it and for all of the next one.
 const ALLOWANCE_MIN: Duration = Duration::from_millis(250);
 /// Without anything that waits.
 const IDLE_PAUSE: Duration = Duration::from_secs(1);
@@ -112,8 +117,9 @@ const IDLE_PAUSE: Duration = Duration::from_secs(1);
 mod tests {
     use super::*;
 
-    /// Has something inserted at every millisecond of a minute, and rounds that take as long as `round_ms` says of each. Gives the
-    /// age of the oldest insert that was ever not on the disk, and how many rounds there were.
+    /// Has something inserted at every millisecond of a minute, and rounds that take as long as
+    /// `round_ms` says of each. Gives the age of the oldest insert that was ever not on the disk,
+    /// and how many rounds there were.
     fn oldest_and_rounds(round_ms: impl Fn(u64) -> u64) -> (Duration, u64) {
         let (mut pace, mut rounds, mut oldest) = (SyncPacer::default(), 0, Duration::ZERO);
         let mut synced_until = Duration::ZERO;
@@ -122,7 +128,8 @@ mod tests {
             pace.notice(now);
             let began = now.max(pace.due().expect("something waits"));
             now = began + Duration::from_millis(round_ms(rounds));
-            // Until now power could be lost without what was inserted just after the round before began.
+            // Until now power could be lost without what was inserted just after the round before
+            // began.
             oldest = oldest.max(now - synced_until);
             (synced_until, rounds) = (began, rounds + 1);
             pace.end_round(began, now, true);

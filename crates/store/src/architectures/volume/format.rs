@@ -11,7 +11,8 @@
 //!           a record: │ head │ key │ metadata, room │ body, or table of its pieces │  whole units
 //! ```
 //!
-//! Everything says where it stands, so that what is read from the wrong place or an earlier lap never passes.
+//! Everything says where it stands, so that what is read from the wrong place or an earlier lap
+//! never passes.
 
 use crate::architectures::seal::Seal;
 use crate::fs::PAGE_BYTES;
@@ -97,7 +98,8 @@ impl Geometry {
     }
 }
 
-/// The two ends of a chunk say the same; between them stand records and, before the tail, the contents.
+/// The two ends of a chunk say the same; between them stand records and, before the tail, the
+/// contents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Chunk {
     /// One more than that of the chunk before.
@@ -272,8 +274,8 @@ pub(super) struct RecordHead {
 }
 
 impl RecordHead {
-    /// Room for metadata of so many bytes: what is a little longer after a validation still fits, and with a large object,
-    /// which is not written anew for that, what is a good deal longer.
+    /// Room for metadata of so many bytes: what is a little longer after a validation still fits,
+    /// and with a large object, which is not written anew for that, what is a good deal longer.
     pub(super) fn room_for(kind: RecordKind, metadata_bytes: usize) -> u32 {
         let step = if kind == RecordKind::Large { LARGE_ROOM_STEP } else { ROOM_STEP };
         metadata_bytes.next_multiple_of(step) as u32
@@ -315,9 +317,10 @@ impl RecordHead {
         out[metadata_at + metadata.len()..metadata_at + self.room as usize].fill(0);
     }
 
-    /// Reads the head of the record that begins these bytes and is meant to stand at `position`, and checks it with key
-    /// and metadata. One without a seal, of an earlier version, passes only if `takes_unsealed` says that it may stand there: anybody
-    /// can make it. The error says what is wrong.
+    /// Reads the head of the record that begins these bytes and is meant to stand at `position`,
+    /// and checks it with key and metadata. One without a seal, of an earlier version, passes only
+    /// if `takes_unsealed` says that it may stand there: anybody can make it. The error says what
+    /// is wrong.
     pub(super) fn decode(
         bytes: &[u8],
         position: u64,
@@ -377,7 +380,8 @@ impl RecordHead {
         Some((record.get(HEAD_BYTES..key_end)?, record.get(key_end..metadata_end)?))
     }
 
-    /// The payload of a record that begins these bytes, when it is there as a whole and stands up to its check.
+    /// The payload of a record that begins these bytes, when it is there as a whole and stands up
+    /// to its check.
     pub(super) fn payload<'a>(&self, record: &'a [u8]) -> Option<&'a [u8]> {
         let at = self.payload_at();
         let end = at.checked_add(usize::try_from(self.payload_bytes()).ok()?)?;
@@ -419,8 +423,8 @@ pub(super) fn pieces(bytes: u64) -> u64 {
     bytes.div_ceil(PIECE_BYTES as u64)
 }
 
-/// Bytes of the table in the record of a large object. When the table of its pieces does not fit into one piece, it is kept
-/// in pieces itself, and this is the table of those.
+/// Bytes of the table in the record of a large object. When the table of its pieces does not fit
+/// into one piece, it is kept in pieces itself, and this is the table of those.
 pub(super) fn table_bytes(body_bytes: u64) -> u64 {
     let direct = pieces(body_bytes) * PLACE_BYTES as u64;
     if direct <= PIECE_BYTES as u64 { direct } else { pieces(direct) * PLACE_BYTES as u64 }
@@ -455,7 +459,8 @@ pub(super) const STATE_AT: u64 = 2 * SUPERBLOCK_BYTES as u64;
 pub(super) const DATA_AT: u64 = 64 << 10;
 /// Records begin at multiples of this.
 pub(super) const UNIT_BYTES: u64 = 64;
-/// A body of at most so many bytes stands in its object's record; a larger one in pieces of this size.
+/// A body of at most so many bytes stands in its object's record; a larger one in pieces of this
+/// size.
 pub(super) const PIECE_BYTES: usize = 64 << 10;
 pub(super) const SUPERBLOCK_BYTES: usize = 4096;
 /// What is said of a superblock that does not stand up to its check.

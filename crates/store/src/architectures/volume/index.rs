@@ -1,14 +1,17 @@
 //! The index in memory: eight bytes a place, ten an object.
 //!
-//! Buckets of eight words are one cache line each. A key has two buckets, the second computed from the first and the tag
-//! (partial-key cuckoo hashing, Fan et al., CoNEXT 2014), so that an entry can be moved to its other bucket without
-//! knowing its key, and nine of ten places can be filled. An entry is a hint: position and size class of a record, twenty bits of
-//! the key, two of hits. What it says is checked against the record, which has the full key and its own position; so a wrong
-//! entry is a miss. A lookup takes no lock and reads two cache lines; it may miss an entry for an instant while that is moved.
+//! Buckets of eight words are one cache line each. A key has two buckets, the second computed from
+//! the first and the tag (partial-key cuckoo hashing, Fan et al., CoNEXT 2014), so that an entry
+//! can be moved to its other bucket without knowing its key, and nine of ten places can be filled.
+//! An entry is a hint: position and size class of a record, twenty bits of the key, two of hits.
+//! What it says is checked against the record, which has the full key and its own position; so a
+//! wrong entry is a miss. A lookup takes no lock and reads two cache lines; it may miss an entry
+//! for an instant while that is moved.
 //!
-//! The words are loaded from the index file as pages are touched, and belong to the process: the system never writes them.
-//! The store writes them in large pieces now and then (see `checkpoint`), since an index addressed by hash dirties
-//! a page with each insert, and one random write an insert would be more than all others together.
+//! The words are loaded from the index file as pages are touched, and belong to the process: the
+//! system never writes them. The store writes them in large pieces now and then (see `checkpoint`),
+//! since an index addressed by hash dirties a page with each insert, and one random write an insert
+//! would be more than all others together.
 
 use super::format::{POSITION_MAX, UNIT_BYTES, class_bytes};
 use crate::fs::LoadedWords;
@@ -29,9 +32,11 @@ pub(super) struct VolumeIndex {
     changing: Mutex<()>,
     /// Blocks of words that have changed since they were last written.
     dirty: Box<[AtomicBool]>,
-    /// Entries in the places that have been counted; until some have been, as many as were said when it was taken up.
+    /// Entries in the places that have been counted; until some have been, as many as were said
+    /// when it was taken up.
     objects: AtomicU64,
-    /// Places before this one have been counted: all, unless what was said of their number may be wrong.
+    /// Places before this one have been counted: all, unless what was said of their number may be
+    /// wrong.
     counted: AtomicUsize,
     /// Entries given up because both buckets were full.
     crowded_out: AtomicU64,
@@ -39,7 +44,8 @@ pub(super) struct VolumeIndex {
     untold: Mutex<Vec<VolumeEntry>>,
 }
 
-/// An entry: 36 bits of position in units, 6 of size class, 20 of tag, 2 of hits. Zero is none, since no record begins at 0.
+/// An entry: 36 bits of position in units, 6 of size class, 20 of tag, 2 of hits. Zero is none,
+/// since no record begins at 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct VolumeEntry(u64);
 
@@ -81,7 +87,8 @@ impl VolumeEntry {
 }
 
 impl VolumeIndex {
-    /// Takes up the words of an index file, of which is known, or only supposed, how many objects it has.
+    /// Takes up the words of an index file, of which is known, or only supposed, how many objects
+    /// it has.
     pub(super) fn new(
         loaded: Box<dyn LoadedWords>,
         buckets: u64,
@@ -105,7 +112,8 @@ impl VolumeIndex {
         }
     }
 
-    /// Has the device read the index, so that no lookup, which may be an event loop's, has to wait for a page of it.
+    /// Has the device read the index, so that no lookup, which may be an event loop's, has to wait
+    /// for a page of it.
     pub(super) fn read_ahead(&self) {
         self.loaded.read_ahead();
     }
@@ -135,7 +143,8 @@ impl VolumeIndex {
         self.crowded_out.load(Relaxed)
     }
 
-    /// Some of these, each once. Those that were given up while very many waited to be told of are not among them.
+    /// Some of these, each once. Those that were given up while very many waited to be told of are
+    /// not among them.
     pub(super) fn take_crowded_out(&self, most: usize) -> Vec<VolumeEntry> {
         let mut untold = self.untold.lock();
         let count = untold.len().min(most);
@@ -155,7 +164,8 @@ impl VolumeIndex {
         entries.filter(move |entry| entry.0 != 0 && entry.tag() == tag)
     }
 
-    /// Has the key's buckets brought to the processor, without waiting: whoever is about to change many asks for some at a time.
+    /// Has the key's buckets brought to the processor, without waiting: whoever is about to change
+    /// many asks for some at a time.
     pub(super) fn touch(&self, key: Key) {
         let (first, second) = self.buckets_of(key);
         let words = [first, second].map(|bucket| self.word(bucket * WAYS).load(Relaxed));
@@ -183,7 +193,8 @@ impl VolumeIndex {
         let is_of_key = |found: VolumeEntry| found.0 != 0 && found.tag() == entry.tag();
         if let Some(at) = self.place_where(key, is_of_key) {
             self.set(at, entry.0);
-            // An index that was written while an entry was moved has it twice: the other would be taken for the object's some day.
+            // An index that was written while an entry was moved has it twice: the other would be
+            // taken for the object's some day.
             let others = self.places(key).filter(|other| *other != at && is_of_key(self.entry(*other)));
             others.for_each(|other| self.set(other, 0));
             return true;
@@ -212,8 +223,8 @@ impl VolumeIndex {
         true
     }
 
-    /// Counts the entries in the next places, at most so many, and takes out those that `is_dead` says are of nothing. False when all
-    /// have been counted before.
+    /// Counts the entries in the next places, at most so many, and takes out those that `is_dead`
+    /// says are of nothing. False when all have been counted before.
     pub(super) fn count_next(&self, most: usize, is_dead: impl Fn(VolumeEntry) -> bool) -> bool {
         let _changing = self.changing.lock();
         let from = self.counted.load(Relaxed);
@@ -252,7 +263,8 @@ impl VolumeIndex {
         self.candidates(key).find(|entry| entry.position() == position)
     }
 
-    /// Of the first chunk in the stripe, as far as is known: what was written there before has been written over.
+    /// Of the first chunk in the stripe, as far as is known: what was written there before has been
+    /// written over.
     pub(super) fn stripe_sequence(&self, stripe: u32) -> u64 {
         self.word(self.buckets as usize * WAYS + stripe as usize).load(Relaxed)
     }
@@ -262,7 +274,8 @@ impl VolumeIndex {
         self.set(self.buckets as usize * WAYS + stripe as usize, sequence);
     }
 
-    /// Takes the next block of words that has changed, from `from` on, as bytes to write at an offset of the index file.
+    /// Takes the next block of words that has changed, from `from` on, as bytes to write at an
+    /// offset of the index file.
     pub(super) fn take_dirty(&self, from: usize) -> Option<(usize, u64, Vec<u8>)> {
         let block = (from..self.dirty.len()).find(|block| self.dirty[*block].swap(false, Acquire))?;
         let words = block * BLOCK_WORDS..((block + 1) * BLOCK_WORDS).min(self.words());
@@ -271,8 +284,8 @@ impl VolumeIndex {
         Some((block, at, bytes))
     }
 
-    /// Pages of the index that could not be read, with all that they held. When these are more than before all of the index is to be written
-    /// anew, which mends what a disk can mend.
+    /// Pages of the index that could not be read, with all that they held. When these are more than
+    /// before all of the index is to be written anew, which mends what a disk can mend.
     pub(super) fn lost_pages(&self, before: u64) -> u64 {
         let lost = self.loaded.lost_pages();
         if lost > before {
@@ -286,7 +299,8 @@ impl VolumeIndex {
         self.dirty[block].store(true, Relaxed);
     }
 
-    /// A place in one of the key's full buckets: by moving an entry to its other bucket, or else by giving one up.
+    /// A place in one of the key's full buckets: by moving an entry to its other bucket, or else by
+    /// giving one up.
     fn make_place(&self, key: Key) -> usize {
         for at in self.places(key) {
             let entry = self.entry(at);
@@ -294,7 +308,8 @@ impl VolumeIndex {
             if let Some(free) =
                 (other * WAYS..(other + 1) * WAYS).find(|at| self.word(*at).load(Relaxed) == 0)
             {
-                // Written before it is taken away, so that a lookup finds it twice rather than never.
+                // Written before it is taken away, so that a lookup finds it twice rather than
+                // never.
                 self.set(free, entry.0);
                 return at;
             }
@@ -327,7 +342,8 @@ impl VolumeIndex {
         VolumeEntry(self.word(at).load(Relaxed))
     }
 
-    /// Gives a word another value, and counts an entry that comes or goes; of those nobody else changes one meanwhile.
+    /// Gives a word another value, and counts an entry that comes or goes; of those nobody else
+    /// changes one meanwhile.
     fn set(&self, at: usize, word: u64) {
         let before = self.word(at).swap(word, Relaxed);
         if at < self.counted.load(Relaxed) {

@@ -47,7 +47,8 @@ impl Volume {
         }))
     }
 
-    /// Queues an object whose body is at hand, unless so much waits that somebody has to wait for the disk.
+    /// Queues an object whose body is at hand, unless so much waits that somebody has to wait for
+    /// the disk.
     pub(super) fn try_insert(
         self: &Arc<Self>,
         key: &ObjectKey,
@@ -81,8 +82,9 @@ impl Volume {
         Ok(if is_due { TryInsert::InsertedFlushDue } else { TryInsert::Inserted })
     }
 
-    /// While there is unused space everything is taken, and the smallest objects always are: hundreds of them cost as much as
-    /// one that is spared. What replaces a stored object is asked for by that very fact.
+    /// While there is unused space everything is taken, and the smallest objects always are:
+    /// hundreds of them cost as much as one that is spared. What replaces a stored object is asked
+    /// for by that very fact.
     fn admits(&self, key: &ObjectKey, body_bytes: Option<u64>) -> bool {
         match self.admission {
             Admission::Always => true,

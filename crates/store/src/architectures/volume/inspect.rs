@@ -1,9 +1,11 @@
-//! A volume as it is seen from outside: taken up as after a kill, through a door that changes nothing.
+//! A volume as it is seen from outside: taken up as after a kill, through a door that changes
+//! nothing.
 //!
-//! A listing goes through the entries of the index in the order of the log and reads each stripe once. A check reads every
-//! stripe that has been written: its chunks with their contents, the record of every entry, the pieces of large objects.
-//! An entry whose record is not there is damage when the stripe's own contents say that it should be; otherwise something
-//! was written there since, which the index may not know after a crash or while a process is writing.
+//! A listing goes through the entries of the index in the order of the log and reads each stripe
+//! once. A check reads every stripe that has been written: its chunks with their contents, the
+//! record of every entry, the pieces of large objects. An entry whose record is not there is damage
+//! when the stripe's own contents say that it should be; otherwise something was written there
+//! since, which the index may not know after a crash or while a process is writing.
 
 use super::Volume;
 use super::checkpoint::Header;
@@ -147,7 +149,8 @@ impl Inspect for VolumeInspector {
 }
 
 impl VolumeInspector {
-    /// All entries in the order in which their stripes were written: the cursor gives up the first next.
+    /// All entries in the order in which their stripes were written: the cursor gives up the first
+    /// next.
     fn entries(&self) -> Vec<VolumeEntry> {
         let (geometry, cursor) = (&self.volume.geometry, self.volume.writer.lock().stripe);
         let age = |entry: &VolumeEntry| {
@@ -176,7 +179,8 @@ impl VolumeInspector {
         stripe_bytes.get(from..to)
     }
 
-    /// Checks a stripe and what the index has in it. What fails while a process writes is looked at twice: it may have been half written.
+    /// Checks a stripe and what the index has in it. What fails while a process writes is looked at
+    /// twice: it may have been half written.
     fn verify_stripe(&self, stripe: u32, entries: &[VolumeEntry], verified: &mut VerifyReport) {
         let mut found = self.check_stripe(stripe, entries);
         if self.is_live && found.damaged > 0 {
@@ -222,8 +226,8 @@ impl VolumeInspector {
         let full =
             full_stripe(bytes, stripe_at, id).filter(|(chunk, _)| chunk.sequence > last || walked.is_none());
         let torn = bytes.get(at..).and_then(|rest| Chunk::decode(ChunkEnd::Head, rest, id));
-        // What is newer than the log's end is being written, or was when its process was killed; what is older was left
-        // from the lap before.
+        // What is newer than the log's end is being written, or was when its process was killed;
+        // what is older was left from the lap before.
         let log_end = self.volume.writer.lock().sequence;
         let is_torn = |chunk: &Chunk| {
             chunk.position == stripe_at + at as u64 && chunk.sequence > last && chunk.sequence <= log_end
@@ -243,8 +247,8 @@ impl VolumeInspector {
         }
     }
 
-    /// Checks the object that an entry leads to. Its body's bytes; `None` when it has been given up; the error says which part
-    /// is damaged.
+    /// Checks the object that an entry leads to. Its body's bytes; `None` when it has been given
+    /// up; the error says which part is damaged.
     fn verify_entry(
         &self,
         bytes: &[u8],

@@ -1,29 +1,36 @@
-//! The volume: one flat space that is written in order of first miss, in large pieces, and read with its neighbourhood.
+//! The volume: one flat space that is written in order of first miss, in large pieces, and read
+//! with its neighbourhood.
 //!
-//! Joins what the papers teach with what has been learnt since. Objects are written once, in whole stripes (1 MiB), in the
-//! order in which they were missed (Maltzahn 1999, 2.4.3), small ones packed so that none needs two reads (2.4.4). A
-//! cursor goes round; what has proven popular is carried over when it passes (frequency-based cyclic replacement, 3.6,
-//! generalised to any size in `shoal_policy::carry`), and a stripe that is popular as a whole is skipped. The index is
-//! in memory and on the disk (Kroonmaa 1998), ten bytes an object, never read through, and a hint only: each record has
-//! its full key, its position and its checksums. Objects that nobody asks for twice need not be written at all
-//! (`shoal_policy::Probation`), and a read brings in what lies around of the same site, where that has been paying
-//! (`shoal_policy::NeighbourhoodSizer`, `shoal_policy::GroupBorders`).
+//! Joins what the papers teach with what has been learnt since. Objects are written once, in whole
+//! stripes (1 MiB), in the order in which they were missed (Maltzahn 1999, 2.4.3), small ones
+//! packed so that none needs two reads (2.4.4). A cursor goes round; what has proven popular is
+//! carried over when it passes (frequency-based cyclic replacement, 3.6, generalised to any size in
+//! `shoal_policy::carry`), and a stripe that is popular as a whole is skipped. The index is in
+//! memory and on the disk (Kroonmaa 1998), ten bytes an object, never read through, and a hint
+//! only: each record has its full key, its position and its checksums. Objects that nobody asks for
+//! twice need not be written at all (`shoal_policy::Probation`), and a read brings in what lies
+//! around of the same site, where that has been paying (`shoal_policy::NeighbourhoodSizer`,
+//! `shoal_policy::GroupBorders`).
 //!
-//! What each call costs: a miss, no call to the disk (but for one key in 65,000 that looks like another's); a hit on an
-//! object of up to 64 KiB, one read or none, and one or two more when it is the first in a stripe that an earlier process
-//! wrote; an insert, its share of a stripe's write; a removal, a line in the contents, and the mark of the record, a read
-//! and a write of its page.
+//! What each call costs: a miss, no call to the disk (but for one key in 65,000 that looks like
+//! another's); a hit on an object of up to 64 KiB, one read or none, and one or two more when it is
+//! the first in a stripe that an earlier process wrote; an insert, its share of a stripe's write; a
+//! removal, a line in the contents, and the mark of the record, a read and a write of its page.
 //!
-//! - `format`: what stands on the disk. `table`: the index. `queue`, `pending`: what waits to be written.
+//! - `format`: what stands on the disk. `table`: the index. `queue`, `pending`: what waits to be
+//!   written.
 //! - `writer`: the log's end, stripe by stripe. `reclaim`: what happens to a stripe's old contents.
 //! - `read`, `windows`, `body`: from the disk to the caller. `insert`, `update`: the other way.
-//! - `crowded`: objects that the index has no place for. `durability`: when what waits is brought to disk.
+//! - `crowded`: objects that the index has no place for. `durability`: when what waits is brought
+//!   to disk.
 //! - `removal`: objects taken out, for good.
-//! - `opening`, `recovery`, `checkpoint`, `changed`, `state`: what is written of the index, what binds it to the volume, and how the rest is found again.
+//! - `opening`, `recovery`, `checkpoint`, `changed`, `state`: what is written of the index, what
+//!   binds it to the volume, and how the rest is found again.
 //! - `inspect`: a volume seen from outside.
 //!
-//! After a crash the index on disk is older than the log. The contents of the stripes written since are read and entered
-//! again, in the background; objects that the index has, and that nothing in the log can overrule, are served meanwhile.
+//! After a crash the index on disk is older than the log. The contents of the stripes written since
+//! are read and entered again, in the background; objects that the index has, and that nothing in
+//! the log can overrule, are served meanwhile.
 
 mod body;
 mod changed;
@@ -98,7 +105,8 @@ impl Default for VolumeSettings {
 
 /// A store of one volume.
 pub(super) struct VolumeStore {
-    /// Its threads end when this is dropped: before the volume, so that the last reference to that is not a thread's.
+    /// Its threads end when this is dropped: before the volume, so that the last reference to that
+    /// is not a thread's.
     _maintenance: Vec<Maintenance>,
     volume: Arc<Volume>,
 }
@@ -126,11 +134,13 @@ struct Volume {
     checkpoint: Mutex<Checkpoint>,
     /// Which keys the log may speak of since then.
     changed: Changed,
-    /// A stripe's objects have been taken out of the table, and nothing has been written over them yet.
+    /// A stripe's objects have been taken out of the table, and nothing has been written over them
+    /// yet.
     is_reclaiming: AtomicBool,
     /// Held while metadata is replaced on the disk, so that a reader who finds it torn can wait.
     updating: Mutex<()>,
-    /// Held from where an object's metadata is read to be replaced until that is done, by key; before all other locks.
+    /// Held from where an object's metadata is read to be replaced until that is done, by key;
+    /// before all other locks.
     update_turns: [Mutex<()>; UPDATE_TURNS],
     doubts: Mutex<TornWriteSuspects>,
     /// The last process did not end in order: entries may be older than what they point to.
@@ -142,7 +152,8 @@ struct Volume {
     is_followed: AtomicBool,
     /// The log's end has been found; nothing is written before.
     is_recovered: AtomicBool,
-    /// Removed before that: what the log says of them is older. No more than lines that say so wait in the queue.
+    /// Removed before that: what the log says of them is older. No more than lines that say so wait
+    /// in the queue.
     removed_early: Mutex<HashSet<Key>>,
     next_id: AtomicU64,
     object_max_bytes: u64,
@@ -159,13 +170,14 @@ struct Volume {
     counts: Counts,
     /// Told of keys whose objects were given up.
     gave_up: OnceLock<EvictionCallback>,
-    /// The index on disk may say that nothing was written to the log since: always after opening when it has a header, for one that
-    /// says otherwise may have been read before it was brought to disk.
+    /// The index on disk may say that nothing was written to the log since: always after opening
+    /// when it has a header, for one that says otherwise may have been read before it was brought
+    /// to disk.
     index_may_be_clean: AtomicBool,
     /// Nothing was written yet in this generation's time but by earlier processes.
     is_generation_due: AtomicBool,
-    /// The index file has a header. One that is being made anew has none until it is complete, so that it is made anew again when the
-    /// process ends before.
+    /// The index file has a header. One that is being made anew has none until it is complete, so
+    /// that it is made anew again when the process ends before.
     is_index_known: AtomicBool,
     /// Where the log ended when the index was last written, in bytes of it.
     checkpointed_at: AtomicU64,
@@ -175,8 +187,8 @@ struct Volume {
     _lock: Option<OwnedFd>,
 }
 
-/// What may not be whole, since the last process did not end in order: large objects whose pieces have to be looked at, and objects
-/// whose damage says nothing about the disk.
+/// What may not be whole, since the last process did not end in order: large objects whose pieces
+/// have to be looked at, and objects whose damage says nothing about the disk.
 #[derive(Default)]
 struct TornWriteSuspects {
     /// Stripes that may have been half written over.
@@ -185,7 +197,8 @@ struct TornWriteSuspects {
     from: u64,
     /// ...up to this one.
     until: u64,
-    /// The stripe in which the log ended: what stands there and shortly before it may have been brought to disk in part.
+    /// The stripe in which the log ended: what stands there and shortly before it may have been
+    /// brought to disk in part.
     end: u32,
     /// Objects that have been looked at, by number.
     settled: HashSet<u64>,
@@ -198,7 +211,8 @@ struct Counts {
     corrupt: AtomicU64,
     /// Pages of the index that could not be read, as far as that was told.
     lost_pages: AtomicU64,
-    /// Entries that were dropped from the table for damage, or for a stripe that could not be written.
+    /// Entries that were dropped from the table for damage, or for a stripe that could not be
+    /// written.
     dropped: AtomicU64,
     /// What [`forgotten`](Self::forgotten) was when the index was begun that is on disk.
     forgotten_before: AtomicU64,
@@ -323,8 +337,9 @@ impl Volume {
         }
     }
 
-    /// Writes what waits, and an index that is complete. A volume whose log has not been followed to its end is left as it was
-    /// found, and followed the next time, unless something waits: that comes after the end.
+    /// Writes what waits, and an index that is complete. A volume whose log has not been followed
+    /// to its end is left as it was found, and followed the next time, unless something waits: that
+    /// comes after the end.
     fn close(&self) -> Result<(), Error> {
         if !self.is_recovered.load(Relaxed) {
             if self.queue.lock().is_empty() {
@@ -338,8 +353,8 @@ impl Volume {
         Ok(())
     }
 
-    /// Says it when pages of the index could not be read. All of it is written anew with the next checkpoint. What they held is missed, and found again when the
-    /// index is made anew.
+    /// Says it when pages of the index could not be read. All of it is written anew with the next
+    /// checkpoint. What they held is missed, and found again when the index is made anew.
     fn see_to_lost_pages(&self) {
         let before = self.counts.lost_pages.load(Relaxed);
         let lost = self.table.lost_pages(before);
@@ -357,7 +372,8 @@ impl Volume {
         self.data.sync().map_err(|source| self.failed("bring the volume to disk", source))
     }
 
-    /// Notes a failure of the disk, says it once, and takes the disk out of service when it goes on.
+    /// Notes a failure of the disk, says it once, and takes the disk out of service when it goes
+    /// on.
     fn failed(&self, action: &'static str, source: std::io::Error) -> Error {
         let failures = self.health.failures.fetch_add(1, Relaxed) + 1;
         if !self.health.has_been_said.swap(true, Relaxed) {
@@ -407,7 +423,8 @@ impl BackgroundWork for Volume {
             self.table.read_ahead();
         }
         if !self.is_recovered.load(Relaxed) {
-            // Who looks for an object meanwhile does it too: it may take about half of the disk's time.
+            // Who looks for an object meanwhile does it too: it may take about half of the disk's
+            // time.
             return WorkDone::Worked(self.recover_step(recovery::RECOVERED_AT_ONCE) / RECOVERED_FOR_A_PAUSE);
         }
         // After a failure the next call tries again.

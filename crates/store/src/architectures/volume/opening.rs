@@ -45,7 +45,8 @@ pub(in crate::architectures) fn open(
 }
 
 impl Volume {
-    /// The volume without its background work; nothing is written before [`recover`](Self::recover) has come to an end.
+    /// The volume without its background work; nothing is written before [`recover`](Self::recover)
+    /// has come to an end.
     pub(super) fn open_unrecovered(
         name: &'static str,
         settings: &ArchitectureOptions,
@@ -190,8 +191,9 @@ pub(super) fn read_geometry(
     Ok(Some((geometry, state)))
 }
 
-/// What the volume's first blocks say, by either copy of the superblock. `None` when a process was killed, or power lost, while
-/// it made the volume: the second copy is written when the first is on the disk.
+/// What the volume's first blocks say, by either copy of the superblock. `None` when a process was
+/// killed, or power lost, while it made the volume: the second copy is written when the first is on
+/// the disk.
 fn superblock(blocks: &[u8]) -> Result<Option<Geometry>, Error> {
     let (first, rest) = blocks.split_at(SUPERBLOCK_BYTES);
     let reason = match Geometry::decode(first).or_else(|reason| Geometry::decode(rest).map_err(|_| reason)) {
@@ -205,7 +207,8 @@ fn superblock(blocks: &[u8]) -> Result<Option<Geometry>, Error> {
     Err(Error::Unusable(format!("the file {DATA} is {reason}; remove it to begin with an empty volume")))
 }
 
-/// Makes an empty volume. The superblock comes last, so that one without it is known to be unfinished.
+/// Makes an empty volume. The superblock comes last, so that one without it is known to be
+/// unfinished.
 fn make(
     name: &str,
     files: &dyn FileSystem,
@@ -239,7 +242,8 @@ fn make(
     Ok(geometry)
 }
 
-/// A volume takes its space when it is made: of a disk that has less than the limit it takes what leaves others some room.
+/// A volume takes its space when it is made: of a disk that has less than the limit it takes what
+/// leaves others some room.
 fn within(limit: u64, free: u64) -> u64 {
     let most = free - free / 10;
     if limit > most {
@@ -311,7 +315,8 @@ pub(super) fn index_header(
     }))
 }
 
-/// Makes an empty index. Of an empty volume it is complete and says so; another gets a header when it is.
+/// Makes an empty index. Of an empty volume it is complete and says so; another gets a header when
+/// it is.
 fn make_index(
     files: &dyn FileSystem,
     geometry: &Geometry,
@@ -368,8 +373,8 @@ fn unusable(what: &str, path: &str, error: &io::Error) -> Error {
 pub(super) const DATA: &str = "volume";
 /// Its index.
 pub(super) const INDEX: &str = "volume.index";
-/// An index that is too small gives objects up that there would be space for, nearly at random; one that is too large costs ten
-/// bytes for each. Traffic Server reckons with as much.
+/// An index that is too small gives objects up that there would be space for, nearly at random; one
+/// that is too large costs ten bytes for each. Traffic Server reckons with as much.
 const MEAN_OBJECT_BYTES: u64 = 8000;
 const STRIPE_MIN: u64 = 256 << 10;
 /// Stripes that a volume should have, at the price of smaller ones.

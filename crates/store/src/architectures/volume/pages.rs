@@ -21,9 +21,9 @@ impl AlignedPages {
         Self::aligned(length.next_multiple_of(PAGE_BYTES), PAGE_BYTES)
     }
 
-    /// The same for a long time and for large transfers: in one piece of the machine's memory, if the system has one. A device
-    /// takes a transfer in so many pieces at most, 128 often, so that a megabyte in scattered pages of four kilobytes is
-    /// two transfers, and in one piece is one.
+    /// The same for a long time and for large transfers: in one piece of the machine's memory, if
+    /// the system has one. A device takes a transfer in so many pieces at most, 128 often, so that
+    /// a megabyte in scattered pages of four kilobytes is two transfers, and in one piece is one.
     pub(super) fn in_one_piece(length: usize) -> Self {
         let length = length.next_multiple_of(PAGE_BYTES);
         if length <= SCATTERED_MAX {
@@ -43,8 +43,9 @@ impl AlignedPages {
     }
 }
 
-/// Memory that has been used for pages and will be again. An allocator gives so large pieces back to the system, and for each new
-/// one the system clears every page when it is first touched, only for the disk to write over it.
+/// Memory that has been used for pages and will be again. An allocator gives so large pieces back
+/// to the system, and for each new one the system clears every page when it is first touched, only
+/// for the disk to write over it.
 #[derive(Default)]
 pub(super) struct PagePool {
     state: Mutex<UsedState>,

@@ -202,7 +202,8 @@ pub(super) struct PendingObject {
 /// The body of an object that waits.
 pub(super) enum PendingBody {
     Whole(Bytes),
-    /// Its pieces were queued before it. A table that is too long for one record has pieces of its own.
+    /// Its pieces were queued before it. A table that is too long for one record has pieces of its
+    /// own.
     Large {
         body: Arc<GrowingBody>,
         bytes: u64,
@@ -286,7 +287,8 @@ impl PendingObject {
         (super::format::HEAD_BYTES + self.key.full().len()) as u64 + u64::from(room) + payload
     }
 
-    /// Writes the record to `out`, which has its length. `None` when a piece of its body has been lost.
+    /// Writes the record to `out`, which has its length. `None` when a piece of its body has been
+    /// lost.
     pub(super) fn encode(&self, at: RecordPosition, out: &mut [u8]) -> Option<()> {
         let mut state = self.state.lock();
         state.is_encoded = true;
@@ -367,7 +369,8 @@ impl QueuedRecord {
         }
     }
 
-    /// Its line in the contents, for a record at `at` units from the stripe's beginning, which begins a group or does not.
+    /// Its line in the contents, for a record at `at` units from the stripe's beginning, which
+    /// begins a group or does not.
     pub(super) fn item(&self, at: u32, begins: bool) -> ContentsItem {
         let (key, kind) = match self {
             Self::Object(object) => (object.key.hash(), object.kind()),

@@ -16,9 +16,11 @@ pub(super) struct WriteQueue {
     next: QueuePosition,
     /// Something was appended since what waited was last brought to disk.
     is_unsynced: bool,
-    /// Records of objects that have been removed, by those who could not wait until they are marked.
+    /// Records of objects that have been removed, by those who could not wait until they are
+    /// marked.
     unmarked: Vec<(Key, VolumeEntry)>,
-    /// Keys of objects of which a line that waits will say that they were removed, and that have not come again behind it.
+    /// Keys of objects of which a line that waits will say that they were removed, and that have
+    /// not come again behind it.
     removed: HashSet<Key>,
     /// What they will take, lines of the contents included.
     bytes: u64,
@@ -72,8 +74,8 @@ impl WriteQueue {
         }
     }
 
-    /// What waits now, and from now on nothing is unsynced: whoever asks brings it to disk, or calls
-    /// [`leave_unsynced`](Self::leave_unsynced).
+    /// What waits now, and from now on nothing is unsynced: whoever asks brings it to disk, or
+    /// calls [`leave_unsynced`](Self::leave_unsynced).
     pub(super) fn begin_sync(&mut self) -> FlushTarget {
         self.is_unsynced = false;
         self.due(true)
@@ -84,7 +86,8 @@ impl WriteQueue {
         !std::mem::replace(&mut self.is_unsynced, true)
     }
 
-    /// The records of removed objects have to be marked. True when nothing else has to be brought to disk.
+    /// The records of removed objects have to be marked. True when nothing else has to be brought
+    /// to disk.
     pub(super) fn mark_later(&mut self, key: Key, entries: impl IntoIterator<Item = VolumeEntry>) -> bool {
         let before = self.unmarked.len();
         self.unmarked.extend(entries.into_iter().map(|entry| (key, entry)));
@@ -116,7 +119,8 @@ impl WriteQueue {
         self.waiting.is_empty()
     }
 
-    /// Whether there is nothing to write of what is due: it has been written, or does not fill `room` bytes, though it should.
+    /// Whether there is nothing to write of what is due: it has been written, or does not fill
+    /// `room` bytes, though it should.
     pub(super) fn is_done(&self, due: FlushTarget, room: u64) -> bool {
         let is_written = self.waiting.front().is_none_or(|(ticket, _)| *ticket >= due.before);
         is_written || !due.in_part && self.bytes < enough_for(room)
@@ -149,8 +153,8 @@ impl WriteQueue {
         is_it
     }
 
-    /// Takes what fits into `room` bytes of records and contents, in order but for what is too large for the rest. `None` when
-    /// nothing is due.
+    /// Takes what fits into `room` bytes of records and contents, in order but for what is too
+    /// large for the rest. `None` when nothing is due.
     pub(super) fn take(&mut self, room: u64, due: FlushTarget) -> Option<Batch> {
         if self.is_done(due, room) {
             return None;
@@ -161,7 +165,8 @@ impl WriteQueue {
         while at < self.waiting.len() && passed_over.len() < LOOK_AHEAD {
             let (_, record) = &self.waiting[at];
             let (cost, id) = (cost(record), record.object_id());
-            // Pieces come before the table that names them, and those of a table before the object that has it.
+            // Pieces come before the table that names them, and those of a table before the object
+            // that has it.
             if cost <= left && !passed_over.contains(&id) {
                 let Some((_, record)) = self.waiting.remove(at) else { break };
                 self.bytes -= cost;
@@ -229,9 +234,9 @@ impl RecordGroup {
     }
 }
 
-/// Records of a group next to each other, the group first of which one was missed first. Clients' page views interleave, and
-/// what completes first is chance; a page's objects come from one site for the most part, and are asked for together
-/// again, as the pieces of a body are.
+/// Records of a group next to each other, the group first of which one was missed first. Clients'
+/// page views interleave, and what completes first is chance; a page's objects come from one site
+/// for the most part, and are asked for together again, as the pieces of a body are.
 fn groups_together(records: Vec<QueuedRecord>) -> Vec<QueuedRecord> {
     let mut ranks: HashMap<RecordGroup, usize> = HashMap::new();
     let mut rank = |record: &QueuedRecord| {

@@ -39,7 +39,8 @@ enum RecordMismatch {
 
 impl Volume {
     pub(super) fn open(self: &Arc<Self>, key: &ObjectKey) -> Result<Option<OpenObject>, Error> {
-        // Twice: what is carried over goes from the table to the queue, what is written from the queue to the table.
+        // Twice: what is carried over goes from the table to the queue, what is written from the
+        // queue to the table.
         for _ in 0..2 {
             let waiting = self.queue.lock().find(key.hash()).map(Arc::clone);
             if let Some(object) = waiting.filter(|object| object.key == *key) {
@@ -56,7 +57,8 @@ impl Volume {
         Ok(None)
     }
 
-    /// The object, and a hit counted, when no device is needed for it: it waits to be written, or a window has all of it.
+    /// The object, and a hit counted, when no device is needed for it: it waits to be written, or a
+    /// window has all of it.
     pub(super) fn try_open(self: &Arc<Self>, key: &ObjectKey) -> Option<OpenObject> {
         let waiting = self.queue.lock().find(key.hash()).map(Arc::clone);
         if let Some(object) = waiting.filter(|object| object.key == *key) {
@@ -80,8 +82,9 @@ impl Volume {
         })
     }
 
-    /// Finds the object's record. What a later record may overrule, one that has not been entered yet, is not found: the index of a process that was
-    /// killed may have an object that was replaced since, and then removed.
+    /// Finds the object's record. What a later record may overrule, one that has not been entered
+    /// yet, is not found: the index of a process that was killed may have an object that was
+    /// replaced since, and then removed.
     pub(super) fn find(&self, key: &ObjectKey) -> Result<Option<FoundRecord>, Error> {
         if !self.is_followed.load(Acquire) {
             if let Some(found) = self.find_unchanged(key)? {
@@ -109,8 +112,8 @@ impl Volume {
         Ok(None)
     }
 
-    /// Finds the object's record where the log has not been followed and says nothing of the object since the index was written. Not one with
-    /// pieces, some of which may have been written over.
+    /// Finds the object's record where the log has not been followed and says nothing of the object
+    /// since the index was written. Not one with pieces, some of which may have been written over.
     fn find_unchanged(&self, key: &ObjectKey) -> Result<Option<FoundRecord>, Error> {
         let is_changed = || self.changed.may_have(key.hash());
         if is_changed() {
@@ -141,7 +144,8 @@ impl Volume {
         if !matches!(outcome, Err(RecordMismatch::Corrupt(_))) {
             return outcome;
         }
-        // A window may be older than the disk, and metadata may have been half replaced when it was read.
+        // A window may be older than the disk, and metadata may have been half replaced when it was
+        // read.
         let _updating = self.updating.lock();
         let position = entry.position();
         self.windows.forget(position..position + entry.bytes());
@@ -191,8 +195,8 @@ impl Volume {
         RecordHead::decode(record, position, self.seal, || self.takes_unsealed(position))
     }
 
-    /// Bytes of the disk, from a window or by a read of whole pages; fewer at the stripe's end. Without a reach they are read from the
-    /// disk, alone.
+    /// Bytes of the disk, from a window or by a read of whole pages; fewer at the stripe's end.
+    /// Without a reach they are read from the disk, alone.
     pub(super) fn read_span(
         &self,
         position: u64,
@@ -285,8 +289,8 @@ impl Volume {
         }
     }
 
-    /// Whether what stands there may be something else than the index says, or a part of it, for no other reason than that the last
-    /// process did not end in order.
+    /// Whether what stands there may be something else than the index says, or a part of it, for no
+    /// other reason than that the last process did not end in order.
     fn is_in_doubt(&self, position: u64) -> bool {
         if !self.may_be_stale {
             return false;
@@ -341,8 +345,8 @@ impl Volume {
         Ok(Some(OpenObject { metadata, body: Arc::new(body) }))
     }
 
-    /// Where a large object's pieces are, with all their stripes pinned. `None` when some are gone; [`Error::Corrupt`] when a piece of
-    /// their table is damaged.
+    /// Where a large object's pieces are, with all their stripes pinned. `None` when some are gone;
+    /// [`Error::Corrupt`] when a piece of their table is damaged.
     pub(super) fn pieces_of(
         &self,
         head: &RecordHead,
@@ -382,7 +386,8 @@ impl Volume {
         Ok(self.verified(head, &places)?.then_some((places, pin)))
     }
 
-    /// Whether the pieces are there that may have been lost or half written over when the last process ended.
+    /// Whether the pieces are there that may have been lost or half written over when the last
+    /// process ended.
     fn verified(&self, head: &RecordHead, places: &[PieceLocation]) -> Result<bool, Error> {
         let in_doubt: Vec<usize> = {
             let doubts = self.doubts.lock();

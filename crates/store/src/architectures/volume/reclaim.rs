@@ -1,4 +1,5 @@
-//! What happens to a stripe's old contents when the cursor comes round: what is popular is carried over, the rest given up.
+//! What happens to a stripe's old contents when the cursor comes round: what is popular is carried
+//! over, the rest given up.
 
 use super::Volume;
 use super::format::{
@@ -25,8 +26,8 @@ struct LiveObject {
 }
 
 impl Volume {
-    /// Takes all objects out of a stripe, which nobody reads. What is popular is queued to be written again. False when the
-    /// stripe is worth keeping as it is.
+    /// Takes all objects out of a stripe, which nobody reads. What is popular is queued to be
+    /// written again. False when the stripe is worth keeping as it is.
     pub(super) fn reclaim(&self, stripe: u32) -> bool {
         if stripe >= self.written_stripes.load(Relaxed) {
             return true;
@@ -50,8 +51,9 @@ impl Volume {
         true
     }
 
-    /// Takes objects out of the table, those that are carried into the queue; says which are gone. Under one lock, so that
-    /// each is found in one place or the other, and what was removed or replaced meanwhile does not come back.
+    /// Takes objects out of the table, those that are carried into the queue; says which are gone.
+    /// Under one lock, so that each is found in one place or the other, and what was removed or
+    /// replaced meanwhile does not come back.
     fn requeue_reinserted(
         &self,
         live: &[LiveObject],
@@ -151,7 +153,8 @@ impl Volume {
         carried
     }
 
-    /// What stands in a stripe. `None` when nothing does that is known of: it is new, or was written by who knows whom.
+    /// What stands in a stripe. `None` when nothing does that is known of: it is new, or was
+    /// written by who knows whom.
     pub(super) fn contents(&self, stripe: u32) -> Option<Vec<ContentsItem>> {
         // Where a stripe was not filled, what ended it a lap before still stands there.
         match self.last_chunk(stripe) {

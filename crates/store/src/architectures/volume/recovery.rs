@@ -1,12 +1,15 @@
 //! Finding the end of the log, and entering again what the index on disk does not have.
 //!
-//! The index says how far it is complete. From there on the stripes are looked at in the order of the cursor: one whose
-//! first chunk is newer than all before has been written since, and its contents are entered; after so many that are
-//! not, more than the cursor passes over without a word, the end has been found. Without an index all stripes are entered, in the
-//! order in which they were written, and again as long as no index has been written since. Then the index's entries are counted,
-//! and those that lead into the stripes written since to no record of these are taken out: nobody else would. This is done in the background, some stripes at a time: both ends of these are read at once,
-//! by several threads where they can be had, since a disk answers many reads in the time of one; and the buckets of some items are
-//! touched before the first is entered, since memory does the same.
+//! The index says how far it is complete. From there on the stripes are looked at in the order of
+//! the cursor: one whose first chunk is newer than all before has been written since, and its
+//! contents are entered; after so many that are not, more than the cursor passes over without a
+//! word, the end has been found. Without an index all stripes are entered, in the order in which
+//! they were written, and again as long as no index has been written since. Then the index's
+//! entries are counted, and those that lead into the stripes written since to no record of these
+//! are taken out: nobody else would. This is done in the background, some stripes at a time: both
+//! ends of these are read at once, by several threads where they can be had, since a disk answers
+//! many reads in the time of one; and the buckets of some items are touched before the first is
+//! entered, since memory does the same.
 
 use super::Volume;
 use super::format::{
@@ -27,7 +30,8 @@ pub(super) enum Recovery {
     Clean,
     /// Goes on from the index's place.
     Following(LogScan),
-    /// Counts the index's entries, and takes out those of records that have been written over since it was written.
+    /// Counts the index's entries, and takes out those of records that have been written over since
+    /// it was written.
     Counting(RewrittenStripes),
     /// Learns when each stripe was written.
     Dating { next: u32, dated: Vec<(u64, u32)> },
@@ -56,7 +60,8 @@ enum Followed {
     TooFar,
 }
 
-/// The stripes that were written since the index was, with the entries that may lead into each, in the order of their records.
+/// The stripes that were written since the index was, with the entries that may lead into each, in
+/// the order of their records.
 type RewrittenStripes = HashMap<u32, Box<[VolumeEntry]>>;
 
 /// What a stripe holds that is not full, or whose end is damaged.
@@ -73,7 +78,8 @@ pub(super) struct StripeScan {
 /// What the two ends of a stripe say.
 struct Ends {
     first: Option<Chunk>,
-    /// The chunk that ends the stripe, with its contents, if the stripe is newer than was asked for.
+    /// The chunk that ends the stripe, with its contents, if the stripe is newer than was asked
+    /// for.
     last: Option<(Chunk, Vec<ContentsItem>)>,
 }
 
@@ -101,7 +107,8 @@ impl ContentsItem {
 }
 
 impl Recovery {
-    /// The stripes that are looked at next, at most so many of so many; and from which chunk on their contents are of interest.
+    /// The stripes that are looked at next, at most so many of so many; and from which chunk on
+    /// their contents are of interest.
     fn ahead(&self, most: usize, stripes: u32, newest: u64) -> (Vec<u32>, u64) {
         match self {
             Self::Clean | Self::Counting(_) => (Vec::new(), u64::MAX),
@@ -123,8 +130,9 @@ impl Volume {
         }
     }
 
-    /// Whether all of the log has been entered. Where the index leads to its end, which is not far, it is followed there now; where an index is
-    /// being made anew from all stripes, that is not waited for.
+    /// Whether all of the log has been entered. Where the index leads to its end, which is not far,
+    /// it is followed there now; where an index is being made anew from all stripes, that is not
+    /// waited for.
     pub(super) fn is_followed(&self) -> bool {
         while !self.is_followed.load(Acquire) {
             if !matches!(*self.recovery.lock(), Recovery::Clean | Recovery::Following(_)) {
@@ -159,7 +167,8 @@ impl Volume {
         stripes.len().max(1)
     }
 
-    /// Goes on with the ends of the next stripe, `None` when there is none. True when the log's end has been found.
+    /// Goes on with the ends of the next stripe, `None` when there is none. True when the log's end
+    /// has been found.
     fn scan_next(&self, recovery: &mut Recovery, ends: Option<Ends>) -> bool {
         match (&mut *recovery, ends) {
             (Recovery::Clean, _) => {
@@ -202,7 +211,8 @@ impl Volume {
         }
     }
 
-    /// Reads the ends of stripes, many at the same time, and the contents of those whose first chunk is newer.
+    /// Reads the ends of stripes, many at the same time, and the contents of those whose first
+    /// chunk is newer.
     fn read_ends(&self, stripes: &[u32], newer_than: u64) -> Vec<Ends> {
         let read = |stripe: &u32| {
             let first = self.first_chunk(*stripe);
@@ -222,7 +232,8 @@ impl Volume {
     fn finish_recovery(&self, recovery: &Recovery) {
         let mut writer = self.writer.lock();
         if !matches!(recovery, Recovery::Clean) {
-            // Chunks that a power loss has left behind the end it made must not pass for later ones.
+            // Chunks that a power loss has left behind the end it made must not pass for later
+            // ones.
             writer.sequence += SEQUENCE_STEP;
             let after = (1..=self.geometry.stripes.min(SKIPPED_MAX))
                 .map(|step| (writer.stripe + step) % self.geometry.stripes);
@@ -243,7 +254,8 @@ impl Volume {
         self.sync_bell.ring();
     }
 
-    /// The index is older than a lap of the log, and what it has may have been replaced where nobody follows: it is made anew from the stripes.
+    /// The index is older than a lap of the log, and what it has may have been replaced where
+    /// nobody follows: it is made anew from the stripes.
     fn begin_anew(&self) -> Recovery {
         warn!(
             "the volume's index is much older than the volume: it is made anew from its contents while it serves"
@@ -268,7 +280,8 @@ impl Volume {
         // The stripe that the index names may have got chunks since.
         let is_newer = !following.has_begun || ends.any().is_some_and(|chunk| chunk.sequence > newest);
         following.has_begun = true;
-        // What the log had not reached when the index was written, and yet is behind it now, was passed a lap ago.
+        // What the log had not reached when the index was written, and yet is behind it now, was
+        // passed a lap ago.
         let is_between = |chunk: &Chunk| chunk.sequence > following.known && chunk.sequence <= newest;
         if ends.any().is_some_and(is_between) && !following.rewritten.contains_key(&stripe) {
             return Followed::TooFar;
@@ -292,7 +305,8 @@ impl Volume {
         }
     }
 
-    /// Counts entries, and takes out those whose records have been written over. False when all have been counted.
+    /// Counts entries, and takes out those whose records have been written over. False when all
+    /// have been counted.
     fn count_some(&self, rewritten: &RewrittenStripes) -> bool {
         let is_dead = |entry: VolumeEntry| {
             let Some(stripe) = self.geometry.stripe_of(entry.position()) else { return true };
@@ -304,7 +318,8 @@ impl Volume {
         (0..COUNTED_AT_ONCE).all(|_| self.table.count_next(COUNTED_TOGETHER, is_dead))
     }
 
-    /// Learns what stands in the stripe where the log ends: the chunk that ends it will list that too.
+    /// Learns what stands in the stripe where the log ends: the chunk that ends it will list that
+    /// too.
     fn resume(&self) {
         let mut writer = self.writer.lock();
         if writer.offset == 0 || writer.offset >= self.geometry.stripe_bytes {
@@ -316,12 +331,14 @@ impl Volume {
                 let end = (writer.offset / UNIT_BYTES) as u32;
                 writer.items = walked.items.into_iter().filter(|item| item.at < end).collect();
             }
-            // It cannot be read any more: the next chunk begins another stripe, and this one keeps what it has.
+            // It cannot be read any more: the next chunk begins another stripe, and this one keeps
+            // what it has.
             _ => writer.offset = self.geometry.stripe_bytes,
         }
     }
 
-    /// Enters what stands in a stripe, if it is newer than all before, and moves the log's end behind it.
+    /// Enters what stands in a stripe, if it is newer than all before, and moves the log's end
+    /// behind it.
     fn enter_stripe(&self, stripe: u32, ends: Ends) -> bool {
         let mut writer = self.writer.lock();
         // A beginning that is not known came after all before.
@@ -409,7 +426,8 @@ impl Volume {
     }
 }
 
-/// The chunk that begins at `at` in a stripe's bytes, when both ends and the contents stand up to their checks.
+/// The chunk that begins at `at` in a stripe's bytes, when both ends and the contents stand up to
+/// their checks.
 pub(super) fn whole_chunk(
     stripe: &[u8],
     at: usize,
@@ -429,7 +447,8 @@ pub(super) fn whole_chunk(
     Some((head, items))
 }
 
-/// Bytes of stripes whose contents are read before they are entered: of objects of a hundred bytes, a twentieth of it in memory.
+/// Bytes of stripes whose contents are read before they are entered: of objects of a hundred bytes,
+/// a twentieth of it in memory.
 const AHEAD_BYTES: u64 = 64 << 20;
 /// Stripes whose ends one thread reads.
 const READ_BY_ONE: usize = 16;

@@ -20,13 +20,14 @@ pub(super) struct TakenOut {
 }
 
 impl Volume {
-    /// Takes an object out: from now on it is not found, and once the next chunk is written it will not be after a crash
-    /// either; nor before the log has been followed up to that chunk, since its record is marked, and records that it has replaced are not
-    /// found before the log has been followed. A key that looks like this
-    /// one's is taken out as well, which costs a miss.
+    /// Takes an object out: from now on it is not found, and once the next chunk is written it will
+    /// not be after a crash either; nor before the log has been followed up to that chunk, since
+    /// its record is marked, and records that it has replaced are not found before the log has been
+    /// followed. A key that looks like this one's is taken out as well, which costs a miss.
     pub(super) fn remove(&self, key: &ObjectKey) -> Result<bool, Error> {
         let limit_bytes = 2 * QUEUED_STRIPES * self.geometry.stripe_bytes;
-        // What the log has and the index has not is to be marked too: the line that says that it was removed may come too late.
+        // What the log has and the index has not is to be marked too: the line that says that it
+        // was removed may come too late.
         while !self.is_followed.load(Relaxed) {
             self.recover_step(RECOVERED_AT_ONCE);
         }
@@ -35,14 +36,16 @@ impl Volume {
         let mark = |entry| self.mark_removed(key.hash(), entry);
         let marked: Vec<Result<(), Error>> = taken.entries.into_iter().map(mark).collect();
         if !taken.is_logged {
-            // Who finds a long queue waits for the disk, and for the log's end, before which nothing is written.
+            // Who finds a long queue waits for the disk, and for the log's end, before which
+            // nothing is written.
             self.recover();
             self.flush(false)?;
             self.queue_up(QueuedRecord::Removed(key.hash()), limit_bytes)?;
         }
         marked.into_iter().collect::<Result<(), Error>>()?;
         if self.has_missed.load(Relaxed) {
-            // What could not be read when the log was followed may have it: then that line alone keeps it away.
+            // What could not be read when the log was followed may have it: then that line alone
+            // keeps it away.
             self.flush_and_sync()?;
         }
         if !taken.found && self.may_be_on_disk_alone() {
@@ -52,7 +55,8 @@ impl Volume {
         Ok(taken.found)
     }
 
-    /// The same without touching the device: the records are marked within a second. For who has just been let into the queue.
+    /// The same without touching the device: the records are marked within a second. For who has
+    /// just been let into the queue.
     pub(super) fn remove_later(&self, key: &ObjectKey) {
         let taken = self.take_out(key, u64::MAX);
         if self.queue.lock().mark_later(key.hash(), taken.entries) {
@@ -60,7 +64,8 @@ impl Volume {
         }
     }
 
-    /// Takes an object out of the queue and the table, and has the log say so unless so many bytes wait already.
+    /// Takes an object out of the queue and the table, and has the log say so unless so many bytes
+    /// wait already.
     pub(super) fn take_out(&self, key: &ObjectKey, limit_bytes: u64) -> TakenOut {
         let (taken, is_first) = {
             // Held until it is out of the table, lest recovery enter it in between.
@@ -77,8 +82,9 @@ impl Volume {
             let removal = QueuedRecord::Removed(key.hash());
             let is_first = match found || !self.is_recovered.load(Relaxed) {
                 true => is_logged && queue.push(removal),
-                // The index on disk may still have what was given up since. Such removals are no reason to write at all: a stream of
-                // unsafe requests for what is not stored would wake the disk every second.
+                // The index on disk may still have what was given up since. Such removals are no
+                // reason to write at all: a stream of unsafe requests for what is not stored would
+                // wake the disk every second.
                 false => {
                     if is_logged {
                         queue.push_unhurried(removal);
@@ -96,13 +102,14 @@ impl Volume {
         taken
     }
 
-    /// Whether the index on disk may lead to objects that the table has lost, and of which the log says nothing: what is not found has to be
-    /// removed by a line of the log then.
+    /// Whether the index on disk may lead to objects that the table has lost, and of which the log
+    /// says nothing: what is not found has to be removed by a line of the log then.
     fn may_be_on_disk_alone(&self) -> bool {
         self.is_reclaiming.load(Relaxed) || self.forgotten() > self.counts.forgotten_before.load(Relaxed)
     }
 
-    /// Entries that went out of the table since the volume was opened, neither by a removal nor for a later record.
+    /// Entries that went out of the table since the volume was opened, neither by a removal nor for
+    /// a later record.
     pub(super) fn forgotten(&self) -> u64 {
         self.counts.dropped.load(Relaxed) + self.table.crowded_out() + self.counts.lost_pages.load(Relaxed)
     }

@@ -1,8 +1,10 @@
-//! What binds the index to the volume, and says from where on records are sealed: two pages of the volume, written in turns.
+//! What binds the index to the volume, and says from where on records are sealed: two pages of the
+//! volume, written in turns.
 //!
-//! A *generation* ends when something is about to be written to the log that the index on disk does not know. The index's header is
-//! written with the next generation first, and then the volume's state: an index of any other generation belongs to another time of
-//! this volume, however clean it says that it is, and does not count.
+//! A *generation* ends when something is about to be written to the log that the index on disk does
+//! not know. The index's header is written with the next generation first, and then the volume's
+//! state: an index of any other generation belongs to another time of this volume, however clean it
+//! says that it is, and does not count.
 
 use super::Volume;
 use super::format::{STATE_AT, u64_at};
@@ -52,8 +54,8 @@ impl State {
         is_whole.then(|| Self { generation: u64_at(bytes, 24), sealed_from: u64_at(bytes, 32) })
     }
 
-    /// The later of two pages. Where there is none, the volume is of an earlier version, if both are empty; else they are damaged, no
-    /// index counts, and no record without a seal.
+    /// The later of two pages. Where there is none, the volume is of an earlier version, if both
+    /// are empty; else they are damaged, no index counts, and no record without a seal.
     pub(super) fn latest(pages: &[u8], id: u64) -> Self {
         let states = pages.chunks(PAGE_BYTES).filter_map(|page| Self::decode(page, id));
         let latest = states.max_by_key(|state| state.generation);
@@ -61,7 +63,8 @@ impl State {
         latest.unwrap_or(if is_empty { Self::EARLIER } else { Self { generation: DAMAGED, sealed_from: 0 } })
     }
 
-    /// Whether an index of this generation is the volume's: it may have been written just before the state was to be.
+    /// Whether an index of this generation is the volume's: it may have been written just before
+    /// the state was to be.
     pub(super) fn is_of(self, generation: u64) -> bool {
         self.generation != DAMAGED && (generation == self.generation || generation == self.generation + 1)
     }
@@ -87,8 +90,8 @@ impl Volume {
         self.data.sync()
     }
 
-    /// Whether records without a seal may stand at a position: an earlier version wrote its stripe. Elsewhere whoever made a body could have
-    /// made them.
+    /// Whether records without a seal may stand at a position: an earlier version wrote its stripe.
+    /// Elsewhere whoever made a body could have made them.
     pub(super) fn takes_unsealed(&self, position: u64) -> bool {
         let sealed_from = self.sealed_from.load(Relaxed);
         let stripe = self.geometry.stripe_of(position);

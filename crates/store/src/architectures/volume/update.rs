@@ -1,5 +1,5 @@
-//! Other metadata for an object that is stored: in the queue, in place on the disk, or by writing the object anew. And the mark of
-//! one that is removed.
+//! Other metadata for an object that is stored: in the queue, in place on the disk, or by writing
+//! the object anew. And the mark of one that is removed.
 
 use super::Volume;
 use super::format::{HEAD_BYTES, METADATA_MAX, RecordHead, RecordKind};
@@ -24,7 +24,8 @@ impl Volume {
         if metadata.len() > METADATA_MAX as usize {
             return Ok(false);
         }
-        // What is there is judged and replaced in one: of two who would replace the same, the second finds what the first has left.
+        // What is there is judged and replaced in one: of two who would replace the same, the
+        // second finds what the first has left.
         let _turn = self.update_turns[key.hash().low() as usize % UPDATE_TURNS].lock();
         let waiting = self.queue.lock().find(key.hash()).map(Arc::clone);
         if let Some(object) = waiting.filter(|object| object.key == *key) {
@@ -47,8 +48,8 @@ impl Volume {
         self.write_anew(key, &found, metadata)
     }
 
-    /// Queues an object that waits, or is being written, once more with its new metadata. False when it is large, or does not wait any
-    /// more.
+    /// Queues an object that waits, or is being written, once more with its new metadata. False
+    /// when it is large, or does not wait any more.
     fn queue_anew(&self, object: &Arc<PendingObject>, metadata: &[u8]) -> Result<bool, Error> {
         let PendingBody::Whole(body) = &object.body else { return Ok(false) };
         if self.check_lengths(&object.key, metadata, body.len() as u64).is_err() {
@@ -62,7 +63,8 @@ impl Volume {
         self.append_if(QueuedRecord::Object(anew), is_it)
     }
 
-    /// Writes head, key and metadata over what stands there, unless that has been removed meanwhile.
+    /// Writes head, key and metadata over what stands there, unless that has been removed
+    /// meanwhile.
     fn replace_in_place(&self, key: &ObjectKey, found: &FoundRecord, metadata: &[u8]) -> Result<bool, Error> {
         let _updating = self.updating.lock();
         let position = found.entry.position();
@@ -77,8 +79,9 @@ impl Volume {
         outcome.map(|()| true)
     }
 
-    /// Marks a removed object's record as such where it stands. An index on disk may still name it, and after a crash what that
-    /// names is served before the log has been followed to where it says that the object was removed.
+    /// Marks a removed object's record as such where it stands. An index on disk may still name it,
+    /// and after a crash what that names is served before the log has been followed to where it
+    /// says that the object was removed.
     pub(super) fn mark_removed(&self, key: Key, entry: VolumeEntry) -> Result<(), Error> {
         let position = entry.position();
         let stripe = self.geometry.stripe_of(position);
@@ -87,7 +90,8 @@ impl Volume {
         let Some((stripe, _pin)) = pinned else { return Ok(()) };
         let _updating = self.updating.lock();
         let record = self.read_span(position, entry.bytes(), None)?;
-        // What is older than its stripe is being written over too, and the rest of its pages with it.
+        // What is older than its stripe is being written over too, and the rest of its pages with
+        // it.
         let is_it =
             |head: &RecordHead| head.key == key && head.sequence >= self.table.stripe_sequence(stripe);
         let Some(head) = self.decode_head(&record, position).ok().filter(is_it) else { return Ok(()) };
@@ -124,7 +128,8 @@ impl Volume {
         written.map_err(|source| self.failed("write metadata to the volume", source))
     }
 
-    /// Queues the object with its new metadata. A large one keeps what it has: it is validated again.
+    /// Queues the object with its new metadata. A large one keeps what it has: it is validated
+    /// again.
     fn write_anew(
         self: &Arc<Self>,
         key: &ObjectKey,
@@ -150,5 +155,6 @@ impl Volume {
     }
 }
 
-/// Updates of objects made at the same time at most: for those of two keys that share a turn one waits for the other.
+/// Updates of objects made at the same time at most: for those of two keys that share a turn one
+/// waits for the other.
 pub(super) const UPDATE_TURNS: usize = 16;

@@ -1,11 +1,13 @@
 //! Neighbourhoods in RAM: what stood around objects that were read, for as long as there is room.
 //!
-//! A window is a stretch of the disk as it was read. Windows are given up in the order in which they came; what is
-//! asked for from one moves to the RAM tier as an object of its own. A window may be older than the disk: whoever
-//! writes tells, and who finds something wrong in one reads again from the disk before drawing conclusions.
+//! A window is a stretch of the disk as it was read. Windows are given up in the order in which
+//! they came; what is asked for from one moves to the RAM tier as an object of its own. A window
+//! may be older than the disk: whoever writes tells, and who finds something wrong in one reads
+//! again from the disk before drawing conclusions.
 //!
-//! A window ends where the group of the wanted does. Where groups begin is known of what this process wrote, and of
-//! other stripes from their contents, which are read once, before the first window in them.
+//! A window ends where the group of the wanted does. Where groups begin is known of what this
+//! process wrote, and of other stripes from their contents, which are read once, before the first
+//! window in them.
 
 use super::format::Geometry;
 use bytes::Bytes;
@@ -43,7 +45,8 @@ struct PendingWindow {
     arrived: Arc<Condvar>,
 }
 
-/// A stretch of the disk that its holder reads. Others who want what lies in it wait until this is dropped.
+/// A stretch of the disk that its holder reads. Others who want what lies in it wait until this is
+/// dropped.
 pub(super) struct WindowRead<'a> {
     windows: &'a WindowCache,
     pub(super) range: Range<u64>,
@@ -88,8 +91,8 @@ impl WindowCache {
         Self { limit_bytes, state: Mutex::new(state) }
     }
 
-    /// Bytes `start..start + length` of the disk, if a window has them all or is about to; otherwise what to read for them:
-    /// a stretch of whole pages within the stripe.
+    /// Bytes `start..start + length` of the disk, if a window has them all or is about to;
+    /// otherwise what to read for them: a stretch of whole pages within the stripe.
     pub(super) fn find(
         &self,
         geometry: &Geometry,
@@ -172,7 +175,8 @@ impl WindowCache {
 }
 
 impl State {
-    /// No window lies in another: of several the one that begins last before the wanted is looked at.
+    /// No window lies in another: of several the one that begins last before the wanted is looked
+    /// at.
     fn keep(&mut self, start: u64, bytes: Bytes, limit_bytes: u64) {
         let length = bytes.len() as u64;
         let end = start + length;
@@ -265,10 +269,11 @@ fn region_of(geometry: &Geometry, position: u64) -> usize {
 }
 
 const REGIONS: u64 = 256;
-/// Windows are of all lengths and leave gaps in memory, for which so large a part is set aside. It is worth no reads: a tenth of RAM spares
-/// as many as a sixteenth.
+/// Windows are of all lengths and leave gaps in memory, for which so large a part is set aside. It
+/// is worth no reads: a tenth of RAM spares as many as a sixteenth.
 const GAPS_SHARE: u64 = 4;
-/// A window that had to hold a record across its end is longer than others by at most the largest record.
+/// A window that had to hold a record across its end is longer than others by at most the largest
+/// record.
 const REACH_MARGIN: u64 = 1 << 20;
 const PAGE: u64 = crate::fs::PAGE_BYTES as u64;
 /// Who waits longer than this for another's read begins one of its own.

@@ -20,7 +20,8 @@ use xxhash_rust::xxh3::xxh3_64;
 /// Where the log ends.
 pub(super) struct LogWriter {
     pub(super) stripe: u32,
-    /// From the stripe's beginning: where the next chunk begins, a whole page. A full stripe's is its length.
+    /// From the stripe's beginning: where the next chunk begins, a whole page. A full stripe's is
+    /// its length.
     pub(super) offset: u64,
     /// Of the last chunk.
     pub(super) sequence: u64,
@@ -56,8 +57,8 @@ impl LogWriter {
 }
 
 impl Volume {
-    /// Queues a record, and writes when a stripe can be filled. Who finds a long queue waits for the disk; one that does not
-    /// get shorter takes nothing more.
+    /// Queues a record, and writes when a stripe can be filled. Who finds a long queue waits for
+    /// the disk; one that does not get shorter takes nothing more.
     pub(super) fn append(&self, record: QueuedRecord) -> Result<(), Error> {
         self.append_if(record, |_| true).map(drop)
     }
@@ -131,7 +132,8 @@ impl Volume {
         self.write_due(&mut self.writer.lock(), due)
     }
 
-    /// Writes what is due, and not what has come since: whoever waits for this does not wait for others.
+    /// Writes what is due, and not what has come since: whoever waits for this does not wait for
+    /// others.
     pub(super) fn write_due(&self, writer: &mut LogWriter, due: FlushTarget) -> Result<bool, Error> {
         // Who is told from here on writes what may be too late for this.
         self.is_write_due.store(false, Relaxed);
@@ -192,7 +194,8 @@ impl Volume {
         if steps <= SKIPPED_MAX {
             return Ok(());
         }
-        // So far ahead it would not be looked for after a crash, unless the index on disk says where it goes on.
+        // So far ahead it would not be looked for after a crash, unless the index on disk says
+        // where it goes on.
         self.write_index_as(&mut self.checkpoint.lock(), self.header(writer, false)).inspect_err(|_| {
             (writer.stripe, writer.offset) = (before, self.geometry.stripe_bytes);
         })
@@ -219,7 +222,8 @@ impl Volume {
         // What comes after the last record is of no group.
         self.windows.mark_borders(writer.stripe, begin.chain([records_end]));
         writer.offset = chunk_at + length as u64;
-        // Also of a chunk that failed: it may stand on the disk nevertheless, and must not have the number of another.
+        // Also of a chunk that failed: it may stand on the disk nevertheless, and must not have the
+        // number of another.
         writer.sequence = chunk.sequence;
         match outcome {
             Ok(()) => {
@@ -267,8 +271,8 @@ impl Volume {
         self.table.put(object.key.hash(), position, class_of(object.record_bytes()), object.hits);
     }
 
-    /// A record was not written. With an object goes the older one that it was to replace; that something was removed is written
-    /// with the next round.
+    /// A record was not written. With an object goes the older one that it was to replace; that
+    /// something was removed is written with the next round.
     fn fail_record(&self, record: QueuedRecord) {
         let is_first = match record {
             QueuedRecord::Object(object) => self.fail_with_older(&object),
@@ -300,8 +304,8 @@ impl Volume {
             }
             let mut older: Vec<VolumeEntry> = self.table.candidates(key).collect();
             older.retain(|entry| self.table.remove(key, *entry));
-            // Also when there is none: what could not be written may stand on the disk nevertheless, and be older by then than what came
-            // after it and was lost too.
+            // Also when there is none: what could not be written may stand on the disk
+            // nevertheless, and be older by then than what came after it and was lost too.
             let is_first = queue.push(QueuedRecord::Removed(key));
             queue.mark_later(key, older) || is_first
         };
@@ -310,7 +314,8 @@ impl Volume {
     }
 }
 
-/// Puts records one after the other into the buffer, behind the chunk's head; and says which are not worth it any more.
+/// Puts records one after the other into the buffer, behind the chunk's head; and says which are
+/// not worth it any more.
 fn lay_out(
     writer: &mut LogWriter,
     stripe_at: u64,
@@ -343,7 +348,8 @@ fn lay_out(
     (placed, lost)
 }
 
-/// Adds contents and both ends to the chunk in the buffer. A chunk that fills the stripe lists all of it, at its very end.
+/// Adds contents and both ends to the chunk in the buffer. A chunk that fills the stripe lists all
+/// of it, at its very end.
 fn finish(
     writer: &mut LogWriter,
     geometry: &Geometry,
@@ -381,6 +387,7 @@ fn finish(
 
 /// Stripes of records that may wait before whoever appends has to.
 pub(super) const QUEUED_STRIPES: u64 = 4;
-/// Stripes in a row after which the log is looked for when it does not go on before: others in between were read, or worth keeping. And
-/// as many are looked at for whether they are worth keeping.
+/// Stripes in a row after which the log is looked for when it does not go on before: others in
+/// between were read, or worth keeping. And as many are looked at for whether they are worth
+/// keeping.
 pub(super) const SKIPPED_MAX: u32 = 64;

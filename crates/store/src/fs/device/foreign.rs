@@ -1,6 +1,7 @@
 //! Whether a device holds somebody else's data, and whose it looks like.
 
-/// What the first bytes of a device, at least 64 KiB and a page of them, look like; `None` when they are all zero.
+/// What the first bytes of a device, at least 64 KiB and a page of them, look like; `None` when
+/// they are all zero.
 pub(super) fn looks_like(beginning: &[u8], end: &[u8]) -> Option<&'static str> {
     for (at, magic, name) in KNOWN {
         if beginning.get(*at..at + magic.len()) == Some(magic) {

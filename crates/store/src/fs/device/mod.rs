@@ -1,4 +1,5 @@
-//! A whole block device as a file system of a few large files: no file system of the kernel's between the store and the disk.
+//! A whole block device as a file system of a few large files: no file system of the kernel's
+//! between the store and the disk.
 //!
 //! ```text
 //! 0        4 KiB    8 KiB         1 MiB
@@ -7,10 +8,11 @@
 //! └────────┴────────┴─ ─ ─ ─ ─ ─ ─┴──────────────┴───────────┴──────────────────────────────┘
 //! ```
 //!
-//! Extents are few, have names, and get their space at once; the table says where they are (see `table`). A device that
-//! holds anything that is not ours is refused. For the architecture `volume`, which has three files: there are no folders,
-//! and an extent that has bytes does not grow beyond the space that it was given. An extent's space may be given to
-//! another one as soon as its name is removed: nobody has it open then.
+//! Extents are few, have names, and get their space at once; the table says where they are (see
+//! `table`). A device that holds anything that is not ours is refused. For the architecture
+//! `volume`, which has three files: there are no folders, and an extent that has bytes does not
+//! grow beyond the space that it was given. An extent's space may be given to another one as soon
+//! as its name is removed: nobody has it open then.
 
 mod foreign;
 mod table;
@@ -51,7 +53,8 @@ struct Shared {
 }
 
 impl DeviceFs {
-    /// Bytes of a device that are no store's: the table's, and what three extents lose to their alignment.
+    /// Bytes of a device that are no store's: the table's, and what three extents lose to their
+    /// alignment.
     pub const OWN_BYTES: u64 = FIRST_AT + 4 * ALIGN;
 
     /// Takes up a device; a blank one is given a table unless it is only to be read.

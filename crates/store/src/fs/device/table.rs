@@ -1,6 +1,7 @@
 //! The table of extents at a device's beginning, byte by byte as `docs/FORMATS.md` has it.
 //!
-//! It stands there twice, and is written to the older place in turn: a write that is torn leaves the other.
+//! It stands there twice, and is written to the older place in turn: a write that is torn leaves
+//! the other.
 
 use xxhash_rust::xxh3::xxh3_64;
 

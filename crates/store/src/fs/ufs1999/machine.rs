@@ -1,8 +1,8 @@
 //! What the modelled machine is made of: every assumption of the model as a documented field.
 //!
-//! The presets are the two machines of section 4 of Maltzahn, Richardson and Grunwald, "Reducing the Disk I/O of Web
-//! Proxy Server Caches" (USENIX 1999). Where the paper is silent the value is marked as an assumption, so that an
-//! experiment can vary it and say how much hangs on it.
+//! The presets are the two machines of section 4 of Maltzahn, Richardson and Grunwald, "Reducing
+//! the Disk I/O of Web Proxy Server Caches" (USENIX 1999). Where the paper is silent the value is
+//! marked as an assumption, so that an experiment can vary it and say how much hangs on it.
 
 use super::disk::DiskModel;
 use std::time::Duration;
@@ -10,12 +10,14 @@ use std::time::Duration;
 /// A machine: disks, one file system on each, memory and a processor.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Machine {
-    /// The disks, each with a file system of its own: "UFS cannot span multiple disks so we needed a separate file
-    /// system for each disk" (section 4). At least one, at most 256.
+    /// The disks, each with a file system of its own: "UFS cannot span multiple disks so we needed
+    /// a separate file system for each disk" (section 4). At least one, at most 256.
     pub disks: Vec<DiskPlace>,
-    /// Which disk holds files in the root, the memory-mapped file among them; an index into `disks`.
+    /// Which disk holds files in the root, the memory-mapped file among them; an index into
+    /// `disks`.
     pub mapped_disk: usize,
-    /// Folders of which level are dealt out to the disks, with all below them; 1 is right below the root.
+    /// Folders of which level are dealt out to the disks, with all below them; 1 is right below the
+    /// root.
     pub dealt_level: usize,
     /// How the file systems are made.
     pub file_system: FileSystemShape,
@@ -45,7 +47,8 @@ pub struct FileSystemShape {
     pub cylinders_per_group: u32,
     /// Per cent of the space that only the superuser may fill (`minfree`).
     pub reserved_percent: u32,
-    /// Blocks of one file in a group before the next group is taken (`maxbpg`): what one indirect block addresses.
+    /// Blocks of one file in a group before the next group is taken (`maxbpg`): what one indirect
+    /// block addresses.
     pub blocks_per_group_and_file: u32,
     /// Where a new directory goes.
     pub directory_preference: DirectoryPreference,
@@ -60,8 +63,9 @@ pub struct FileSystemShape {
 pub enum MetadataWrites {
     /// The blocks that changed, in the order that keeps the file system whole: UFS.
     Synchronous,
-    /// Nothing: changes go to a log, 8 KB of them in one write, and the blocks follow with the cleaning. As AdvFS does, "Digital's
-    /// Advanced File System", on which Figure 4 was measured; in all else the file system stays UFS.
+    /// Nothing: changes go to a log, 8 KB of them in one write, and the blocks follow with the
+    /// cleaning. As AdvFS does, "Digital's Advanced File System", on which Figure 4 was measured;
+    /// in all else the file system stays UFS.
     Logged {
         /// Bytes that one change takes in the log. Assumption.
         change_bytes: u32,
@@ -71,8 +75,9 @@ pub enum MetadataWrites {
 /// Where a new directory goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DirectoryPreference {
-    /// Of the groups with an above-average number of free inodes, the one with the fewest directories (McKusick et
-    /// al., "A Fast File System for UNIX", TOCS 1984, section 3): spreads directories over the disk.
+    /// Of the groups with an above-average number of free inodes, the one with the fewest
+    /// directories (McKusick et al., "A Fast File System for UNIX", TOCS 1984, section 3): spreads
+    /// directories over the disk.
     FewestDirectories,
     /// The group of the parent directory: what a later BSD's `dirpref` tends to. For comparison.
     WithParent,
@@ -80,14 +85,15 @@ pub enum DirectoryPreference {
 
 /// How memory is divided, in bytes.
 ///
-/// Digital UNIX 4.0 keeps file data in a unified buffer cache (UBC) whose pages are the virtual memory's own, and
-/// file system metadata (inodes, directories, cylinder groups, indirect blocks) in a small buffer cache of fixed size,
-/// 3% of memory.
+/// Digital UNIX 4.0 keeps file data in a unified buffer cache (UBC) whose pages are the virtual
+/// memory's own, and file system metadata (inodes, directories, cylinder groups, indirect blocks)
+/// in a small buffer cache of fixed size, 3% of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemorySizes {
     /// Physical memory.
     pub ram: u64,
-    /// The kernel and the workload generator's own memory, taken from `ram`. Assumption for the first machine.
+    /// The kernel and the workload generator's own memory, taken from `ram`. Assumption for the
+    /// first machine.
     pub other: u64,
     /// The metadata cache, taken from `ram`.
     pub metadata: u64,
@@ -110,12 +116,13 @@ pub struct MemorySizes {
 pub enum PageReplacement {
     /// The one not used for longest.
     Lru,
-    /// LRU, but most recently used within long sequences of page faults; see [`Sequences`](SequenceLimits).
+    /// LRU, but most recently used within long sequences of page faults; see
+    /// [`Sequences`](SequenceLimits).
     Seq(SequenceLimits),
 }
 
-/// The parameters of SEQ (Glass and Cao, "Adaptive Page Replacement Based on Memory Reference Behavior", SIGMETRICS
-/// 1997), in pages.
+/// The parameters of SEQ (Glass and Cao, "Adaptive Page Replacement Based on Memory Reference
+/// Behavior", SIGMETRICS 1997), in pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SequenceLimits {
     /// A sequence counts from this length on (L).
@@ -147,8 +154,9 @@ pub struct Transfers {
     pub read_ahead: bool,
     /// The same for page faults.
     pub fault_ahead: bool,
-    /// Whether a page of a mapped file that was never written is filled with zeros instead of being read. "Disk space
-    /// of the memory-mapped file is allocated once" (2.4.2): then its blocks exist and a fault reads them.
+    /// Whether a page of a mapped file that was never written is filled with zeros instead of being
+    /// read. "Disk space of the memory-mapped file is allocated once" (2.4.2): then its blocks
+    /// exist and a fault reads them.
     pub zero_fill: bool,
 }
 
@@ -210,7 +218,8 @@ impl Default for Transfers {
 }
 
 impl MemorySizes {
-    /// Digital UNIX 4.0 with so much memory and the given `maxusers`, of which `other` bytes are not for files.
+    /// Digital UNIX 4.0 with so much memory and the given `maxusers`, of which `other` bytes are
+    /// not for files.
     pub fn digital_unix(ram: u64, other: u64, maxusers: usize) -> Self {
         Self {
             ram,
@@ -232,8 +241,8 @@ impl MemorySizes {
 }
 
 impl Machine {
-    /// The machine of the infinite cache experiments: 512 MB, folders on one disk of 2 GB and two of 4 GB, 820 and
-    /// twice 1638 of 4096.
+    /// The machine of the infinite cache experiments: 512 MB, folders on one disk of 2 GB and two
+    /// of 4 GB, 820 and twice 1638 of 4096.
     pub fn infinite() -> Self {
         let place = |model: DiskModel, folder_share| DiskPlace { model, folder_share };
         Self {
@@ -251,8 +260,8 @@ impl Machine {
         }
     }
 
-    /// The same for architectures with a mapped file: 2048 folders on each 4 GB disk, and "the 2G Byte disk exclusively
-    /// for the memory-mapped file".
+    /// The same for architectures with a mapped file: 2048 folders on each 4 GB disk, and "the 2G
+    /// Byte disk exclusively for the memory-mapped file".
     pub fn infinite_mapped() -> Self {
         let mut machine = Self::infinite();
         for (place, share) in machine.disks.iter_mut().zip([0, 2048, 2048]) {
@@ -261,8 +270,8 @@ impl Machine {
         machine
     }
 
-    /// The machine of the finite cache experiments: 64 MB, of which 24 MB are left for the pages of the mapped
-    /// file of [`FINITE_MAPPED_BYTES`], and one disk of 1.6 GB.
+    /// The machine of the finite cache experiments: 64 MB, of which 24 MB are left for the pages of
+    /// the mapped file of [`FINITE_MAPPED_BYTES`], and one disk of 1.6 GB.
     pub fn finite() -> Self {
         let ram: u64 = 64 << 20;
         let metadata = ram * 3 / 100;

@@ -1,4 +1,5 @@
-//! `ufs1999`: a deterministic model of the machine on which the papers measured, as a body of the door.
+//! `ufs1999`: a deterministic model of the machine on which the papers measured, as a body of the
+//! door.
 //!
 //! Maltzahn, Richardson and Grunwald, "Reducing the Disk I/O of Web Proxy Server Caches" (USENIX 1999) ran their workload on
 //! Digital UNIX 4.0 with UFS on SCSI disks. This is such a machine without one: a Fast File System (`ffs`), caches of names, inodes,
@@ -6,8 +7,8 @@
 //! Any architecture of the store runs on it; the [`Report`] says which transfers that took and how long. The same calls give the same
 //! report, on every machine. It is a model for counting I/O, not a simulator of a processor: calls cost a stated, small time.
 //!
-//! What calls cost in transfers, when nothing is in memory that the first column does not name, and the directory is one block. The
-//! tests check this table.
+//! What calls cost in transfers, when nothing is in memory that the first column does not name, and
+//! the directory is one block. The tests check this table.
 //!
 //! | call | reads | written before it returns | written later |
 //! |---|---|---|---|
@@ -24,15 +25,18 @@
 //!
 //! # What it rests on
 //!
-//! The structure is 4.4BSD's where Digital's is not published: synchronous writes, name cache rules, allocation, clustering, C-LOOK. From
-//! Digital: metadata in a fixed cache of 3% of memory, file data and mapped pages together in the rest, name cache of
-//! 2 (148 + 10 maxusers) 11 / 10 names. From the paper: section 4's machines, 8 KB blocks and 1 KB fragments, cleaning every 30 seconds.
-//! Assumptions are marked in [`Machine`] and its parts, and their weight is measured in docs/experiments/ufs1999.md.
+//! The structure is 4.4BSD's where Digital's is not published: synchronous writes, name cache
+//! rules, allocation, clustering, C-LOOK. From Digital: metadata in a fixed cache of 3% of memory,
+//! file data and mapped pages together in the rest, name cache of 2 (148 + 10 maxusers) 11 / 10
+//! names. From the paper: section 4's machines, 8 KB blocks and 1 KB fragments, cleaning every 30
+//! seconds. Assumptions are marked in [`Machine`] and its parts, and their weight is measured in
+//! docs/experiments/ufs1999.md.
 //!
 //! # What it leaves out
 //!
-//! Zones of the disks, bad blocks, rotational placement, reordering inside the drive, the paging of programs, other processes, the
-//! superblock's own writes. Page replacement knows every access; a real one samples reference bits.
+//! Zones of the disks, bad blocks, rotational placement, reordering inside the drive, the paging of
+//! programs, other processes, the superblock's own writes. Page replacement knows every access; a
+//! real one samples reference bits.
 
 mod cache;
 mod disk;
@@ -58,7 +62,8 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The modelled machine. Calls from several threads take their turn, and only calls from one are deterministic.
+/// The modelled machine. Calls from several threads take their turn, and only calls from one are
+/// deterministic.
 #[derive(Debug)]
 pub struct Ufs1999 {
     kernel: Arc<Mutex<Kernel>>,
@@ -68,7 +73,8 @@ impl Ufs1999 {
     /// A machine with newly made, empty file systems, at time zero.
     ///
     /// # Panics
-    /// When the machine has no disk or more than 256, when `mapped_disk` is none of them, or no disk has a share of folders.
+    /// When the machine has no disk or more than 256, when `mapped_disk` is none of them, or no
+    /// disk has a share of folders.
     pub fn new(machine: Machine) -> Arc<Self> {
         assert!((1..=256).contains(&machine.disks.len()), "a machine has 1 to 256 disks");
         assert!(machine.mapped_disk < machine.disks.len(), "the mapped file's disk exists");

@@ -1,4 +1,5 @@
-//! What the model counts: transfers by disk, direction and kind, the time they took, and how the caches did.
+//! What the model counts: transfers by disk, direction and kind, the time they took, and how the
+//! caches did.
 
 use std::ops::Sub;
 use std::time::Duration;
@@ -142,7 +143,8 @@ impl Report {
         self.sum(|_| true)
     }
 
-    /// Transfers for files and folders, the mapped file left out: the paper's "file system traffic".
+    /// Transfers for files and folders, the mapped file left out: the paper's "file system
+    /// traffic".
     pub fn file_system(&self) -> Transfers {
         self.sum(|traffic| !traffic.is_mapped)
     }

@@ -1,4 +1,5 @@
-//! A change under way: entries, chains, the list of free numbers, and the totals, as one transaction.
+//! A change under way: entries, chains, the list of free numbers, and the totals, as one
+//! transaction.
 
 use super::CommitRefusal;
 use crate::index::chain::{CHAIN_MAX, Chain, Link, read_entry};
@@ -149,7 +150,8 @@ impl<'a> Change<'a> {
         self.note_used(number);
     }
 
-    /// Ends a chain before its broken link: the number behind it may come into this chain again, in another place.
+    /// Ends a chain before its broken link: the number behind it may come into this chain again, in
+    /// another place.
     fn cut_broken(&mut self, bucket: u32) {
         if let (_, Some(after)) = self.measure(bucket) {
             self.set_link(after, bucket, None);

@@ -1,7 +1,7 @@
 //! Free numbers: which one a claim gets, and where one goes that is freed.
 //!
-//! Either a list through the free entries, last in first out, with the numbers never used behind it; or a map (see
-//! `free_map`), from which the lowest or the next one is picked.
+//! Either a list through the free entries, last in first out, with the numbers never used behind
+//! it; or a map (see `free_map`), from which the lowest or the next one is picked.
 
 use super::edit::{Change, blank};
 use crate::index::free_map::{FreeMap, Numbers};
@@ -31,7 +31,8 @@ impl Change<'_> {
         self.set(FREE_AT, u64::from(number) + 1);
     }
 
-    /// Whether a claim may come upon a free entry: it stands in the list that is valid now, or is marked in the map.
+    /// Whether a claim may come upon a free entry: it stands in the list that is valid now, or is
+    /// marked in the map.
     pub(in crate::index) fn is_listed(&self, number: u32, entry: &IndexEntry) -> bool {
         match self.index.free_map {
             Some(map) => map.is_free(&|at| self.transaction.load(at), number),
@@ -78,7 +79,8 @@ impl Change<'_> {
                 self.note_used(number);
                 return Some(number);
             }
-            // The map is older than the entry. It is only a guide, so that this needs no transaction.
+            // The map is older than the entry. It is only a guide, so that this needs no
+            // transaction.
             self.index.report_damage();
             map.mark(&load, number, false, |at, word| words.store(at, word));
         }

@@ -60,8 +60,8 @@ impl Index {
     /// Takes a number that has no file, and gives it this side word.
     pub(crate) fn claim(&self, side: u64) -> Claim {
         let mut live = self.live.write();
-        // The rest of the berths is kept for removals, which make room. Which numbers have files is not known before
-        // a survey of the folders.
+        // The rest of the berths is kept for removals, which make room. Which numbers have files is
+        // not known before a survey of the folders.
         let is_unknown = live.audit.as_ref().is_some_and(|audit| audit.is_surveying_unknown());
         if live.free_berths.len() as u32 <= self.geometry.berths / 4 || is_unknown {
             return Claim::Crowded;
@@ -76,7 +76,8 @@ impl Index {
         claimed.map_or(Claim::Exhausted, Claim::Number)
     }
 
-    /// Takes a busy number for another object, with this side word. Its file stays; returns the blocks that it is charged.
+    /// Takes a busy number for another object, with this side word. Its file stays; returns the
+    /// blocks that it is charged.
     pub(crate) fn reuse(&self, number: u32, side: u64) -> Option<u32> {
         let mut live = self.live.write();
         let entry = self.entry(number).filter(|entry| entry.state == State::Busy)?;
@@ -117,7 +118,8 @@ impl Index {
         Charge::Done
     }
 
-    /// Promises on disk that charges may rise by `blocks`, and some more so that this is rarely needed.
+    /// Promises on disk that charges may rise by `blocks`, and some more so that this is rarely
+    /// needed.
     pub(crate) fn raise_ceiling(&self, blocks: u64) -> io::Result<()> {
         let _raising = self.raising.lock();
         let ceiling = {
@@ -138,9 +140,10 @@ impl Index {
         Ok(())
     }
 
-    /// Makes a busy number the object of `key`, in one step with taking the older object's place. Returns the
-    /// numbers that had it (more than one only after a power loss), which are busy now. With `instead_of`, only if that is
-    /// the object which `key` has. With `side`, the number's side word changes in the same step.
+    /// Makes a busy number the object of `key`, in one step with taking the older object's place.
+    /// Returns the numbers that had it (more than one only after a power loss), which are busy now.
+    /// With `instead_of`, only if that is the object which `key` has. With `side`, the number's
+    /// side word changes in the same step.
     pub(crate) fn commit(
         &self,
         number: u32,
@@ -182,7 +185,8 @@ impl Index {
         Ok(older)
     }
 
-    /// Takes the object of `key` out of sight: its numbers (more than one only after a power loss) are busy now.
+    /// Takes the object of `key` out of sight: its numbers (more than one only after a power loss)
+    /// are busy now.
     pub(crate) fn retire_key(&self, key: Key) -> Vec<u32> {
         let mut live = self.live.write();
         let mut change = self.change(&mut live);
@@ -214,8 +218,8 @@ impl Index {
         true
     }
 
-    /// Frees a busy number whose file is gone. `measured` is the space that the file took, where the entry's word
-    /// for it cannot be relied on (see [`Index::is_measured`]).
+    /// Frees a busy number whose file is gone. `measured` is the space that the file took, where
+    /// the entry's word for it cannot be relied on (see [`Index::is_measured`]).
     pub(crate) fn free(&self, number: u32, measured: Option<u64>) {
         let mut live = self.live.write();
         let Some(entry) = self.entry(number).filter(|entry| entry.state == State::Busy) else { return };
@@ -228,8 +232,8 @@ impl Index {
         change.commit();
     }
 
-    /// Moves the hand until it meets an object to give up, over a bounded number of entries. `in_use` are passed
-    /// over.
+    /// Moves the hand until it meets an object to give up, over a bounded number of entries.
+    /// `in_use` are passed over.
     pub(crate) fn sweep(&self, in_use: impl Fn(u32) -> bool) -> HandStep {
         let mut live = self.live.write();
         let fresh = self.sealed(FRESH_AT) as u32;

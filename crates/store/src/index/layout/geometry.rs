@@ -60,7 +60,8 @@ impl Geometry {
         }
     }
 
-    /// The architecture that the index was made for. Version 1 has no word for it: then there was one only.
+    /// The architecture that the index was made for. Version 1 has no word for it: then there was
+    /// one only.
     pub fn architecture(&self) -> &str {
         if self.version == 1 {
             return "squid";

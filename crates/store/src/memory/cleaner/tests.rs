@@ -1,4 +1,5 @@
-//! Spans stay dense whatever comes and goes, bodies stay what they are, and what is held stays where it is.
+//! Spans stay dense whatever comes and goes, bodies stay what they are, and what is held stays
+//! where it is.
 
 use super::*;
 use crate::memory::tests::{Article, key};

@@ -1,7 +1,8 @@
 //! The file set of SPECweb99: directories of 36 files, and how often each is asked for.
 //!
-//! Kant and Won, *Performance impact of uncached file accesses in SPECweb99*, 1999, section 2. A directory has 4 classes of 9 files.
-//! What the print says of sizes and order cannot all be true; these readings give the numbers that it gives elsewhere:
+//! Kant and Won, *Performance impact of uncached file accesses in SPECweb99*, 1999, section 2. A
+//! directory has 4 classes of 9 files. What the print says of sizes and order cannot all be true;
+//! these readings give the numbers that it gives elsewhere:
 //!
 //! | print | reading | settled by |
 //! |---|---|---|
@@ -38,7 +39,8 @@ impl FileSet {
         Self { directories, harmonic: harmonic(directories) }
     }
 
-    /// The set for a target throughput in operations a second: (int)(25 + λ/5) directories (Eq. 1.2).
+    /// The set for a target throughput in operations a second: (int)(25 + λ/5) directories (Eq.
+    /// 1.2).
     pub fn for_throughput(operations_per_second: f64) -> Self {
         // a cast of a float that is out of range saturates
         Self::of((25.0 + operations_per_second / 5.0) as u32)
@@ -76,7 +78,8 @@ impl FileSet {
             / (f64::from(file.directory + 1) * self.harmonic)
     }
 
-    /// The mean size of an access, in bytes: 14,727, which the paper rounds to 14.73 KB. The same for any number of directories.
+    /// The mean size of an access, in bytes: 14,727, which the paper rounds to 14.73 KB. The same
+    /// for any number of directories.
     pub fn mean_access_bytes() -> f64 {
         let one = Self::of(1);
         one.files().map(|file| one.probability(file) * file.exact_bytes()).sum()

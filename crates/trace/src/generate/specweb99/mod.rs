@@ -1,16 +1,20 @@
-//! SPECweb99's workload made up: operations against its file set, at the rate and over the connections that it prescribes.
+//! SPECweb99's workload made up: operations against its file set, at the rate and over the
+//! connections that it prescribes.
 //!
 //! Kant and Won, *Performance impact of uncached file accesses in SPECweb99*, 1999, section 2:
 //!
-//! - λ operations a second; the file set grows with λ ([`FileSet`]). Directory, class and file are drawn one after another.
-//! - 70% static GETs, 25.2% dynamic GETs, half of them by a cookie; these add some 6 KB to the file. 4.8% POSTs, each of which appends
-//!   140 bytes to the one POSTlog. The parts of the dynamic GETs (12.45% plain, 12.6% with rotating advertisements, 0.15% by CGI) are
-//!   the benchmark's.
-//! - A connection carries at most 50,000 bytes a second: the next operation on it begins when the last response is worth its time. So λ
-//!   takes about λ / 3.3 connections. 70% of the connections are kept alive, for 5 to 15 operations each.
+//! - λ operations a second; the file set grows with λ ([`FileSet`]). Directory, class and file are
+//!   drawn one after another.
+//! - 70% static GETs, 25.2% dynamic GETs, half of them by a cookie; these add some 6 KB to the
+//!   file. 4.8% POSTs, each of which appends 140 bytes to the one POSTlog. The parts of the dynamic
+//!   GETs (12.45% plain, 12.6% with rotating advertisements, 0.15% by CGI) are the benchmark's.
+//! - A connection carries at most 50,000 bytes a second: the next operation on it begins when the
+//!   last response is worth its time. So λ takes about λ / 3.3 connections. 70% of the connections
+//!   are kept alive, for 5 to 15 operations each.
 //!
-//! A [`Workload`] gives [`Operation`]s without end, or a [`Trace`] of its GETs, which is what a file cache sees. The same values give the same
-//! operations. Costs a heap operation of O(log connections) and a search of O(log directories) an operation; memory O(connections +
+//! A [`Workload`] gives [`Operation`]s without end, or a [`Trace`] of its GETs, which is what a
+//! file cache sees. The same values give the same operations. Costs a heap operation of O(log
+//! connections) and a search of O(log directories) an operation; memory O(connections +
 //! directories).
 
 mod files;

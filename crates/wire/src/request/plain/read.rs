@@ -1,4 +1,5 @@
-//! The fields of a plain request as they were read, for who needs others than those that it tells of.
+//! The fields of a plain request as they were read, for who needs others than those that it tells
+//! of.
 
 use crate::hpack::FieldList;
 

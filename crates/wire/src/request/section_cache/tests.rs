@@ -1,4 +1,5 @@
-//! Cases for remembered sections: which are, for how long, and that nothing but the work is changed by it.
+//! Cases for remembered sections: which are, for how long, and that nothing but the work is changed
+//! by it.
 
 use super::super::{HeadLimits, HeadParser};
 use super::*;

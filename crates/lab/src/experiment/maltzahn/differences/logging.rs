@@ -1,4 +1,5 @@
-//! cern beside squid, and the share of reads: is it that Figure 4 was measured on a file system that logs its metadata?
+//! cern beside squid, and the share of reads: is it that Figure 4 was measured on a file system
+//! that logs its metadata?
 
 use super::{Variant, finding, ios_over};
 use crate::experiment::maltzahn::paper;

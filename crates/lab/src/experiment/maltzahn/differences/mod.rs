@@ -1,7 +1,8 @@
-//! Why answers to Maltzahn's questions differ from the paper's: each reason that was only thought of, put to the test.
+//! Why answers to Maltzahn's questions differ from the paper's: each reason that was only thought
+//! of, put to the test.
 //!
-//! Where a number of [`maltzahn`](super) is not the paper's, some property of trace or machine is suspected. Here that property is changed
-//! alone, and the number moves or does not.
+//! Where a number of [`maltzahn`](super) is not the paper's, some property of trace or machine is
+//! suspected. Here that property is changed alone, and the number moves or does not.
 
 mod foresight;
 mod httpd;
@@ -114,7 +115,8 @@ mod tests {
         let report = run(&inputs, &mut Silent).unwrap();
         check_well_formed(&report.html());
         assert_eq!(report.sections.len(), 7);
-        // The few large objects of so short a trace stay in memory, and nothing is left to be compared.
+        // The few large objects of so short a trace stay in memory, and nothing is left to be
+        // compared.
         let is_bare = |finding: &&Finding| finding.key.starts_with("one_hand");
         for finding in
             report.sections.iter().flat_map(|section| &section.findings).filter(|finding| !is_bare(finding))

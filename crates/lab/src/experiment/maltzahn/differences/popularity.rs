@@ -1,4 +1,5 @@
-//! 64% of hits in the first quarter of the file, not 70: is it the length of the trace, over which the popular change?
+//! 64% of hits in the first quarter of the file, not 70: is it the length of the trace, over which
+//! the popular change?
 
 use super::{finding, unclaimed};
 use crate::experiment::maltzahn::packing::Placement;

@@ -1,5 +1,5 @@
-//! SEQ pages below FBC never pay: is it that five hands, one a segment size, break each other's sequences? Or that the pages behind a hand, which
-//! SEQ gives up first, hold what came in last?
+//! SEQ pages below FBC never pay: is it that five hands, one a segment size, break each other's
+//! sequences? Or that the pages behind a hand, which SEQ gives up first, hold what came in last?
 
 use super::{ios_over, unclaimed};
 use crate::experiment::maltzahn::outcome::Outcome;
@@ -66,7 +66,8 @@ pub fn section(inputs: &Inputs, runs: &Runs<'_>, progress: &mut dyn Progress) ->
     Ok(section)
 }
 
-/// Of the measured hits of an endless file of all sizes, those to objects that came in less than a memory full of segments ago.
+/// Of the measured hits of an endless file of all sizes, those to objects that came in less than a
+/// memory full of segments ago.
 fn recent_hits(runs: &Runs<'_>, inputs: &Inputs) -> f64 {
     let small = Small::of(&inputs.trace, inputs.workload.warm_up);
     let (workload, sizes) = (small.workload(), small.sizes());

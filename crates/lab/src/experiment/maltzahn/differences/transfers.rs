@@ -9,7 +9,8 @@ use crate::report::{Claim, Section};
 use shoal_store::fs::ufs1999::Machine;
 use std::time::Duration;
 
-/// squidm with other cleaning intervals, pauses between requests, other memory for pages, and faults that read one page.
+/// squidm with other cleaning intervals, pauses between requests, other memory for pages, and
+/// faults that read one page.
 pub fn section(runs: &Runs<'_>, progress: &mut dyn Progress) -> Result<Section, Error> {
     let mut names = vec!["as assumed".to_string()];
     let mut changes: Vec<Variation> = vec![Variation::default()];

@@ -82,7 +82,8 @@ impl Said {
         said
     }
 
-    /// Checks all that was heard, of a server that `has_ended` the connection by itself, perhaps since it `is_draining`.
+    /// Checks all that was heard, of a server that `has_ended` the connection by itself, perhaps
+    /// since it `is_draining`.
     pub fn check(&self, heard: &[u8], has_ended: bool, is_draining: bool) {
         let mut buffer = BytesMut::from(heard);
         let mut answered = 0;
@@ -108,7 +109,8 @@ impl Said {
         }
     }
 
-    /// The connection stays after so many answers, or ends without a word: there is a reason why nothing more comes.
+    /// The connection stays after so many answers, or ends without a word: there is a reason why
+    /// nothing more comes.
     fn check_rest(&self, answered: usize) {
         let is_late = |asked: &Asked| asked.path.starts_with("/never") || !asked.is_whole;
         let left = self.asked.get(answered);

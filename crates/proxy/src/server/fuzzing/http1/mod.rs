@@ -1,8 +1,9 @@
 //! A client of HTTP/1, and the rules that hold for its server.
 //!
-//! However what the client said was cut into reads, it is the requests that are read from it at once, each answered in its turn and
-//! framed so that the next answer is found behind it; what cannot be read as a request is refused and ends the connection. A body is
-//! what was asked for. A tunnel carries the very bytes that come behind its request.
+//! However what the client said was cut into reads, it is the requests that are read from it at
+//! once, each answered in its turn and framed so that the next answer is found behind it; what
+//! cannot be read as a request is refused and ends the connection. A body is what was asked for. A
+//! tunnel carries the very bytes that come behind its request.
 
 mod account;
 mod script;
@@ -69,7 +70,8 @@ impl Player for Scripted {
         Said::read(&self.said).check(&self.heard, self.has_ended, self.is_draining);
     }
 
-    /// Or the server would give it the time that a client has which has ended its half and waits for its answer.
+    /// Or the server would give it the time that a client has which has ended its half and waits
+    /// for its answer.
     const LEAVES: bool = true;
 }
 

@@ -1,7 +1,9 @@
-//! What a client of HTTP/1 does, out of any bytes: a byte for how it reads and writes, and then a step after the other.
+//! What a client of HTTP/1 does, out of any bytes: a byte for how it reads and writes, and then a
+//! step after the other.
 //!
-//! The lower half of a step's first byte says what it is, the upper half chooses. Nothing hangs on what the server answers: whatever
-//! is said stands one behind the other, as requests that are pipelined do.
+//! The lower half of a step's first byte says what it is, the upper half chooses. Nothing hangs on
+//! what the server answers: whatever is said stands one behind the other, as requests that are
+//! pipelined do.
 
 use crate::server::fuzzing::input::Input;
 use crate::server::fuzzing::peer::{Manner, Next};
@@ -77,7 +79,8 @@ impl Script {
         })
     }
 
-    /// Chunks, each of as many bytes as the next byte says, up to an empty one, which may be missing.
+    /// Chunks, each of as many bytes as the next byte says, up to an empty one, which may be
+    /// missing.
     fn chunks(&mut self) -> Option<Vec<u8>> {
         let manner = self.input.byte()?;
         let mut chunks = Vec::new();

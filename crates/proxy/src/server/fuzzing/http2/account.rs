@@ -1,7 +1,8 @@
 //! What client and server have said to each other, frame by frame, and whether the server might.
 //!
-//! What the client says counts when the server has read it; what it changes of what the server may do, when the server has
-//! acknowledged it. So whatever breaks a rule here does so whenever the server may have read what.
+//! What the client says counts when the server has read it; what it changes of what the server may
+//! do, when the server has acknowledged it. So whatever breaks a rule here does so whenever the
+//! server may have read what.
 
 use super::streams::Seen;
 use crate::server::http2::CONNECTION_WINDOW;
@@ -253,7 +254,8 @@ impl Account {
         usize::try_from(room.min(self.room)).unwrap_or(0)
     }
 
-    /// What a client says who wants everything to end; `None` when the server would take it for something else.
+    /// What a client says who wants everything to end; `None` when the server would take it for
+    /// something else.
     pub fn last_words(&mut self) -> Option<Vec<u8>> {
         let mut words = std::mem::take(&mut self.owed);
         let is_between_frames =
@@ -281,7 +283,8 @@ impl Account {
         Some(words)
     }
 
-    /// By how much the streams' windows change with the settings that the server has yet to acknowledge.
+    /// By how much the streams' windows change with the settings that the server has yet to
+    /// acknowledge.
     fn change_to_come(&self) -> i64 {
         let last = self.settings.iter().rev().find_map(|settings| settings.initial_window);
         last.map_or(0, |window| i64::from(window) - self.stream_window)
@@ -317,5 +320,6 @@ fn numbers<const N: usize>(payload: &[u8]) -> [u32; N] {
     std::array::from_fn(|at| u32::from_be_bytes(numbers[at]))
 }
 
-/// Bytes of frames other than responses that one frame of the client may lead to: an answer, and two of room.
+/// Bytes of frames other than responses that one frame of the client may lead to: an answer, and
+/// two of room.
 const CONTROL_SHARE: usize = 40;

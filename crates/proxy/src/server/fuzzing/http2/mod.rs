@@ -1,8 +1,9 @@
 //! A client of HTTP/2, and the rules that hold for its server.
 //!
-//! It sends what the windows allow and nothing else, and the frames that one of a connection and its streams may come by; answers or
-//! resets every stream, and every ping and settings; lets a client hold no more than it has announced; says why it gives up a
-//! connection, and does so for whatever no connection stands, and never to a client that is sound.
+//! It sends what the windows allow and nothing else, and the frames that one of a connection and
+//! its streams may come by; answers or resets every stream, and every ping and settings; lets a
+//! client hold no more than it has announced; says why it gives up a connection, and does so for
+//! whatever no connection stands, and never to a client that is sound.
 
 mod account;
 mod script;

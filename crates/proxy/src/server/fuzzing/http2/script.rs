@@ -1,8 +1,10 @@
-//! What a client does, out of any bytes: a byte for how it reads and writes, and then a step after the other.
+//! What a client does, out of any bytes: a byte for how it reads and writes, and then a step after
+//! the other.
 //!
-//! The lower half of a step's first byte says what it is, the upper half chooses, mostly among the streams that were opened. The
-//! first nine are those of a sound client, which keeps to the windows; the others may be wrong. So every input is some connection,
-//! and one that is changed a little is mostly another one of the same kind.
+//! The lower half of a step's first byte says what it is, the upper half chooses, mostly among the
+//! streams that were opened. The first nine are those of a sound client, which keeps to the
+//! windows; the others may be wrong. So every input is some connection, and one that is changed a
+//! little is mostly another one of the same kind.
 
 use super::account::Account;
 use crate::server::fuzzing::input::Input;
@@ -253,6 +255,7 @@ const ASKED: [(&str, &str); 16] = [
 /// Bytes that a step repeats of the one before.
 const REPEATED_BYTES_MAX: usize = 64 * 1024;
 
-/// A client may reset so many of its streams and still be sound, and open streams up to this one: others may be too many.
+/// A client may reset so many of its streams and still be sound, and open streams up to this one:
+/// others may be too many.
 const RESETS_SOUND: usize = 10;
 const STREAMS_SOUND: u32 = 500;

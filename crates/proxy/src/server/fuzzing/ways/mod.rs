@@ -1,4 +1,5 @@
-//! The ways of a hit beside each other: out of the room where connections wait, many that call together, and alone by the ordinary way.
+//! The ways of a hit beside each other: out of the room where connections wait, many that call
+//! together, and alone by the ordinary way.
 //!
 //! ```text
 //!            ┌─ guests who pipeline, pause and read late ─► the room (and tasks) ─┐
@@ -6,8 +7,9 @@
 //!            └─ each request alone, as one that is not plain ─► the ordinary way ─┘
 //! ```
 //!
-//! Both ways are the product's, exchange and RAM tier included. The same bytes are the same but for what the clock decides
-//! ([`reply`]); the same counts are those of requests, of responses by what the cache did, and of bytes of bodies.
+//! Both ways are the product's, exchange and RAM tier included. The same bytes are the same but for
+//! what the clock decides ([`reply`]); the same counts are those of requests, of responses by what
+//! the cache did, and of bytes of bodies.
 
 mod guest;
 mod origin;
@@ -19,7 +21,8 @@ use reply::Timeless;
 use rig::Rig;
 use row::{Ask, Row};
 
-/// Has guests ask what `data` scripts, and compares what they are answered with what each request is answered alone.
+/// Has guests ask what `data` scripts, and compares what they are answered with what each request
+/// is answered alone.
 ///
 /// # Panics
 /// When an answer differs by its way, or what is counted of it.

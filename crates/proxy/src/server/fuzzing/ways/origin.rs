@@ -1,4 +1,5 @@
-//! What is stored: responses of all kinds and lengths, which an origin on a thread of its own gives once.
+//! What is stored: responses of all kinds and lengths, which an origin on a thread of its own gives
+//! once.
 
 use crate::server::fuzzing::answers::body_byte;
 use shoal_core::Timestamp;
@@ -20,7 +21,8 @@ impl Given {
         Self { path, status: "200 OK", fields: "", body_bytes }
     }
 
-    /// All of it. Ages and lifetimes have the same number of digits all the time, and no two paths an age.
+    /// All of it. Ages and lifetimes have the same number of digits all the time, and no two paths
+    /// an age.
     fn to_bytes(&self, number: usize) -> Vec<u8> {
         let Self { path, status, fields, body_bytes } = self;
         let date = shoal_semantics::date::format(Timestamp::from_system(SystemTime::now()));

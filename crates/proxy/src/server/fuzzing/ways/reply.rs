@@ -82,5 +82,6 @@ fn extend_without(bytes: &mut Vec<u8>, mut body: &[u8], boundary: &[u8]) {
     bytes.extend_from_slice(body);
 }
 
-/// Seconds between two answers of one comparison: less than lie between the ages of any two paths, and more than it takes.
+/// Seconds between two answers of one comparison: less than lie between the ages of any two paths,
+/// and more than it takes.
 const APART_MAX: u64 = 1000;

@@ -69,7 +69,8 @@ impl Rig {
         std::mem::take(&mut *heard.lock())
     }
 
-    /// What the guests of `row` hear, who wait together and are to hear so many bytes each; and how many have a task in the end.
+    /// What the guests of `row` hear, who wait together and are to hear so many bytes each; and how
+    /// many have a task in the end.
     pub fn together(&self, row: &Row, owed: &[usize]) -> (Vec<Vec<u8>>, usize) {
         let (mut near, mut guests) = (Vec::new(), Vec::new());
         for (asked, owed) in row.asked().iter().zip(owed) {
@@ -95,7 +96,8 @@ impl Rig {
         rows.map(|(_, name, labels, _, value)| (name, labels, value)).collect()
     }
 
-    /// Since `begun` just these have been counted; tasks count when they have written, so they have some turns for that.
+    /// Since `begun` just these have been counted; tasks count when they have written, so they have
+    /// some turns for that.
     pub fn expect_counts(&self, begun: &Counts, expected: &Counts) {
         let is_counted = || since(&self.counts(), begun) == *expected;
         self.runtime.block_on(async {
@@ -176,8 +178,8 @@ fn exchange(settings: &Settings, metrics: &Arc<Metrics>) -> Arc<CacheEngine> {
     })
 }
 
-/// A connection's two ends. It is one of the machine's own, of which no address is left in use; but to whoever has its
-/// descriptor it is a stream like any.
+/// A connection's two ends. It is one of the machine's own, of which no address is left in use; but
+/// to whoever has its descriptor it is a stream like any.
 fn pair(has_small_buffers: bool) -> (TcpStream, UnixStream) {
     let (near, far) = UnixStream::pair().expect("descriptors are left");
     for end in [&near, &far] {
@@ -193,7 +195,8 @@ fn client() -> Client {
     Client { address: CLIENT, local: CLIENT, listener: 0, tls: false, server_name: None }
 }
 
-/// The stream of a client that asks once, takes everything at once, and has ended its half when it has been answered.
+/// The stream of a client that asks once, takes everything at once, and has ended its half when it
+/// has been answered.
 struct Alone {
     words: Box<[u8]>,
     heard: Arc<Mutex<Vec<u8>>>,

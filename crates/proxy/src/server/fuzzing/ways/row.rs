@@ -1,7 +1,8 @@
 //! What guests do, out of any bytes: a byte for all of them, and then a step after the other.
 //!
-//! The lower three bits of a step's first byte say what it is, the others which guest. Whatever is asked for is stored and stays
-//! fresh, or is asked for from the cache alone; so it is answered alike whatever comes before.
+//! The lower three bits of a step's first byte say what it is, the others which guest. Whatever is
+//! asked for is stored and stays fresh, or is asked for from the cache alone; so it is answered
+//! alike whatever comes before.
 
 use super::origin::{PATHS, TAG};
 use crate::server::fuzzing::input::Input;

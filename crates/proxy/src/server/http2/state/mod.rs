@@ -1,15 +1,17 @@
-//! What a connection and the tasks of its streams share: the streams that are open, their windows, and what waits to be framed.
+//! What a connection and the tasks of its streams share: the streams that are open, their windows,
+//! and what waits to be framed.
 //!
 //! ```text
 //!   task ──► Sending ──► queue of its stream ──► ready ──► pump, by the connection ──► Output
 //!   connection ──► received ──► queue of its stream ──► Receiving ──► task
 //! ```
 //!
-//! The connection's task alone reads and writes the socket. The lock is held for changes in memory only; everything that shares it
-//! runs on one thread, so that nobody ever waits for it.
+//! The connection's task alone reads and writes the socket. The lock is held for changes in memory
+//! only; everything that shares it runs on one thread, so that nobody ever waits for it.
 //!
-//! A body's bytes are handed over only when both windows, the stream's and the connection's, have room for them: what has
-//! been handed over can be sent, and a client that opens no window is noticed where the bytes come from.
+//! A body's bytes are handed over only when both windows, the stream's and the connection's, have
+//! room for them: what has been handed over can be sent, and a client that opens no window is
+//! noticed where the bytes come from.
 
 mod receive;
 mod send;
@@ -97,8 +99,8 @@ impl SharedState {
         self.0.lock()
     }
 
-    /// Opens a stream: `remaining` bytes of body are said to come, or any number, or none when it has `ended`. Its task
-    /// gets both halves.
+    /// Opens a stream: `remaining` bytes of body are said to come, or any number, or none when it
+    /// has `ended`. Its task gets both halves.
     pub fn open(&self, id: u32, ended: bool, remaining: Option<u64>) -> (StreamSender, StreamReceiver) {
         let mut state = self.lock();
         let receive = ReceiveHalf::new(ended, remaining);
@@ -115,9 +117,10 @@ impl State {
         self.open.len()
     }
 
-    /// Whether so many are open that the client may open no further. "Streams that are in the "open" state or in either of the
-    /// "half-closed" states count toward the maximum number of streams" (section 5.1.2): one whose halves have both ended does not,
-    /// though somebody may still hold its body; but of these there are no more either.
+    /// Whether so many are open that the client may open no further. "Streams that are in the
+    /// "open" state or in either of the "half-closed" states count toward the maximum number of
+    /// streams" (section 5.1.2): one whose halves have both ended does not, though somebody may
+    /// still hold its body; but of these there are no more either.
     pub fn is_full(&self, streams_max: usize) -> bool {
         let is_closed = |stream: &&Stream| stream.send.sent && stream.receive.ended;
         let open = self.open.len();
@@ -172,7 +175,8 @@ impl State {
         http2::write_reset(&mut self.control, id, code);
     }
 
-    /// The client has reset a stream. How many it has reset before they were answered, less those that were answered.
+    /// The client has reset a stream. How many it has reset before they were answered, less those
+    /// that were answered.
     pub fn reset_by_client(&mut self, id: u32) -> u32 {
         let answered = self.open.get(&id).is_none_or(|stream| stream.send.answered);
         self.remove(id);
@@ -213,8 +217,9 @@ impl State {
         }
     }
 
-    /// Forgets a stream of which nothing is left to be done. "A server MAY request that the client abort transmission of a request
-    /// without error by sending a RST_STREAM with an error code of NO_ERROR after sending a complete response" (section 8.1).
+    /// Forgets a stream of which nothing is left to be done. "A server MAY request that the client
+    /// abort transmission of a request without error by sending a RST_STREAM with an error code of
+    /// NO_ERROR after sending a complete response" (section 8.1).
     fn remove_if_done(&mut self, id: u32) {
         let Ok(Stream { receive, send }) = self.stream(id) else { return };
         match (send.sent, receive.ended, receive.unread) {

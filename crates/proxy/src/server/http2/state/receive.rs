@@ -86,7 +86,8 @@ impl State {
         let fault = match remaining {
             _ if receive.ended => Some(STREAM_CLOSED),
             _ if receive.window < 0 => Some(ErrorCode::FLOW_CONTROL_ERROR),
-            // Section 8.1.1: "… if the value of a Content-Length header field does not equal the sum of the DATA frame payload lengths".
+            // Section 8.1.1: "… if the value of a Content-Length header field does not equal the
+            // sum of the DATA frame payload lengths".
             Some(None) => Some(ErrorCode::PROTOCOL_ERROR),
             Some(Some(1..)) if end => Some(ErrorCode::PROTOCOL_ERROR),
             _ => None,
@@ -157,7 +158,8 @@ impl ReceiveHalf {
         Self { window: i64::from(STREAM_WINDOW), remaining, ended, ..Self::default() }
     }
 
-    /// Puts bytes behind those that were not read. Pieces of a byte each would take many times their room.
+    /// Puts bytes behind those that were not read. Pieces of a byte each would take many times
+    /// their room.
     fn keep(&mut self, data: &[u8]) {
         match self.queue.back_mut() {
             Some(last) if last.len() + data.len() <= PIECE_BYTES => last.extend_from_slice(data),

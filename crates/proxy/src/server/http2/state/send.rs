@@ -1,4 +1,5 @@
-//! Our half of streams: what was handed over, in whose turn it is framed, and how much more the client takes.
+//! Our half of streams: what was handed over, in whose turn it is framed, and how much more the
+//! client takes.
 
 use super::super::output::FrameOutput;
 use super::{State, Stream, StreamClosed};
@@ -57,7 +58,8 @@ impl State {
         self.frame_bytes_max
     }
 
-    /// Bytes of body that may be handed over for the stream. When none, its task is woken once that has changed.
+    /// Bytes of body that may be handed over for the stream. When none, its task is woken once that
+    /// has changed.
     pub fn room(&mut self, id: u32, context: &Context<'_>) -> Result<usize, StreamClosed> {
         let window = self.window;
         let send = &mut self.stream(id)?.send;
@@ -146,7 +148,8 @@ impl State {
             self.frame_bytes_max = bytes.min(FRAME_BYTES_WRITTEN_MAX);
         }
         let Some(window) = settings.initial_window else { return Ok(()) };
-        // "… a receiver MUST adjust the size of all stream flow-control windows that it maintains by the difference" (section 6.9.2).
+        // "… a receiver MUST adjust the size of all stream flow-control windows that it maintains
+        // by the difference" (section 6.9.2).
         let difference = i64::from(window) - std::mem::replace(&mut self.stream_window, i64::from(window));
         let ids: Vec<u32> = self.open.keys().copied().collect();
         for id in ids {
@@ -180,8 +183,9 @@ impl State {
         }
     }
 
-    /// Ends streams that their tasks have left, and whose windows hold back what is left of them: a client may take back what it
-    /// had allowed (section 6.9.2), but it may not have us keep it for ever. To be called once in the time of the longest pause.
+    /// Ends streams that their tasks have left, and whose windows hold back what is left of them: a
+    /// client may take back what it had allowed (section 6.9.2), but it may not have us keep it for
+    /// ever. To be called once in the time of the longest pause.
     pub fn end_held(&mut self, patience: &SlowClientPolicy) {
         let mut ended = Vec::new();
         for (&id, Stream { send, .. }) in &mut self.open {
@@ -223,7 +227,8 @@ impl State {
         }
     }
 
-    /// Wakes the tasks that wait for the connection's window. Each asks for itself what it gets of it.
+    /// Wakes the tasks that wait for the connection's window. Each asks for itself what it gets of
+    /// it.
     pub(super) fn feed_starved(&mut self) {
         for id in std::mem::take(&mut self.starved) {
             if let Ok(Stream { send, .. }) = self.stream(id) {
@@ -240,7 +245,8 @@ impl SendHalf {
         Self { window, ..Self::default() }
     }
 
-    /// Puts bytes at the end of the queue. Pieces of a byte each, as a tunnel may bring them, would take many times their room.
+    /// Puts bytes at the end of the queue. Pieces of a byte each, as a tunnel may bring them, would
+    /// take many times their room.
     fn put(&mut self, data: Bytes, end: bool) {
         if let Some(QueuedFrame::Data(last, ends)) = self.queue.back_mut()
             && last.len() + data.len() <= SMALL_BYTES
@@ -259,7 +265,8 @@ impl SendHalf {
         }
     }
 
-    /// Frames field blocks as they come, and after them one frame of body. Whether more could follow.
+    /// Frames field blocks as they come, and after them one frame of body. Whether more could
+    /// follow.
     fn frame(&mut self, id: u32, frame_bytes_max: usize, output: &mut FrameOutput) -> bool {
         while let Some(piece) = self.queue.front_mut() {
             match piece {

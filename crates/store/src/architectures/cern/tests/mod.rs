@@ -1,4 +1,5 @@
-//! What a tree of URL folders promises: locks, limits, crashes, damage, and how many calls it makes.
+//! What a tree of URL folders promises: locks, limits, crashes, damage, and how many calls it
+//! makes.
 
 mod damage;
 
@@ -69,7 +70,8 @@ impl Disk {
     }
 }
 
-/// The running totals are what counting anew comes to, and no file is there that belongs to no object.
+/// The running totals are what counting anew comes to, and no file is there that belongs to no
+/// object.
 fn check_books(disk: &Disk, store: &Cern) {
     let now = store.tree.totals.now();
     assert!(!now.counting);
@@ -199,7 +201,8 @@ fn the_calls_are_those_of_the_original() {
     );
     put(&store, 1, 1, 8_000).unwrap();
     let insert = calls(&door);
-    // Lock, object, metadata: three files made, one of them removed. Folders: scheme, host, path. The lock is tried first.
+    // Lock, object, metadata: three files made, one of them removed. Folders: scheme, host, path.
+    // The lock is tried first.
     assert_eq!((insert.creates, insert.writes, insert.unlinks), (4, 2, 1), "{insert:?}");
     assert!(matches(&store, 1, 1, 8_000));
     assert_eq!(calls(&door), Calls { opens: 2, reads: 3, others: 1, ..Calls::default() });

@@ -1,4 +1,5 @@
-//! The process is killed at every call to the disk, every write to the mapped file and every store to the index.
+//! The process is killed at every call to the disk, every write to the mapped file and every store
+//! to the index.
 
 use super::*;
 use crate::fs::{CrashPoint, Faults, FaultyFs, FileSystem};
@@ -92,7 +93,8 @@ fn outcome(operation: Operation, before: Option<&Object>) -> Option<Object> {
 #[derive(Default)]
 struct Right {
     objects: HashMap<u64, Object>,
-    /// What the crash came in the middle of, and what its object may be found to be beside what it was.
+    /// What the crash came in the middle of, and what its object may be found to be beside what it
+    /// was.
     cut_short: Option<(u64, Vec<Option<Object>>)>,
     crashed: bool,
 }
@@ -209,7 +211,8 @@ fn killed_at_any_step_of_a_full_store_only_what_was_being_given_up_is_missing(ar
     assert!(steps > 50, "{steps} steps");
 }
 
-/// Fills a store with objects of two segment sizes until it gives up others. Returns the next number.
+/// Fills a store with objects of two segment sizes until it gives up others. Returns the next
+/// number.
 fn fill(world: &World) -> u64 {
     let store = world.open();
     let full = (0..5_000).find(|n| {

@@ -62,8 +62,8 @@ fn any_flipped_bit_of_a_record_is_noticed(architecture: &str) {
     for n in [0, 4] {
         let (key_at, body_at) = (key_at(&bytes, n), body_at(&bytes, n));
         let head = key(n).full().len() + metadata_of(n, 1, length_of(n)).len();
-        // Every bit of header, key, metadata and checksum, and one of each of some bytes of the body. Between metadata and
-        // body is room that may hold anything.
+        // Every bit of header, key, metadata and checksum, and one of each of some bytes of the
+        // body. Between metadata and body is room that may hold anything.
         let every = (key_at - HEADER_BYTES..key_at + head)
             .chain(body_at + length_of(n)..body_at + length_of(n) + 8)
             .flat_map(|byte| (0..8).map(move |bit| (byte, bit)));
@@ -128,7 +128,8 @@ fn an_older_version_in_its_place_is_a_miss(architecture: &str) {
         assert!(store.update_metadata(&key(n), &metadata_of(n, 2, length_of(n)), &|_| true).unwrap());
     }
     let new = bytes_of(&world, &mapped);
-    // Half of the units are old: as after a power loss that is not noticed. Either version or a miss, nothing mixed.
+    // Half of the units are old: as after a power loss that is not noticed. Either version or a
+    // miss, nothing mixed.
     for odd in [0, 1] {
         world.files.tamper(&mapped, |now| {
             for (unit, bytes) in now.chunks_mut(512).enumerate() {

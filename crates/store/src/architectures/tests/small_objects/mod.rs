@@ -1,5 +1,6 @@
-//! Stores that keep small objects in segments of a memory-mapped file (Maltzahn 1999, 2.4.2 to 2.4.4), tried from
-//! outside: nothing here knows how a record looks or where it stands, only what the contract promises.
+//! Stores that keep small objects in segments of a memory-mapped file (Maltzahn 1999, 2.4.2 to
+//! 2.4.4), tried from outside: nothing here knows how a record looks or where it stands, only what
+//! the contract promises.
 
 mod budget;
 mod crash;
@@ -15,7 +16,8 @@ use super::{World, body_of, key, matches, put};
 use crate::architectures::signature;
 use crate::{Error, Store};
 
-/// Makes tests of functions that take an architecture's name: one for each that has segments, and function.
+/// Makes tests of functions that take an architecture's name: one for each that has segments, and
+/// function.
 macro_rules! for_each_with_segments {
     ($($test:ident,)*) => {
         for_each_with_segments!(@ squidm $($test,)*);
@@ -35,7 +37,8 @@ use for_each_with_segments;
 
 /// The sizes of segments (2.4.2).
 const SEGMENTS: [usize; 5] = [512, 1024, 2048, 4096, 8192];
-/// What a record takes beside its key, its metadata and its body: its header, and the checksum of one block behind it.
+/// What a record takes beside its key, its metadata and its body: its header, and the checksum of
+/// one block behind it.
 const RECORD_OVERHEAD: usize = HEADER_BYTES + 8;
 const HEADER_BYTES: usize = 80;
 

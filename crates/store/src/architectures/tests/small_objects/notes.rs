@@ -1,4 +1,5 @@
-//! What replacement knows of small objects outlives a close in order, and what it knew once harms nobody later.
+//! What replacement knows of small objects outlives a close in order, and what it knew once harms
+//! nobody later.
 
 use super::*;
 use crate::architectures::SegmentPolicy;
@@ -30,7 +31,8 @@ fn length() -> usize {
     fitting(99_999, 1024)
 }
 
-/// Fills the segments of one size, of which the first objects are asked for often. Returns the next number.
+/// Fills the segments of one size, of which the first objects are asked for often. Returns the next
+/// number.
 fn fill_with_popular(store: &FileStore) -> u64 {
     let mut next = 0;
     while store.usage().evictions == 0 {
@@ -77,7 +79,8 @@ fn notes_of_an_older_close_harm_nothing(architecture: &str) {
         let store = world.open();
         let next = fill_with_popular(&store);
         store.close().unwrap();
-        // Removed, replaced by a file, by a segment of another size, and by others: then the process is killed.
+        // Removed, replaced by a file, by a segment of another size, and by others: then the
+        // process is killed.
         assert!(store.remove(&key(0)).unwrap());
         put(&store, 1, 2, 20_000).unwrap();
         put(&store, 2, 2, 300).unwrap();

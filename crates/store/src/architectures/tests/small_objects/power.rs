@@ -1,4 +1,5 @@
-//! Power is lost: pages of the mapped file, of object files and of the index are of different age afterwards.
+//! Power is lost: pages of the mapped file, of object files and of the index are of different age
+//! afterwards.
 
 use super::*;
 use crate::fs::FileSystem;
@@ -79,7 +80,8 @@ fn nothing_wrong_is_served_and_the_repair_ends(architecture: &str) {
     assert!(survived > 300, "{survived}");
 }
 
-/// Entries of different age may name one place: what is written there later must not be taken for another's.
+/// Entries of different age may name one place: what is written there later must not be taken for
+/// another's.
 fn a_full_store_that_went_on_after_a_power_loss_serves_nothing_wrong(architecture: &str) {
     for seed in 0..12 {
         let mut world = world(architecture, 512 << 10, 64 << 10, 200);

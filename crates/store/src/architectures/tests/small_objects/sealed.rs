@@ -1,4 +1,5 @@
-//! Records that somebody else made are no records, wherever the index leads; those of earlier versions are taken over.
+//! Records that somebody else made are no records, wherever the index leads; those of earlier
+//! versions are taken over.
 
 use super::*;
 use crate::architectures::files::FileStore;
@@ -72,7 +73,8 @@ impl File for Plain {
     }
 }
 
-/// The forger even knows the victim's record byte by byte, but for what stands on the disk in place of its check.
+/// The forger even knows the victim's record byte by byte, but for what stands on the disk in place
+/// of its check.
 fn a_record_in_the_body_of_another_is_none(architecture: &str) {
     let world = roomy(architecture);
     let store = world.open();
@@ -103,7 +105,8 @@ fn a_record_in_the_body_of_another_is_none(architecture: &str) {
     assert_eq!(fetch(&store, 1), None);
 }
 
-/// Makes of the store what an earlier version would have left, but for one record of so many, which stay sealed.
+/// Makes of the store what an earlier version would have left, but for one record of so many, which
+/// stay sealed.
 fn as_of_earlier_version(world: &World, store: &FileStore, sealed_one_in: u32) {
     for (found, place) in small(store) {
         if found.number % sealed_one_in != 0 || sealed_one_in == 1 {

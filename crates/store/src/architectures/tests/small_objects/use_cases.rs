@@ -1,4 +1,5 @@
-//! What a caller does with small objects, and with those that grow out of the segments and back into them.
+//! What a caller does with small objects, and with those that grow out of the segments and back
+//! into them.
 
 use super::*;
 use proptest::prelude::*;

@@ -7,14 +7,16 @@ use super::*;
 use shoal_core::Key;
 
 impl World {
-    /// Found by a process that has just begun, and has not looked at the log for it; and whether it would have to.
+    /// Found by a process that has just begun, and has not looked at the log for it; and whether it
+    /// would have to.
     fn found_at_once(&self, number: u32) -> (Option<u32>, bool) {
         let store = self.try_open_unrecovered(self.files.clone()).unwrap();
         (version_of(&store, number), store.volume.is_followed.load(Relaxed))
     }
 }
 
-/// Objects 0 to 99 are in the index; of these 0 to 19 are replaced since, 20 to 29 removed, and 100 to 149 are new.
+/// Objects 0 to 99 are in the index; of these 0 to 19 are replaced since, 20 to 29 removed, and 100
+/// to 149 are new.
 fn changed_since() -> World {
     let world = World::new(24 << 20);
     let store = world.open();
@@ -52,7 +54,8 @@ fn what_nothing_can_overrule_is_served_before_the_log_has_been_followed() {
 
 type Damage<'a> = &'a dyn Fn(&World, &MemoryFs);
 
-/// Neither after a loss of power, which takes the marks along, nor with those of another index, nor with damaged ones.
+/// Neither after a loss of power, which takes the marks along, nor with those of another index, nor
+/// with damaged ones.
 #[test]
 fn without_marks_all_objects_wait_for_the_end_of_the_log() {
     let names = |world: &World| world.transient.list("", 10).unwrap();
@@ -129,7 +132,8 @@ fn a_key_that_changes_while_an_index_is_written_is_marked_in_both() {
     assert_eq!(known(&open(&header(2))), [true; 4]);
 }
 
-/// What has been crowded out of the table, or given up for another, is in the index on disk until that is written anew.
+/// What has been crowded out of the table, or given up for another, is in the index on disk until
+/// that is written anew.
 #[test]
 fn what_the_table_has_lost_is_removed_for_good_all_the_same() {
     let mut world = World::new(24 << 20);
@@ -156,7 +160,8 @@ fn what_the_table_has_lost_is_removed_for_good_all_the_same() {
     }
 }
 
-/// Its stripe has been given up and written over in part, and the rest of it, where the object stands, has not.
+/// Its stripe has been given up and written over in part, and the rest of it, where the object
+/// stands, has not.
 #[test]
 fn what_stands_in_a_stripe_that_is_being_written_over_is_removed_for_good_all_the_same() {
     let world = World::new(6 << 20);
@@ -223,7 +228,8 @@ fn what_stood_where_a_write_failed_is_removed_for_good_all_the_same() {
     assert_eq!(back, 0, "of {} that were given up and removed", given_up.len());
 }
 
-/// Any order of all that changes an object, killed at any time: what was removed stays away, and what was written is not undone.
+/// Any order of all that changes an object, killed at any time: what was removed stays away, and
+/// what was written is not undone.
 #[test]
 fn whatever_was_done_before_a_kill_nothing_older_is_served() {
     for seed in 0..super::crash::budget(24) {

@@ -1,5 +1,6 @@
-//! Everything at once: laps, removals, replacements and updates, writes that fail or only say so, kills and losses of power. What is
-//! found is the latest, or nothing; after a crash nothing older than what had been brought to disk.
+//! Everything at once: laps, removals, replacements and updates, writes that fail or only say so,
+//! kills and losses of power. What is found is the latest, or nothing; after a crash nothing older
+//! than what had been brought to disk.
 
 use super::scripted::{Fate, Kind, Scripted};
 use super::*;
@@ -132,7 +133,8 @@ impl Session {
         while body.len() < length {
             match stored.body.read(body.len() as u64, 50_000) {
                 Ok(read) if !read.is_empty() => body.extend_from_slice(&read),
-                // A piece could not be written, which is known by now, and was not when the object was asked for.
+                // A piece could not be written, which is known by now, and was not when the object
+                // was asked for.
                 _ => return None,
             }
         }

@@ -55,7 +55,8 @@ fn work(store: &VolumeStore, seed: u64, version_from: u32, history: &mut History
     }
 }
 
-/// A removal that is acknowledged before the log has been followed, whose index knows nothing of what is removed.
+/// A removal that is acknowledged before the log has been followed, whose index knows nothing of
+/// what is removed.
 #[test]
 fn what_is_removed_before_the_log_is_followed_stays_away_after_a_kill() {
     let world = World::new(16 << 20);
@@ -186,7 +187,8 @@ fn a_header_read_before_it_was_on_disk_does_not_count_as_written() {
     put(&store, 1, 1, 3000).unwrap();
     store.close().unwrap();
     drop(store);
-    // Killed also just after the header was written that says that the log goes on, so that only the kernel has it.
+    // Killed also just after the header was written that says that the log goes on, so that only
+    // the kernel has it.
     let mut calls = 0;
     loop {
         let world = world.after_power_loss(0);
@@ -315,7 +317,8 @@ pub(super) fn budget(seeds: u64) -> u64 {
     seeds * times.unwrap_or(1)
 }
 
-/// The index on disk has the first version, the log the second, and only the second's record is marked as removed.
+/// The index on disk has the first version, the log the second, and only the second's record is
+/// marked as removed.
 #[test]
 fn what_was_replaced_does_not_come_back_after_a_kill() {
     for is_removed in [false, true] {
@@ -336,7 +339,8 @@ fn what_was_replaced_does_not_come_back_after_a_kill() {
     }
 }
 
-/// Stripes are entered from the oldest to the newest when there is no index: until then nothing is the latest for sure.
+/// Stripes are entered from the oldest to the newest when there is no index: until then nothing is
+/// the latest for sure.
 #[test]
 fn what_was_replaced_does_not_come_back_while_an_index_is_made() {
     let world = World::new(64 << 20);

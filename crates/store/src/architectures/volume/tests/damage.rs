@@ -50,7 +50,8 @@ fn flipped_bits_are_misses() {
     }
 }
 
-/// After a kill what was written last may be there in part, which is no damage; what had been there for long is as it was.
+/// After a kill what was written last may be there in part, which is no damage; what had been there
+/// for long is as it was.
 #[test]
 fn damage_is_counted_after_a_kill_too() {
     let mut world = World::new(48 << 20);

@@ -1,4 +1,5 @@
-//! Volumes as disks of a store: what is removed while one still follows its log after a crash is removed from it too.
+//! Volumes as disks of a store: what is removed while one still follows its log after a crash is
+//! removed from it too.
 
 use super::*;
 use crate::disks::{DiskOpener, DiskSpec, Disks};
@@ -15,7 +16,8 @@ struct Follower {
 }
 
 impl Follower {
-    /// Over a volume whose process was killed with objects 0 to 49 in the log, and none of them in the index.
+    /// Over a volume whose process was killed with objects 0 to 49 in the log, and none of them in
+    /// the index.
     fn new() -> Self {
         let world = World::new(16 << 20);
         let store = world.open();

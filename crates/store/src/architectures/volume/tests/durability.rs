@@ -70,8 +70,9 @@ impl Traffic {
     }
 }
 
-/// Lets clients insert for some seconds into a store whose every call to the disk takes up to `call`, with the power lost just before the end of
-/// each round. Gives how old the oldest insert was that was lost.
+/// Lets clients insert for some seconds into a store whose every call to the disk takes up to
+/// `call`, with the power lost just before the end of each round. Gives how old the oldest insert
+/// was that was lost.
 fn oldest_lost(seed: u64, call: Duration, pause_us: u64) -> Duration {
     let mut world = World::new(16 << 20);
     world.settings.max_objects = 20_000;
@@ -91,7 +92,8 @@ fn oldest_lost(seed: u64, call: Duration, pause_us: u64) -> Duration {
         if let Some(left) = left {
             rounds += 1;
             let left = left.open();
-            // The first that is not there is the oldest; what has been inserted since the round began cannot be there.
+            // The first that is not there is the oldest; what has been inserted since the round
+            // began cannot be there.
             let lost = (durable..inserted).find(|number| version_of(&left, *number).is_none());
             let lost_at = lost.map_or(began, |number| traffic.state.lock().inserted[number as usize]);
             oldest = oldest.max(traffic.now() - lost_at);
@@ -143,7 +145,8 @@ fn a_round_ends_however_much_is_inserted_meanwhile() {
     }
 }
 
-/// What stands beside it in the same pages is written with it, and is there whatever is left of that.
+/// What stands beside it in the same pages is written with it, and is there whatever is left of
+/// that.
 #[test]
 fn metadata_that_is_replaced_while_power_is_lost_is_the_old_or_the_new_or_costs_that_object_alone() {
     let world = World::new(64 << 20);

@@ -1,4 +1,5 @@
-//! Single calls that fail at the worst moment: what is lost is a miss, and what was said to be gone stays gone.
+//! Single calls that fail at the worst moment: what is lost is a miss, and what was said to be gone
+//! stays gone.
 
 use super::scripted::{Fate, Kind, Scripted};
 use super::*;

@@ -1,4 +1,5 @@
-//! What is found again after a crash when the log did not simply go on: an index made anew, stripes passed over, stripes half written.
+//! What is found again after a crash when the log did not simply go on: an index made anew, stripes
+//! passed over, stripes half written.
 
 use super::scripted::{Fate, Kind, Scripted};
 use super::*;
@@ -8,7 +9,8 @@ fn found(store: &VolumeStore, numbers: std::ops::Range<u32>) -> usize {
     numbers.filter(|number| version_of(store, *number) == Some(1)).count()
 }
 
-/// A volume whose cursor has come to this stripe in its second lap, and how many objects were put into it.
+/// A volume whose cursor has come to this stripe in its second lap, and how many objects were put
+/// into it.
 fn lapped(disk_bytes: u64, object_bytes: usize, stripe_wanted: u32) -> (World, u32) {
     let world = World::new(disk_bytes);
     let store = world.open();
@@ -53,7 +55,8 @@ fn an_index_that_was_made_anew_is_written_before_long() {
     assert!(found(&store, 0..count) > 700, "they are served at once");
 }
 
-/// Clients go on storing meanwhile. What they bring waits; when much of it does, whoever brings more looks for the end himself.
+/// Clients go on storing meanwhile. What they bring waits; when much of it does, whoever brings
+/// more looks for the end himself.
 #[test]
 fn what_comes_before_the_end_of_the_log_is_found_is_written_afterwards() {
     for count in [50, 1000] {
@@ -167,7 +170,8 @@ fn objects_are_counted_right_after_a_crash_in_the_middle_of_a_checkpoint() {
     assert_eq!(store.usage().objects, 1);
 }
 
-/// Entries of what was written over since the last checkpoint would take places in the index for ever.
+/// Entries of what was written over since the last checkpoint would take places in the index for
+/// ever.
 #[test]
 fn crashes_leave_no_dead_entries_in_the_index() {
     let (world, mut count) = lapped(8 << 20, 9000, 4);

@@ -1,4 +1,5 @@
-//! Files that belong to another time of the volume or to another volume, and records that somebody else made.
+//! Files that belong to another time of the volume or to another volume, and records that somebody
+//! else made.
 
 use super::super::format::{RecordHead, RecordKind, class_of, payload_check};
 use super::super::state::State;
@@ -23,7 +24,8 @@ fn found(store: &VolumeStore, numbers: std::ops::Range<u32>, version: u32) -> us
     versions.inspect(|found| assert_eq!(*found, version)).count()
 }
 
-/// After the first version was closed in order, its index was kept; then `change` happened, and the index was put back.
+/// After the first version was closed in order, its index was kept; then `change` happened, and the
+/// index was put back.
 fn with_older_index(is_closed: bool, change: impl Fn(&VolumeStore)) -> VolumeStore {
     let world = World::new(16 << 20);
     let store = world.open();
@@ -123,7 +125,8 @@ fn a_damaged_state_costs_no_object_and_serves_no_old_one() {
     }
 }
 
-/// Puts a record for another key into a stored body, as its origin could if he knew the `seal`, and has the index lead to it.
+/// Puts a record for another key into a stored body, as its origin could if he knew the `seal`, and
+/// has the index lead to it.
 fn forge(store: &VolumeStore, version: u8, seal: Seal) -> Option<u32> {
     let volume = &store.volume;
     put(store, 1, 1, 30_000).unwrap();
@@ -177,7 +180,8 @@ fn a_record_that_somebody_else_made_is_a_miss() {
     assert_eq!(forge(&store, 2, store.volume.seal), Some(666));
 }
 
-/// Makes the files what an earlier version would have left: records without a seal, an index without a generation, and no state.
+/// Makes the files what an earlier version would have left: records without a seal, an index
+/// without a generation, and no state.
 fn as_earlier_version(world: &World, store: &VolumeStore) {
     let volume = &store.volume;
     for entry in volume.table.entries().collect::<Vec<_>>() {

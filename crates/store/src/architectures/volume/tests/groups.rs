@@ -1,9 +1,11 @@
-//! What is read around an object: its site's objects, and what follows of a body; nothing of others.
+//! What is read around an object: its site's objects, and what follows of a body; nothing of
+//! others.
 
 use super::budget::Budget;
 use super::*;
 
-/// Objects of seven sites, missed in turn, so that each site's ten lie together in 32 KB of the first stripe; and stripes of others.
+/// Objects of seven sites, missed in turn, so that each site's ten lie together in 32 KB of the
+/// first stripe; and stripes of others.
 fn fill(store: &VolumeStore) {
     for number in 0..70 {
         put(store, number, 1, 3000).unwrap();
@@ -99,7 +101,8 @@ fn of_a_body_in_pieces_several_come_with_one_read() {
     budget.store.write_all();
     for number in 0..2 {
         let cost = budget.cost(|store| assert_eq!(version_of(store, number), Some(1)));
-        // One for the object's own record, which may come with the other's, and one for both pieces.
+        // One for the object's own record, which may come with the other's, and one for both
+        // pieces.
         assert!((1..=2).contains(&cost.reads), "{} reads", cost.reads);
         assert!(cost.bytes_read <= 190_000, "{} bytes for 110,000", cost.bytes_read);
     }

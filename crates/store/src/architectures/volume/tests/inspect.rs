@@ -90,7 +90,8 @@ fn every_damaged_object_is_found_and_no_other() {
     filled(&world).close().expect("closed");
     let objects = listed(&*view(&world, false), false);
     for (full, (body_bytes, position)) in &objects {
-        // The head, the key, and the body where that begins so soon: behind a large object's metadata stands room for more.
+        // The head, the key, and the body where that begins so soon: behind a large object's
+        // metadata stands room for more.
         let body: &[usize] = if *body_bytes < 65_536 { &[300] } else { &[] };
         for at in [&[20, 100], body].concat() {
             let flip = |bytes: &mut Vec<u8>| bytes[*position as usize + at] ^= 4;
@@ -110,7 +111,8 @@ fn every_damaged_object_is_found_and_no_other() {
 fn a_damaged_piece_of_a_table_is_told_and_costs_that_object_alone() {
     let world = World::new(400 << 20);
     let mut store = world.open();
-    // So large a body is taken by volumes of four times its length; there is room for it in this one.
+    // So large a body is taken by volumes of four times its length; there is room for it in this
+    // one.
     Arc::get_mut(&mut store.volume).expect("nobody else has it").object_max_bytes = 1 << 30;
     put(&store, 1, 0, 200_000).expect("it is stored");
     let length: usize = (PIECE_BYTES / 16 + 1) * PIECE_BYTES;
@@ -158,7 +160,8 @@ fn flipped_bits_anywhere_never_end_it_and_are_mostly_found() {
         found += u32::from(verified.damaged > 0);
         world.files.tamper(DATA, flip);
     }
-    // What was removed, what was replaced, and the rest of each stripe that no other piece fitted into, are nobody's.
+    // What was removed, what was replaced, and the rest of each stripe that no other piece fitted
+    // into, are nobody's.
     assert!(found > 120, "{found} of 200");
 }
 

@@ -1,4 +1,5 @@
-//! The cursor going round: contents stay right, popular objects stay, nobody is read while it is written over.
+//! The cursor going round: contents stay right, popular objects stay, nobody is read while it is
+//! written over.
 
 use super::super::index::VolumeIndex;
 use super::*;
@@ -69,7 +70,8 @@ fn what_is_popular_on_disk_is_carried_over() {
     assert!(store.usage().evictions > 2000);
 }
 
-/// Who does not say how many objects there will be gets an index that holds all that there is space for.
+/// Who does not say how many objects there will be gets an index that holds all that there is space
+/// for.
 #[test]
 fn objects_of_common_sizes_all_find_a_place_in_the_index() {
     let mut world = World::new(24 << 20);

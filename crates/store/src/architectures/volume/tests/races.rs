@@ -25,7 +25,8 @@ fn position_of(store: &VolumeStore, number: u32) -> Option<u64> {
     store.position(&key(number))
 }
 
-/// The mark of a removed object is written with the rest of its page, which may be another's by then.
+/// The mark of a removed object is written with the rest of its page, which may be another's by
+/// then.
 #[test]
 fn a_mark_that_comes_late_does_no_harm_to_what_is_being_written_there() {
     let (store, mut number, door) = full();
@@ -95,8 +96,8 @@ fn an_object_that_is_written_anew_for_its_metadata_does_not_come_back_when_it_is
     assert_eq!((version_of(&store, 0), version_of(&store, 1)), (None, Some(2)));
 }
 
-/// Two updates that would both replace the object's first metadata; the second is begun when the first has seen what stands there. Which of them
-/// were made.
+/// Two updates that would both replace the object's first metadata; the second is begun when the
+/// first has seen what stands there. Which of them were made.
 fn both_updated(store: &VolumeStore, (first, second): (&[u8], &[u8])) -> [bool; 2] {
     let (done, is_done) = mpsc::channel();
     std::thread::scope(|scope| {

@@ -175,7 +175,8 @@ fn new_metadata_is_no_hit() {
     assert_eq!((version_of(&store, 1), hits()), (Some(1), 1));
 }
 
-/// Nothing is written for it before its time, and while the log's end is looked for nothing could be.
+/// Nothing is written for it before its time, and while the log's end is looked for nothing could
+/// be.
 #[test]
 fn an_object_that_waits_goes_on_waiting_with_longer_metadata() {
     let world = World::new(8 << 20);
@@ -276,7 +277,8 @@ fn a_volume_of_another_version_is_refused_with_the_way_out() {
     assert!(outcome.contains("of another version; remove it"), "{outcome}");
 }
 
-/// As by a stream of unsafe requests, while the disk does not take anything: here since the log's end has not been found.
+/// As by a stream of unsafe requests, while the disk does not take anything: here since the log's
+/// end has not been found.
 #[test]
 fn removals_wait_in_bounded_memory_and_once_for_each_object() {
     let world = World::new(8 << 20);

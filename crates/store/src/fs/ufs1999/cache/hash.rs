@@ -1,5 +1,6 @@
-//! A hash without a seed, so that the same calls take the same course in every run, and a cheap one, since each call
-//! of the model looks up several tables. Its keys are the model's own numbers; nobody chooses them against it.
+//! A hash without a seed, so that the same calls take the same course in every run, and a cheap
+//! one, since each call of the model looks up several tables. Its keys are the model's own numbers;
+//! nobody chooses them against it.
 
 use std::hash::{BuildHasherDefault, Hasher};
 

@@ -1,10 +1,12 @@
-//! A table in order of use: the base of all caches of the model. Every operation takes constant time.
+//! A table in order of use: the base of all caches of the model. Every operation takes constant
+//! time.
 
 use super::Mixed;
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// Keys with values, the least recently used first in line to go. Has no limit of its own; its owner does.
+/// Keys with values, the least recently used first in line to go. Has no limit of its own; its
+/// owner does.
 #[derive(Debug)]
 pub(in super::super) struct Lru<K, V> {
     places: HashMap<K, u32, Mixed>,

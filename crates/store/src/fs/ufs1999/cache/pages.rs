@@ -1,6 +1,6 @@
-//! Memory for the content of files: one pool of 8 KB pages for what is read and written and for what is mapped
-//! ("loaded virtual memory pages and buffer cache buffers can refer to the same physical memory location", Maltzahn 1999,
-//! 3.1). Which page goes is LRU's choice, or SEQ's.
+//! Memory for the content of files: one pool of 8 KB pages for what is read and written and for
+//! what is mapped ("loaded virtual memory pages and buffer cache buffers can refer to the same
+//! physical memory location", Maltzahn 1999, 3.1). Which page goes is LRU's choice, or SEQ's.
 
 use super::Lru;
 use super::sequences::Sequences;

@@ -1,13 +1,16 @@
-//! SEQ: long sequences of page faults are recognised, and memory is taken from them rather than from the rest.
+//! SEQ: long sequences of page faults are recognised, and memory is taken from them rather than
+//! from the rest.
 //!
-//! Glass and Cao, "Adaptive Page Replacement Based on Memory Reference Behavior" (SIGMETRICS 1997). LRU fails on a loop
-//! over more pages than memory holds: each page goes just before it is used again. SEQ looks at faults alone. A fault next to
-//! the head of a known sequence extends it; one elsewhere begins a sequence of its own. When a page is needed, the
-//! sequences of at least L pages are compared by the time of their N-th last fault, and the one with the latest time, the
-//! fastest growing, gives up its page nearest to the head that is at least M pages behind it: the most recently used ones, but
-//! for those in use. Without such a sequence the choice is LRU.
+//! Glass and Cao, "Adaptive Page Replacement Based on Memory Reference Behavior" (SIGMETRICS 1997).
+//! LRU fails on a loop over more pages than memory holds: each page goes just before it is used
+//! again. SEQ looks at faults alone. A fault next to the head of a known sequence extends it; one
+//! elsewhere begins a sequence of its own. When a page is needed, the sequences of at least L pages
+//! are compared by the time of their N-th last fault, and the one with the latest time, the fastest
+//! growing, gives up its page nearest to the head that is at least M pages behind it: the most
+//! recently used ones, but for those in use. Without such a sequence the choice is LRU.
 //!
-//! Cost: O(sequences) at a fault, at most 200 by default, and O(length) in the worst case for a victim.
+//! Cost: O(sequences) at a fault, at most 200 by default, and O(length) in the worst case for a
+//! victim.
 
 use super::PageKey;
 use crate::fs::ufs1999::machine::SequenceLimits;

@@ -178,7 +178,8 @@ mod tests {
     #[test]
     fn another_cylinder_costs_a_seek() {
         let mut arm = arm();
-        // Sector 1000 is the first of the second cylinder: angle 10 tracks of 10 sectors skew, a whole turn.
+        // Sector 1000 is the first of the second cylinder: angle 10 tracks of 10 sectors skew, a
+        // whole turn.
         let service = arm.serve(0, &transfer(false, 500, 1024));
         assert_eq!((service.seek, service.rotation), (MS, 9 * MS));
         assert_eq!(arm.cylinder, 1);

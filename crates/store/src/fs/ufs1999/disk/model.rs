@@ -3,7 +3,8 @@
 use super::Nanos;
 use std::time::Duration;
 
-/// A drive. Sectors have 512 bytes; all tracks have the mean number of them, zones are not modelled.
+/// A drive. Sectors have 512 bytes; all tracks have the mean number of them, zones are not
+/// modelled.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DiskModel {
     /// What it is called.
@@ -90,8 +91,8 @@ impl DiskModel {
         sectors * self.turn() / u64::from(self.sectors_per_track)
     }
 
-    /// Time of a seek over so many cylinders: through the three published points, with the square root up to a third of
-    /// the stroke and linear beyond.
+    /// Time of a seek over so many cylinders: through the three published points, with the square
+    /// root up to a third of the stroke and linear beyond.
     pub(super) fn seek(&self, distance: u32) -> Nanos {
         let [one, average, full] =
             [self.seek_one, self.seek_average, self.seek_full].map(|t| t.as_nanos() as f64);
@@ -107,7 +108,8 @@ impl DiskModel {
         time as Nanos
     }
 
-    /// Sectors by which a track begins later than the one before it, so that the switch of heads fits.
+    /// Sectors by which a track begins later than the one before it, so that the switch of heads
+    /// fits.
     pub(super) fn track_skew(&self) -> u64 {
         self.sectors_in(self.head_switch)
     }

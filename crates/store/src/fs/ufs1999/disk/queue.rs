@@ -1,5 +1,5 @@
-//! Transfers that wait for a disk: served in one direction over the disk and then from its start again (4.4BSD's
-//! `disksort`, known as C-LOOK). Cost: O(log waiting) a transfer.
+//! Transfers that wait for a disk: served in one direction over the disk and then from its start
+//! again (4.4BSD's `disksort`, known as C-LOOK). Cost: O(log waiting) a transfer.
 
 use super::arm::Arm;
 use super::{DiskModel, Nanos, Service, Transfer};

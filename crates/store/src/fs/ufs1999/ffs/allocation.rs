@@ -1,16 +1,18 @@
 //! Blocks for files: 4.4BSD's `ffs_balloc`, `ffs_blkpref` and `ffs_realloccg`.
 //!
-//! A file's data begin in its inode's group and go on behind each other; after every so many blocks, and with each
-//! indirect block, the file moves on to a group with above-average free space, so that one large file does not fill
-//! the group of its directory. The last block of a short file is as many fragments as it needs.
+//! A file's data begin in its inode's group and go on behind each other; after every so many
+//! blocks, and with each indirect block, the file moves on to a group with above-average free
+//! space, so that one large file does not fill the group of its directory. The last block of a
+//! short file is as many fragments as it needs.
 
 use super::inode::{DIRECT, Extent, POINTERS, slots};
 use super::volume::{Full, Volume};
 use crate::fs::ufs1999::machine::{FRAGMENT_BYTES, FRAGMENTS};
 
 impl Volume {
-    /// Makes sure that a block of a file has room for its first `bytes` bytes. A fragmented last block before it is
-    /// made whole first. Returns the extent that data have to be moved from, when a tail had to move.
+    /// Makes sure that a block of a file has room for its first `bytes` bytes. A fragmented last
+    /// block before it is made whole first. Returns the extent that data have to be moved from,
+    /// when a tail had to move.
     pub(in super::super) fn grow(&mut self, inode: u32, block: u32, bytes: u32) -> Result<(), Full> {
         let last = self.inode(inode).blocks.len() as u32;
         if last > 0 && last - 1 < block && self.inode(inode).extent(last - 1).is_some() {
@@ -59,7 +61,8 @@ impl Volume {
         }
         self.make_way(inode, block)?;
         let preferred = self.preferred_place(inode, block);
-        // A tail that grows gets a whole block, of which the rest is given back: it may grow again (`FS_OPTTIME`).
+        // A tail that grows gets a whole block, of which the rest is given back: it may grow again
+        // (`FS_OPTTIME`).
         let asked = if held.fragments > 0 { FRAGMENTS } else { wanted };
         let address = self.take(preferred, asked)?;
         if asked > wanted {

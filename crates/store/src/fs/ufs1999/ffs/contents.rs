@@ -1,7 +1,9 @@
-//! The bytes of a file, kept compactly: the store reads back its own headers and checks them, so that they must be there, but the
-//! bodies of a replay are mostly a pattern, and millions of them have to fit.
+//! The bytes of a file, kept compactly: the store reads back its own headers and checks them, so
+//! that they must be there, but the bodies of a replay are mostly a pattern, and millions of them
+//! have to fit.
 //!
-//! Bytes stand in pieces of 1 KB. A piece that repeats its first 64 bytes is kept as those. Everything else is kept as it is.
+//! Bytes stand in pieces of 1 KB. A piece that repeats its first 64 bytes is kept as those.
+//! Everything else is kept as it is.
 
 /// The bytes of a file; what was never written is zero.
 #[derive(Debug, Default)]

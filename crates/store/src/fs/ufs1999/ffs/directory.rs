@@ -1,8 +1,9 @@
 //! A directory's entries and where they stand in it.
 //!
-//! 4.4BSD: a directory is a file of chunks of 512 bytes, entries do not cross chunks, an entry takes 8 bytes and its name with a
-//! closing zero, rounded up to 4. A new entry goes into the first chunk with room, or a new chunk is added; removing leaves room
-//! and never shortens the file. A lookup goes through the blocks one after the other, beginning where the last one ended.
+//! 4.4BSD: a directory is a file of chunks of 512 bytes, entries do not cross chunks, an entry
+//! takes 8 bytes and its name with a closing zero, rounded up to 4. A new entry goes into the first
+//! chunk with room, or a new chunk is added; removing leaves room and never shortens the file. A
+//! lookup goes through the blocks one after the other, beginning where the last one ended.
 
 use crate::fs::ufs1999::cache::Mixed;
 use std::collections::HashMap;
@@ -81,8 +82,8 @@ impl Directory {
         Some(entry)
     }
 
-    /// The blocks that a lookup reads: from where the last one ended to where the entry is; all of them when it is not there,
-    /// or when a place for a new entry is sought at the same time.
+    /// The blocks that a lookup reads: from where the last one ended to where the entry is; all of
+    /// them when it is not there, or when a place for a new entry is sought at the same time.
     pub(in super::super) fn search(&mut self, name: &str, for_creation: bool) -> Vec<u32> {
         let blocks = (self.free.len() as u32).div_ceil(CHUNKS_PER_BLOCK);
         let start = if for_creation { 0 } else { self.cursor / CHUNKS_PER_BLOCK };

@@ -47,7 +47,8 @@ impl Group {
         group
     }
 
-    /// Takes a whole block: the preferred one, or the next free one from there, or from where the last search ended.
+    /// Takes a whole block: the preferred one, or the next free one from there, or from where the
+    /// last search ended.
     pub(super) fn take_block(&mut self, preferred: Option<u32>) -> Option<u32> {
         let start = preferred.unwrap_or(self.block_rotor);
         let block = self.free_block_from(start).or_else(|| self.free_block_from(0))?;
@@ -58,8 +59,8 @@ impl Group {
         Some(block * FRAGMENTS)
     }
 
-    /// Takes adjacent fragments within one block, fewer than a block has: from the shortest run that is long enough ("best
-    /// fit"), or else from a free block that is broken up for them.
+    /// Takes adjacent fragments within one block, fewer than a block has: from the shortest run
+    /// that is long enough ("best fit"), or else from a free block that is broken up for them.
     pub(super) fn take_fragments(&mut self, count: u32, preferred: Option<u32>) -> Option<u32> {
         let Some(length) = (count..FRAGMENTS).find(|length| self.runs[*length as usize] > 0) else {
             let first = self.take_block(preferred)?;
@@ -77,7 +78,8 @@ impl Group {
         Some(block * FRAGMENTS + first)
     }
 
-    /// Takes the fragments behind a tail of `held` fragments, so that it has `wanted`; false when they are in use.
+    /// Takes the fragments behind a tail of `held` fragments, so that it has `wanted`; false when
+    /// they are in use.
     pub(super) fn extend(&mut self, first: u32, held: u32, wanted: u32) -> bool {
         let (block, start) = (first / FRAGMENTS, first % FRAGMENTS);
         if start + wanted > FRAGMENTS {

@@ -1,6 +1,7 @@
-//! An inode: what the file system knows of a file. In memory the block addresses are one list; which of them stand in
-//! indirect blocks, and in which, follows from their positions ("the first 12 pointers are direct pointers while the last three
-//! pointers refer to indirect blocks", Maltzahn 1999, 2.1).
+//! An inode: what the file system knows of a file. In memory the block addresses are one list;
+//! which of them stand in indirect blocks, and in which, follows from their positions ("the first
+//! 12 pointers are direct pointers while the last three pointers refer to indirect blocks",
+//! Maltzahn 1999, 2.1).
 
 use super::contents::Contents;
 use super::directory::Directory;
@@ -56,7 +57,8 @@ pub(in super::super) struct ReadAhead {
     pub(in super::super) window: u32,
 }
 
-/// Adjacent fragments that hold a block of a file, or its last part. At address 0, where the boot block is, nothing is.
+/// Adjacent fragments that hold a block of a file, or its last part. At address 0, where the boot
+/// block is, nothing is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in super::super) struct Extent {
     pub(in super::super) address: u32,
@@ -69,8 +71,8 @@ impl Inode {
         self.blocks.get(block as usize).copied().filter(|extent| extent.fragments > 0)
     }
 
-    /// How many blocks from this one on stand next to each other and are whole, at most `limit`; `with_tail` counts a
-    /// fragmented last one too.
+    /// How many blocks from this one on stand next to each other and are whole, at most `limit`;
+    /// `with_tail` counts a fragmented last one too.
     pub(in super::super) fn adjacent(&self, block: u32, limit: u32, with_tail: bool) -> u32 {
         let Some(first) = self.extent(block) else { return 0 };
         let follows = |count: &u32| {

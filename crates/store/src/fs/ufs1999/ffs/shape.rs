@@ -76,7 +76,8 @@ mod tests {
 
     #[test]
     fn a_four_gigabyte_disk_by_hand() {
-        // 16 cylinders of 20 × 113 sectors: 36,160 sectors, 18,080 fragments, 2260 blocks; one inode for 4 fragments.
+        // 16 cylinders of 20 × 113 sectors: 36,160 sectors, 18,080 fragments, 2260 blocks; one
+        // inode for 4 fragments.
         let shape = Shape::new(&DiskModel::rz29(), &FileSystemShape::default());
         assert_eq!(shape, Shape { groups: 231, fragments_per_group: 18_080, inodes_per_group: 4544 });
         assert_eq!(shape.fragments_before_data(), 24 + 71 * 8);

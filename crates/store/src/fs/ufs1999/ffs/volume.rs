@@ -9,8 +9,8 @@ use crate::fs::ufs1999::disk::DiskModel;
 use crate::fs::ufs1999::machine::{DirectoryPreference, FRAGMENTS, FileSystemShape};
 use std::collections::HashMap;
 
-/// A file system on a disk. It knows where things are and does no I/O: what an allocation changed is gathered in
-/// [`Effects`] and charged by the kernel.
+/// A file system on a disk. It knows where things are and does no I/O: what an allocation changed
+/// is gathered in [`Effects`] and charged by the kernel.
 #[derive(Debug)]
 pub(in super::super) struct Volume {
     pub(super) shape: Shape,
@@ -75,7 +75,8 @@ impl Volume {
         self.inodes.get_mut(&inode).expect("the kernel names only inodes that it was given and has not freed")
     }
 
-    /// Takes an inode for a new file or directory in `parent`: a file's next to its directory, a directory's by preference.
+    /// Takes an inode for a new file or directory in `parent`: a file's next to its directory, a
+    /// directory's by preference.
     pub(in super::super) fn new_inode(&mut self, parent: u32, is_directory: bool) -> Result<u32, Full> {
         let parent_group = self.shape.group_of_inode(parent);
         let (group, preferred) = match is_directory {
@@ -148,8 +149,8 @@ impl Volume {
         }
     }
 
-    /// Tries groups until one has what is wanted: the preferred one, then at doubling distances, then one after the other
-    /// (4.4BSD's `ffs_hashalloc`).
+    /// Tries groups until one has what is wanted: the preferred one, then at doubling distances,
+    /// then one after the other (4.4BSD's `ffs_hashalloc`).
     pub(super) fn search_groups<T>(
         &mut self,
         preferred: u32,

@@ -1,5 +1,6 @@
-//! The metadata cache: blocks of inodes, directories, cylinder groups and addresses. Fixed in size and apart from the memory
-//! for file data, since Digital UNIX 4.0's buffer cache "only needs to cache metadata, requiring only 3% of physical memory".
+//! The metadata cache: blocks of inodes, directories, cylinder groups and addresses. Fixed in size
+//! and apart from the memory for file data, since Digital UNIX 4.0's buffer cache "only needs to
+//! cache metadata, requiring only 3% of physical memory".
 
 use super::{Kernel, traffic};
 use crate::fs::ufs1999::cache::Lru;
@@ -120,8 +121,8 @@ impl Kernel {
         }
     }
 
-    /// Charges what an allocation changed: groups' maps with a delay; new blocks of addresses at once, "so that indirect
-    /// blocks never point at garbage" (4.4BSD, `ffs_balloc.c`).
+    /// Charges what an allocation changed: groups' maps with a delay; new blocks of addresses at
+    /// once, "so that indirect blocks never point at garbage" (4.4BSD, `ffs_balloc.c`).
     pub(super) fn charge_effects(&mut self, disk: u8, is_mapped: bool) {
         let Effects { groups, new_indirect } = self.volume(disk).take_effects();
         for group in groups {

@@ -1,6 +1,7 @@
-//! Calls on files by name: create, open, length, rename, unlink, and the end of a handle. What 4.4BSD has on the disk before such
-//! a call returns is there here too, inodes and entries in the order that never lets a name lead to an inode that is not written
-//! (McKusick, Bostic, Karels and Quarterman, *The Design and Implementation of the 4.4BSD Operating System*, 1996, chapter 8).
+//! Calls on files by name: create, open, length, rename, unlink, and the end of a handle. What
+//! 4.4BSD has on the disk before such a call returns is there here too, inodes and entries in the
+//! order that never lets a name lead to an inode that is not written (McKusick, Bostic, Karels and
+//! Quarterman, *The Design and Implementation of the 4.4BSD Operating System*, 1996, chapter 8).
 
 use super::lookup::Intent;
 use super::{FileId, Kernel};
@@ -42,7 +43,8 @@ impl Kernel {
         Ok(self.inode(file).size)
     }
 
-    /// Removes a name: the directory's block is written at once. Without open handles the file goes with it.
+    /// Removes a name: the directory's block is written at once. Without open handles the file goes
+    /// with it.
     pub(in super::super) fn unlink(&mut self, path: &str) -> Result<(), Errno> {
         self.enter();
         let (disk, folders, name) = self.locate(path)?;
@@ -60,8 +62,9 @@ impl Kernel {
         Ok(())
     }
 
-    /// Gives a file another name on the same disk, in place of a file that has it. The inode is written first, with a link more,
-    /// then the new entry, then the old one's removal and the inode again (`ufs_rename`).
+    /// Gives a file another name on the same disk, in place of a file that has it. The inode is
+    /// written first, with a link more, then the new entry, then the old one's removal and the
+    /// inode again (`ufs_rename`).
     pub(in super::super) fn rename(&mut self, from: &str, to: &str) -> Result<(), Errno> {
         self.enter();
         let (disk, from_folders, from_name) = self.locate(from)?;
@@ -116,7 +119,8 @@ impl Kernel {
     fn find(&mut self, path: &str) -> Result<FileId, Errno> {
         self.enter();
         let (disk, folders, name) = self.locate(path)?;
-        // What is asked for may be a folder that was dealt to another disk than what stands beside it.
+        // What is asked for may be a folder that was dealt to another disk than what stands beside
+        // it.
         let parent = self.walk(self.placement.dealt_to(path).unwrap_or(disk), &folders)?;
         let file = self.step(parent, name, Intent::Find)?.ok_or(Errno::NOENT)?;
         if self.inode(file).directory.is_some() { Err(Errno::ISDIR) } else { Ok(file) }
@@ -140,8 +144,8 @@ impl Kernel {
         Ok(file)
     }
 
-    /// Gives a file without names and handles back. Before its blocks go, an inode without them is written, so that no two
-    /// files can come to have them (`ffs_truncate`).
+    /// Gives a file without names and handles back. Before its blocks go, an inode without them is
+    /// written, so that no two files can come to have them (`ffs_truncate`).
     pub(super) fn reclaim(&mut self, file: FileId) {
         let inode = self.inode(file);
         let is_mapped = inode.is_mapped;

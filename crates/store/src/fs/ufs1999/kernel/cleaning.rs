@@ -1,8 +1,9 @@
 //! Cleaning: what is dirty reaches the disk every 30 seconds, or when its memory is wanted.
 //!
-//! Adjacent dirty pages of a file that are adjacent on the disk too are written in one transfer, up to a cluster. The
-//! periodic cleaning queues all its transfers at once, and the disk serves them in its order, so that a call that needs the
-//! disk meanwhile waits among them: cleaning "can delay read and write system calls" (Maltzahn 1999, 3.3).
+//! Adjacent dirty pages of a file that are adjacent on the disk too are written in one transfer, up
+//! to a cluster. The periodic cleaning queues all its transfers at once, and the disk serves them
+//! in its order, so that a call that needs the disk meanwhile waits among them: cleaning "can delay
+//! read and write system calls" (Maltzahn 1999, 3.3).
 
 use super::{FileId, Kernel, nanos, traffic};
 use crate::fs::ufs1999::cache::PageKey;
@@ -58,8 +59,8 @@ impl Kernel {
         }
     }
 
-    /// Makes room for one page. "If the target page of a page fault is dirty it needs to be cleaned before it can be handed to the
-    /// pager" (3.1).
+    /// Makes room for one page. "If the target page of a page fault is dirty it needs to be cleaned
+    /// before it can be handed to the pager" (3.1).
     pub(super) fn make_page_room(&mut self) {
         while let Some(victim) = self.pages.victim() {
             if self.pages.is_dirty(victim) {
@@ -84,7 +85,8 @@ impl Kernel {
         PageKey { page: page.page - before, ..page }
     }
 
-    /// Writes a dirty page and those that follow it and are dirty and adjacent, and says how many those are together.
+    /// Writes a dirty page and those that follow it and are dirty and adjacent, and says how many
+    /// those are together.
     fn write_cluster(&mut self, first: PageKey, waits: bool) -> u32 {
         let transfers = self.machine.transfers;
         let inode = self.inode(first.file);

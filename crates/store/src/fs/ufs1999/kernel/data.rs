@@ -110,7 +110,8 @@ impl Kernel {
         }
     }
 
-    /// Reads a page, and what is adjacent on the disk and not in memory, at most `window` pages together.
+    /// Reads a page, and what is adjacent on the disk and not in memory, at most `window` pages
+    /// together.
     fn read_pages(&mut self, first: PageKey, window: u32) {
         self.read_way(first);
         let inode = self.inode(first.file);
@@ -149,8 +150,8 @@ impl Kernel {
         inode.pages_seen = inode.pages_seen.max(page.page + 1);
     }
 
-    /// How many pages are worth reading at once: 1, and twice as many with each read that goes on where the last one ended, as
-    /// in 4.4BSD's `cluster_read`.
+    /// How many pages are worth reading at once: 1, and twice as many with each read that goes on
+    /// where the last one ended, as in 4.4BSD's `cluster_read`.
     fn window(&mut self, page: PageKey, is_fault: bool, is_hit: bool) -> u32 {
         let transfers = self.machine.transfers;
         let (is_on, limit) = match is_fault {
@@ -159,7 +160,8 @@ impl Kernel {
         };
         let inode = self.inode_mut(page.file);
         let ahead = if is_fault { &mut inode.fault_ahead } else { &mut inode.ahead };
-        // A fault within a window that was read ahead is none, so faults may come that much further on.
+        // A fault within a window that was read ahead is none, so faults may come that much further
+        // on.
         let is_next = if is_fault {
             (ahead.next..ahead.next + ahead.window.max(1)).contains(&page.page)
         } else {
@@ -234,7 +236,8 @@ impl Kernel {
         Ok(())
     }
 
-    /// Starts writing a cluster when it is full: blocks written one after the other do not wait for the cleaning (`cluster_write`).
+    /// Starts writing a cluster when it is full: blocks written one after the other do not wait for
+    /// the cleaning (`cluster_write`).
     fn count_run(&mut self, page: PageKey) {
         let limit = self.machine.transfers.cluster_blocks.max(1);
         let run = &mut self.inode_mut(page.file).run;

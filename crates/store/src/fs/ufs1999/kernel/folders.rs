@@ -89,8 +89,8 @@ impl Kernel {
         if found.is_empty() { Err(failure) } else { Ok(found) }
     }
 
-    /// Makes a directory: five writes, one after the other (`ufs_mkdir`): its inode, the parent's, its first block, its inode
-    /// again, the parent's entry.
+    /// Makes a directory: five writes, one after the other (`ufs_mkdir`): its inode, the parent's,
+    /// its first block, its inode again, the parent's entry.
     fn make_directory(&mut self, parent: FileId, name: &str) -> Result<FileId, Errno> {
         let grows = self.make_entry_room(parent, name)?;
         let directory = self.make_inode(parent, true)?;
@@ -124,7 +124,8 @@ impl Kernel {
         let grown = self.volume(directory.disk).grow(directory.inode, block, bytes);
         grown.map_err(|_| Errno::NOSPC)?;
         self.charge_effects(directory.disk, false);
-        // What was read of the block before is in memory; it goes on under its new place and length.
+        // What was read of the block before is in memory; it goes on under its new place and
+        // length.
         if let Some(before) = before {
             self.read_block(before);
             self.forget_block(directory.disk, before.fragment);

@@ -1,7 +1,9 @@
-//! The log of a file system that writes its changes of metadata there first, as AdvFS does and UFS does not.
+//! The log of a file system that writes its changes of metadata there first, as AdvFS does and UFS
+//! does not.
 //!
-//! Changes gather in a page of memory, which is written when it is full and when memory is cleaned; nobody waits for it. The log is
-//! a ring at the beginning of the disk. Its room is not taken from the file system: it is there for the arm's ways alone.
+//! Changes gather in a page of memory, which is written when it is full and when memory is cleaned;
+//! nobody waits for it. The log is a ring at the beginning of the disk. Its room is not taken from
+//! the file system: it is there for the arm's ways alone.
 
 use super::{Kernel, traffic};
 use crate::fs::ufs1999::disk::Transfer;

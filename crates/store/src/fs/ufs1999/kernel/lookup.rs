@@ -1,5 +1,6 @@
-//! From a path to an inode, name by name: "each translation can cause a miss in the file system's name cache in which
-//! case the translation requires information from the disk" (Maltzahn 1999, 2.3.1).
+//! From a path to an inode, name by name: "each translation can cause a miss in the file system's
+//! name cache in which case the translation requires information from the disk" (Maltzahn 1999,
+//! 2.3.1).
 
 use super::buffers::Block;
 use super::{FileId, Kernel};

@@ -7,9 +7,10 @@ use crate::fs::ufs1999::machine::PAGE_BYTES;
 use rustix::io::Errno;
 
 impl Kernel {
-    /// Opens a file of this length, or makes it with all its blocks, and counts the mapping as a handle: "disk space of the
-    /// memory-mapped file is allocated once" (Maltzahn 1999, 2.4.2). What the first writing of its zeros would cost is not
-    /// charged: it belongs to the making of the store.
+    /// Opens a file of this length, or makes it with all its blocks, and counts the mapping as a
+    /// handle: "disk space of the memory-mapped file is allocated once" (Maltzahn 1999, 2.4.2).
+    /// What the first writing of its zeros would cost is not charged: it belongs to the making of
+    /// the store.
     pub(in super::super) fn map(&mut self, path: &str, bytes: u64) -> Result<FileId, Errno> {
         if bytes > FILE_BYTES_MAX {
             return Err(Errno::FBIG);
@@ -40,9 +41,9 @@ impl Kernel {
         self.spend_copy(buffer.len());
     }
 
-    /// Copies bytes into the mapping. A page that is replaced as a whole is not read: "Objects of size 8K Bytes replace the entire
-    /// content of the object's target page. If the object is of a smaller segment size the target object's page needs to be faulted
-    /// into memory" (3.3).
+    /// Copies bytes into the mapping. A page that is replaced as a whole is not read: "Objects of
+    /// size 8K Bytes replace the entire content of the object's target page. If the object is of a
+    /// smaller segment size the target object's page needs to be faulted into memory" (3.3).
     pub(in super::super) fn store(&mut self, file: FileId, bytes: &[u8], offset: u64) {
         if bytes.is_empty() {
             return;

@@ -1,4 +1,5 @@
-//! What the operating system does between a call and the disk: the clock, the caches, and when what is read and written.
+//! What the operating system does between a call and the disk: the clock, the caches, and when what
+//! is read and written.
 
 mod buffers;
 mod calls;
@@ -25,8 +26,8 @@ use placement::Placement;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// The modelled machine at work. One caller at a time, as in the paper: "our workload generators process requests
-/// sequentially" (section 4).
+/// The modelled machine at work. One caller at a time, as in the paper: "our workload generators
+/// process requests sequentially" (section 4).
 #[derive(Debug)]
 pub(super) struct Kernel {
     machine: Machine,

@@ -1,10 +1,13 @@
-//! Which disk holds a path: folders are dealt out by share, files in the root go with the mapped file.
+//! Which disk holds a path: folders are dealt out by share, files in the root go with the mapped
+//! file.
 //!
-//! The unit is the second-level folder, as in section 4 of Maltzahn 1999: "These 4096 directories were distributed over the
-//! three file systems, 820 directories on the 2G Byte disk and 1638 directories on each of the 4G Byte disks." How they were dealt
-//! out is not said; here each new folder goes to the disk that is furthest below its share, so that neighbours lie on different
-//! disks. What is below a second-level folder stays with it. A first-level folder has a disk of its own for the files right in it,
-//! and is made on others as their second-level folders need it. A machine may have the unit on another level, for caches whose trees branch there.
+//! The unit is the second-level folder, as in section 4 of Maltzahn 1999: "These 4096 directories
+//! were distributed over the three file systems, 820 directories on the 2G Byte disk and 1638
+//! directories on each of the 4G Byte disks." How they were dealt out is not said; here each new
+//! folder goes to the disk that is furthest below its share, so that neighbours lie on different
+//! disks. What is below a second-level folder stays with it. A first-level folder has a disk of its
+//! own for the files right in it, and is made on others as their second-level folders need it. A
+//! machine may have the unit on another level, for caches whose trees branch there.
 
 use crate::fs::ufs1999::cache::Mixed;
 use crate::fs::ufs1999::machine::Machine;

@@ -2,7 +2,8 @@
 
 use super::*;
 
-/// A machine whose memory holds nothing of the files in it: caches of a single entry, emptied by reading other folders.
+/// A machine whose memory holds nothing of the files in it: caches of a single entry, emptied by
+/// reading other folders.
 fn cold() -> Machine {
     let mut machine = machine();
     machine.memory.inodes = 1;
@@ -19,7 +20,8 @@ fn creating_in_a_warm_folder_writes_inode_and_directory() {
     put(&door, "00/00/warm", 100);
     door.sync().unwrap();
     assert_eq!(cost(&door, || drop(door.create("00/00/a"))), [[0; 5], [0, 1, 1, 0, 0]]);
-    // The rest follows with the cleaning: the folder's inode, in the block of the file's, and the group's maps.
+    // The rest follows with the cleaning: the folder's inode, in the block of the file's, and the
+    // group's maps.
     let [reads, writes] = cost(&door, || door.sync().unwrap());
     assert_eq!((reads, writes), ([0; 5], [0, 0, 1, 0, 1]));
 }
@@ -33,7 +35,8 @@ fn logged_metadata_are_written_to_the_log_and_by_the_next_cleaning() {
     door.make_folder("00").unwrap();
     door.sync().unwrap();
     let before = door.report();
-    // Inode and entry: two changes a file. Sixteen fill a page of the log, and no block is written before the cleaning.
+    // Inode and entry: two changes a file. Sixteen fill a page of the log, and no block is written
+    // before the cleaning.
     for file in 0..8 {
         let waited = door.report().waited;
         assert_eq!(cost(&door, || drop(door.create(&format!("00/{file}")))), NOTHING);
@@ -68,8 +71,9 @@ fn creating_in_a_cold_folder_reads_the_way_there() {
     }
     put(&door, "00/01/other", 1);
     door.sync().unwrap();
-    // Inodes of root, 00 and 00/00, which lie in three groups, and their three blocks of entries; the group's maps; the new
-    // inode's block again, since a cache of one block has lost it. Afterwards the entry's block is fetched once more.
+    // Inodes of root, 00 and 00/00, which lie in three groups, and their three blocks of entries;
+    // the group's maps; the new inode's block again, since a cache of one block has lost it.
+    // Afterwards the entry's block is fetched once more.
     let [reads, writes] = cost(&door, || drop(door.create("00/00/a")));
     assert_eq!(writes[..3], [0, 1, 1]);
     assert_eq!((reads[1], reads[2]), (4, 4));
@@ -85,7 +89,8 @@ fn opening_and_reading_cold_reads_the_way_and_the_data() {
     put(&door, "00/01/other", 1);
     door.sync().unwrap();
     let read = || drop(door.open("00/00/a", Access::Read).unwrap().read_at(&mut [0; 5000], 0));
-    // Inodes of root, 00, 00/00 and the file; entries of the three folders; the data in one transfer.
+    // Inodes of root, 00, 00/00 and the file; entries of the three folders; the data in one
+    // transfer.
     assert_eq!(cost(&door, read), [[1, 3, 4, 0, 0], [0; 5]]);
     // Its access time is all that is written.
     assert_eq!(cost(&door, || door.sync().unwrap())[1], [0, 0, 1, 0, 0]);
@@ -131,7 +136,8 @@ fn reading_costs_what_is_not_in_memory() {
     put(&door, "00/a", 8192 * 3 + 100);
     put(&door, "00/b", 1);
     door.sync().unwrap();
-    // With its inode the file's pages have left. One block, two more at once, and the tail by itself.
+    // With its inode the file's pages have left. One block, two more at once, and the tail by
+    // itself.
     let before = door.report();
     fetch(&door, "00/a");
     let data = (door.report() - &before).sum(|traffic| traffic.kind == Kind::Data && !traffic.is_write);

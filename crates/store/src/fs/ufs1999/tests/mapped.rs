@@ -107,7 +107,8 @@ fn replacing_in_cycles_takes_fewer_and_larger_transfers_than_at_random() {
         let mapping = door.map("mapped", FINITE_MAPPED_BYTES).unwrap();
         let slots = FINITE_MAPPED_BYTES / 1024;
         let before = door.report();
-        // A permutation of the slots, odd times a place, stands for replacement that knows no places.
+        // A permutation of the slots, odd times a place, stands for replacement that knows no
+        // places.
         let place = |step: u64| if is_cyclic { step } else { step * 98_731 % slots };
         (0..40_000).for_each(|step| mapping.write(&[1; 1024], place(step) * 1024).unwrap());
         door.sync().unwrap();
@@ -119,7 +120,8 @@ fn replacing_in_cycles_takes_fewer_and_larger_transfers_than_at_random() {
     // 5000 pages, read and written in clusters of 8 but for the beginnings of runs.
     assert!((1250..1600).contains(&cyclic), "{cyclic} transfers");
     assert!(cyclic_bytes > 50_000.0 && random_bytes < 10_000.0, "{cyclic_bytes} and {random_bytes} bytes");
-    // "In the worst case a replacement case causes two disk I/O transactions" (3.3): a page cleaned and a page read.
+    // "In the worst case a replacement case causes two disk I/O transactions" (3.3): a page cleaned
+    // and a page read.
     assert!((79_000..80_100).contains(&random), "{random} transfers");
     // Sixty times as many transfers, each an eighth as large.
     assert!(random_time > cyclic_time * 20, "{random_time:?} against {cyclic_time:?}");

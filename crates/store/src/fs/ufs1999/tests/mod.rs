@@ -14,7 +14,8 @@ fn machine() -> Machine {
     machine
 }
 
-/// The transfers that `act` causes, by kind, as reads and writes: Data, Directory, Inode, Indirect, Group. Those to a log are left out.
+/// The transfers that `act` causes, by kind, as reads and writes: Data, Directory, Inode, Indirect,
+/// Group. Those to a log are left out.
 fn cost(door: &Ufs1999, act: impl FnOnce()) -> [[u64; 5]; 2] {
     let before = door.report();
     act();
