@@ -3,7 +3,7 @@
 //! The page is the authority and the checks read it, so that the two cannot drift apart. A row is
 //!
 //! ```text
-//! | `crates/store` | core, policy | no | `door/` | argument | no | no | no | `sys/` | built |
+//! | `crates/store` | core, policy | no | `fs/` | argument | no | no | no | `sys/` | built |
 //!    folder          may depend on  one cell a power, in the order of the heading     state
 //! ```
 //!
@@ -182,7 +182,7 @@ text
 | folder | may depend on | sockets | files | clock | unsafe | state |
 |---|---|---|---|---|---|---|
 | `crates/core` | | no | no | no | no | built |
-| `crates/store` | core | no | `door/`, `map.rs` | argument | `sys.rs` | built |
+| `crates/store` | core | no | `fs/`, `map.rs` | argument | `sys.rs` | built |
 | `crates/proxy` | core, store | yes | no | yes | no | built |
 | `crates/lab` | core | no | no | no | no | later |
 

@@ -16,6 +16,7 @@ mod fuzz;
 mod house;
 mod instructions;
 mod python;
+mod quick;
 mod release;
 mod tidy;
 mod workspace;
@@ -50,6 +51,7 @@ fn run(arguments: &[&str]) -> Outcome {
         ["house", options @ ..] => house::run(&root, options),
         ["instructions", options @ ..] => instructions::run(&root, options),
         ["python", options @ ..] => python::run(&root, options),
+        ["quick", options @ ..] => quick::run(&root, options),
         ["release", options @ ..] => release::run(&root, options),
         [] | ["help" | "--help" | "-h"] => Ok(USAGE.into()),
         [unknown, ..] => Err(format!("there is no task {unknown:?}\n\n{USAGE}")),
@@ -64,4 +66,5 @@ cargo xtask fuzz [--seconds N] [TARGET…]   each fuzz target for N seconds (20)
 cargo xtask house [--lower]     how plainly comments, names and pages speak, beside the limits in xtask/house.toml
 cargo xtask instructions [--renew]   instructions per hit, against bench/instructions.txt (needs valgrind)
 cargo xtask python [--ray]      the Python package built and tested; with --ray on a local Ray cluster (needs python3, pip, its index)
+cargo xtask quick [BASE]        format, clippy and unit tests of crates that differ from BASE (HEAD), and of dependents
 cargo xtask release             the release build laid out by a profile, in target/release-profiled/shoal; two release builds (needs llvm-profdata)";

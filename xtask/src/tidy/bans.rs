@@ -48,7 +48,7 @@ const BANS: &[Ban] = &[
         power: Some("files"),
         free_in_tests: true,
         patterns: &["std::fs", "tokio::fs", "rustix::fs", "File::open", "File::create"],
-        instead: "object bytes go through the store's doors; text of settings is read in crates/cli",
+        instead: "object bytes go through the store's `fs` module; text of settings is read in crates/cli",
     },
     Ban {
         rule: "sockets",

@@ -101,7 +101,7 @@ enum SmallObjects {
 pub const ARCHITECTURES: &[Architecture] = &[
     Architecture {
         name: volume::NAME,
-        source: "ours; see the module `arch::volume`",
+        source: "ours; see the module `architectures::volume`",
         design: Design::Volume,
     },
     Architecture {

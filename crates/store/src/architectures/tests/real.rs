@@ -95,7 +95,7 @@ fn a_process_killed_at_any_time_leaves_all_that_it_had_committed() {
     let mut committed = Vec::new();
     for round in 0..6_u64 {
         let mut child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "arch::tests::real::store_until_killed", "--ignored", "--nocapture"])
+            .args(["--exact", "architectures::tests::real::store_until_killed", "--ignored", "--nocapture"])
             .env("SHOAL_TEST_STORE", folder.path())
             .env("SHOAL_TEST_ROUND", round.to_string())
             .stdout(Stdio::piped())

@@ -79,7 +79,7 @@ fn who_may_not_wait_is_told_once_that_something_is_due_and_then_that_he_would_ha
         number += 1;
         assert!(number < 1000, "the queue has an end");
     }
-    assert_eq!(answers["DoneAndDue"], 1);
+    assert_eq!(answers["InsertedFlushDue"], 1);
     assert_eq!(version_of(&store, number), None, "nothing has been done");
     store.flush_due(key(0).hash()).unwrap();
     assert_ne!(offer(&store, number, 1, 10_000).unwrap(), TryInsert::WouldBlock, "there is room again");
