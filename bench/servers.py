@@ -243,9 +243,9 @@ def nginx(name, own, template, values, core=SERVER_CORE):
     return Server(name, values["port"], [program, "-p", own, "-c", file], own, core=core)
 
 
-def start_shoal(folder, origin, program, name="shoal", logged=True, ram="256 MiB", pair=None, kernel_tls=False):
+def start_shoal(folder, origin, program, name="shoal", logged=True, ram="256 MiB", pair=None):
     """Shoal as a reverse proxy with one worker, an access log unless told otherwise, 2 GB of disk, and else its defaults; with TLS when there
-    is a `pair` of files of certificate and key, by the kernel if so told."""
+    is a `pair` of files of certificate and key."""
     own = tempfile.mkdtemp(prefix="shoal-", dir=folder)
     values = {
         "folder": own,
@@ -254,7 +254,7 @@ def start_shoal(folder, origin, program, name="shoal", logged=True, ram="256 MiB
         "origin": origin,
         "log": os.path.join(own, "access.log") if logged else "none",
         "ram": ram,
-        "tls": 'tls = [{{ certificate = "{}", key = "{}" }}]'.format(*pair) + ("\nkernel_tls = true" if kernel_tls else "") if pair else "",
+        "tls": 'tls = [{{ certificate = "{}", key = "{}" }}]'.format(*pair) if pair else "",
     }
     file = write(own, "shoal.toml", SHOAL_FILE.format(**values))
     server = Server(name, values["port"], [programs.checked(program), "run", "--config", file], own)

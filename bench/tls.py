@@ -36,7 +36,7 @@ def main():
     options = arguments()
     os.sched_setaffinity(0, {int(load.CORE)})
     text = "\n".join(machine.head("nginx", "openssl", "wrk")) + "\n"
-    text += f"The kernel {'has' if has_kernel_tls() else 'has no'} TLS of its own (kTLS).\n\n"
+    text += "\n"
     with tempfile.TemporaryDirectory(prefix="shoal-bench-") as folder:
         os.chmod(folder, 0o755)
         origin = servers.Origin()
@@ -70,16 +70,6 @@ def arguments():
     programs.add_shoal(parser)
     parser.add_argument("--write", action="store_true", help="put the tables into docs/experiments/hits.md")
     return parser.parse_args()
-
-
-def has_kernel_tls():
-    """Whether a connected socket takes the kernel's TLS: TCP_ULP (31) of tcp(7)."""
-    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_connection(server.getsockname()) as client:
-        try:
-            client.setsockopt(socket.IPPROTO_TCP, 31, b"tls")
-        except OSError:
-            return False
-    return True
 
 
 def handshake_rows(running, kind, options):

@@ -63,8 +63,6 @@ entry! {
         pub trusted_proxies: Vec<IpNet> = Vec::new(),
         /// Certificates, chosen by server name; the first is the default. Empty means plain HTTP.
         pub tls: Vec<Certificate> = Vec::new(),
-        /// Have the kernel encrypt what it can (kTLS), once a handshake is done; where it has no TLS, Shoal does, as without this.
-        pub kernel_tls: bool = false,
     }
     example { Self { mode: Mode::Reverse, ..Self::forward(([0, 0, 0, 0], 8080).into()) } }
 }

@@ -48,8 +48,7 @@ metrics! {
     accept_errors = "counter" "shoal_accept_errors_total" "" "Connections that could not be accepted.";
     proxy_protocol_refused = "counter" "shoal_proxy_protocol_refused_total" "" "Connections closed for want of a valid PROXY protocol header.";
     tls_failures = "counter" "shoal_tls_failures_total" "" "TLS handshakes with clients that failed.";
-    tls_by_process = "counter" "shoal_tls_connections_total" "by=\"process\"" "TLS connections with clients, by who encrypts them.";
-    tls_by_kernel = "counter" "shoal_tls_connections_total" "by=\"kernel\"" "TLS connections with clients, by who encrypts them.";
+    tls_connections = "counter" "shoal_tls_connections_total" "" "TLS connections with clients, after the handshake.";
     clients_slow = "counter" "shoal_clients_slow_total" "" "Clients given up since they sent their request body, or took their response, too slowly.";
     refused = "counter" "shoal_requests_refused_total" "" "Requests refused as malformed, oversized or ambiguous.";
     responses_cut = "counter" "shoal_responses_cut_total" "" "Responses that were begun and not sent to their end: the client left or was too slow, or the body failed.";

@@ -47,14 +47,10 @@ pub(super) trait ClientIo: AsyncRead + AsyncWrite + Unpin + Send + 'static {
     ) -> Option<Poll<io::Result<usize>>> {
         None
     }
-
-    /// Whether it should end once what is asked is answered: its keys have encrypted much.
-    fn is_worn(&self) -> bool {
-        false
-    }
 }
 
 impl ClientIo for TcpStream {
+    const CAN_WAIT: bool = true;
     const CAN_LEND: bool = true;
 
     fn reset_on_close(&self, reset: bool) {

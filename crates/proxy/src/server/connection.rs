@@ -6,14 +6,13 @@
 //! and not of the largest thing that it might have spoken.
 
 use super::client_io::ClientIo;
-use super::direct::ClientStream;
 use super::http1::StartState;
 use super::http1::fast_path::FastReply;
-use super::idle::{self, IdleConnection};
+use super::idle::{self, IdleConnection, IdleStream};
 use super::limits::ConnectionLimits;
 use super::reply_guard::ReplyGuard;
 use super::socket::BufferedConnection;
-use super::tls::{ALPN_H2, Shaken, Tls};
+use super::tls::{ALPN_H2, Tls};
 use super::worker::ListenerContext;
 use super::{Shared, http1, http2, proxied};
 use crate::message::{Client, Handler};
@@ -131,12 +130,12 @@ pub(super) fn start<H: Handler>(
     let (client, live) = (Arc::new(entrance.client(&stream, peer)), shared.live.load_full());
     let due = Instant::now() + live.head_timeout;
     let standing = ConnectionContext { client, live, _seat: seat };
-    park_or_spawn(ClientStream::plain(stream), standing, due, shared);
+    park_or_spawn(stream, standing, due, shared);
 }
 
 /// Lets a new connection wait until `due`, or gives it a task.
 fn park_or_spawn<H: Handler>(
-    stream: ClientStream,
+    stream: TcpStream,
     standing: ConnectionContext,
     due: Instant,
     shared: &Arc<Shared<H>>,
@@ -149,12 +148,13 @@ fn park_or_spawn<H: Handler>(
 
 /// Lets a connection wait without a task until `due`, and gives it back where that cannot be.
 fn park(
-    stream: ClientStream,
+    stream: TcpStream,
     standing: ConnectionContext,
     due: Instant,
     has_spoken: bool,
-) -> Option<(ClientStream, ConnectionContext)> {
-    let guest = IdleConnection { stream: stream.into_idle().ok()?, standing, due, has_spoken };
+) -> Option<(TcpStream, ConnectionContext)> {
+    let guest =
+        IdleConnection { stream: IdleStream::new(stream.into_std().ok()?), standing, due, has_spoken };
     let IdleConnection { stream, standing, .. } = idle::admit(guest).err()?;
     Some((stream.into_active().ok()?, standing))
 }
@@ -183,7 +183,7 @@ async fn serve<H: Handler>(
     let Some(tls) = &entrance.tls else {
         let begun = ResumeState::with(early, true);
         let standing = ConnectionContext { client: Arc::new(client), live, _seat: seat };
-        return resume(ClientStream::plain(stream), ResumeGuard::new(begun, shared), standing).await;
+        return resume(stream, ResumeGuard::new(begun, shared), standing).await;
     };
     // The handshake's memory goes when it is over.
     let shaking = Box::pin(handshake(Rewind::new(early.freeze(), stream), tls, &mut client, &live));
@@ -192,27 +192,13 @@ async fn serve<H: Handler>(
         return;
     };
     let h2 = stream.get_ref().1.alpn_protocol() == Some(ALPN_H2);
+    shared.metrics.tls_connections.increment();
     let client = Arc::new(client);
-    match (tls.hand_over(stream, &shared.metrics), h2) {
-        (Shaken::Failed, _) => {}
-        (Shaken::ByProcess(stream), true) => {
-            Box::pin(http2::serve(stream, BytesMut::new(), shared, live, client)).await;
-        }
-        (Shaken::ByProcess(stream), false) => {
-            let socket = BufferedConnection::new(stream, live.head_timeout);
-            Box::pin(http1::serve(socket, StartState::New, shared, live, client)).await;
-        }
-        (Shaken::ByKernel(stream, input), true) => {
-            Box::pin(http2::serve(stream, input, shared, live, client)).await;
-        }
-        (Shaken::ByKernel(stream, input), false) => {
-            let due = Instant::now() + live.head_timeout;
-            let standing = ConnectionContext { client, live, _seat: seat };
-            if input.is_empty() {
-                return park_or_spawn(stream, standing, due, &shared);
-            }
-            tokio::spawn(resume(stream, ResumeGuard::new(ResumeState::with(input, true), shared), standing));
-        }
+    if h2 {
+        Box::pin(http2::serve(stream, BytesMut::new(), shared, live, client)).await;
+    } else {
+        let socket = BufferedConnection::new(stream, live.head_timeout);
+        Box::pin(http1::serve(socket, StartState::New, shared, live, client)).await;
     }
 }
 
@@ -237,10 +223,9 @@ async fn handshake(
     }
 }
 
-/// Serves a connection in the clear, or that the kernel encrypts, to its end, or until it waits
-/// without a task.
+/// Serves a connection in the clear to its end, or until it waits without a task.
 pub(super) async fn resume<H: Handler>(
-    mut stream: ClientStream,
+    mut stream: TcpStream,
     handover: ResumeGuard<H>,
     mut standing: ConnectionContext,
 ) {
@@ -262,7 +247,6 @@ pub(super) async fn resume<H: Handler>(
         };
         (socket.input, socket.output) = (input, output);
         if is_new
-            && !socket.io.is_sealed()
             && !matches!(start, StartState::Answering(..))
             && begins_as_http2(&mut socket, &live, &shared).await
         {

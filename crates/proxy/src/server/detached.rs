@@ -5,9 +5,8 @@
 
 use super::client_io::ClientIo;
 use super::connection::{ConnectionContext, ConnectionPermit};
-use super::direct::IdleStream;
 use super::drain::Drain;
-use super::idle::{self, IdleConnection};
+use super::idle::{self, IdleConnection, IdleStream};
 use super::limits::ConnectionLimits;
 use super::socket::BufferedConnection;
 use super::{Shared, http1, http2};
@@ -63,7 +62,7 @@ impl<H: Handler> StreamServer<H> {
                 let due = Instant::now() + live.head_timeout;
                 let standing = ConnectionContext { client: Arc::clone(&client), live, _seat: seat };
                 let admitted = idle::admit(IdleConnection {
-                    stream: IdleStream::plain(stream),
+                    stream: IdleStream::new(stream),
                     standing,
                     due,
                     has_spoken: false,

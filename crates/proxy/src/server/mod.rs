@@ -20,7 +20,6 @@ mod client_io;
 mod connection;
 mod dates;
 mod detached;
-mod direct;
 mod drain;
 mod error;
 #[cfg(any(test, feature = "fuzzing"))]

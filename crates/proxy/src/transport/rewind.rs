@@ -19,16 +19,6 @@ impl<T> Rewind<T> {
         Self { prefix, io }
     }
 
-    /// Whether the bytes put back were read again.
-    pub fn is_read(&self) -> bool {
-        self.prefix.is_empty()
-    }
-
-    /// The connection itself.
-    pub fn into_inner(self) -> T {
-        self.io
-    }
-
     /// The connection itself.
     pub fn inner(&self) -> &T {
         &self.io

@@ -15,7 +15,6 @@ impl Listen {
             proxy_protocol_from: Vec::new(),
             trusted_proxies: Vec::new(),
             tls: Vec::new(),
-            kernel_tls: false,
         }
     }
 

@@ -96,7 +96,7 @@ impl<T: ClientIo> Connection<T> {
         received: Instant,
         context: &mut Context<'_>,
     ) -> Option<(FastReply, usize)> {
-        if self.drain.is_draining() || self.live.keep_alive.is_zero() || self.socket.io.is_worn() {
+        if self.drain.is_draining() || self.live.keep_alive.is_zero() {
             return None;
         }
         let BufferedConnection { io, output, pace, .. } = &mut self.socket;

@@ -271,7 +271,6 @@ impl<T: ClientIo> Connection<T> {
         let keep = asked.keep_alive
             && !self.drain.is_draining()
             && !self.live.keep_alive.is_zero()
-            && !self.socket.io.is_worn()
             && incoming.as_ref().is_none_or(RequestBodyReader::may_keep);
         let mut sending = send::ReplySender { asked, keep, account, incoming };
         let next = self.send(&mut sending, reply.head, reply.body).await;

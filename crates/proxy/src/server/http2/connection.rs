@@ -247,7 +247,6 @@ impl<T: ClientIo, H: Handler> Connection<T, H> {
             is_pressed: self.waits || !self.output.is_empty() || state.has_ready(),
             begun: self.incoming.begun(&self.input),
             moved: self.moved,
-            is_worn: self.io.is_worn(),
         }
     }
 

@@ -60,8 +60,6 @@ pub(super) struct ConnectionActivity {
     pub begun: Option<u64>,
     /// Bytes read, and bytes written after a wait: for these the client has taken others.
     pub moved: (u64, u64),
-    /// Whether it should end once what is asked is answered, for its keys have encrypted much.
-    pub is_worn: bool,
 }
 
 impl ConnectionMonitor {
@@ -92,7 +90,7 @@ impl ConnectionMonitor {
     /// [`MonitorAction::Look`] it is to be asked again.
     pub fn poll(&mut self, context: &mut Context<'_>, doing: &ConnectionActivity) -> Poll<MonitorAction> {
         self.pressed &= doing.is_pressed;
-        if !self.leaving && (doing.is_worn || self.drain.poll_draining(context).is_ready()) {
+        if !self.leaving && (self.drain.poll_draining(context).is_ready()) {
             return Poll::Ready(self.leave());
         }
         if self.poll_begun(context, doing).is_ready() {
@@ -182,24 +180,20 @@ mod tests {
     use std::sync::Arc;
     use std::task::Waker;
 
-    fn doing(is_worn: bool) -> ConnectionActivity {
+    fn active() -> ConnectionActivity {
         let quiet_since = Instant::now();
-        ConnectionActivity { streams: 1, quiet_since, is_pressed: false, begun: None, moved: (0, 0), is_worn }
+        ConnectionActivity { streams: 1, quiet_since, is_pressed: false, begun: None, moved: (0, 0) }
     }
 
     #[tokio::test]
-    async fn a_connection_is_left_once_by_the_word_or_for_its_keys() {
+    async fn draining_sends_goaway_once() {
         let live = ConnectionLimits::new(&ClientLimits::default(), Arc::<Metrics>::default());
         let context = &mut Context::from_waker(Waker::noop());
-        for is_by_word in [true, false] {
-            let drain = Drain::default();
-            let mut watch = ConnectionMonitor::new(&live, drain.watch());
-            assert_eq!(watch.poll(context, &doing(false)), Poll::Pending);
-            if is_by_word {
-                drain.begin();
-            }
-            assert_eq!(watch.poll(context, &doing(!is_by_word)), Poll::Ready(MonitorAction::GoAway));
-            assert_eq!(watch.poll(context, &doing(!is_by_word)), Poll::Pending);
-        }
+        let drain = Drain::default();
+        let mut monitor = ConnectionMonitor::new(&live, drain.watch());
+        assert_eq!(monitor.poll(context, &active()), Poll::Pending);
+        drain.begin();
+        assert_eq!(monitor.poll(context, &active()), Poll::Ready(MonitorAction::GoAway));
+        assert_eq!(monitor.poll(context, &active()), Poll::Pending);
     }
 }

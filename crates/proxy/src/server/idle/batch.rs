@@ -203,7 +203,7 @@ impl<H: Handler> BatchServer<H> {
         received: Instant,
     ) -> Option<ServedHit> {
         let IdleConnection { stream, standing, .. } = guest;
-        if self.shared.drain.is_begun() || standing.live.keep_alive.is_zero() || stream.is_worn() {
+        if self.shared.drain.is_begun() || standing.live.keep_alive.is_zero() {
             return None;
         }
         let said = &self.arrived[said];
@@ -264,7 +264,7 @@ impl<H: Handler> BatchServer<H> {
             room.release(heard.key)
         });
         let Some(guest) = guest else { return };
-        let AfterServe::Leaves(begun) = heard.fate else { return guest.stream.close() };
+        let AfterServe::Leaves(begun) = heard.fate else { return };
         let handover = ResumeGuard::new(begun, Arc::clone(&self.shared));
         // A socket that the runtime cannot watch is closed.
         if let Ok(stream) = guest.stream.into_active() {

@@ -8,8 +8,8 @@
 //!
 //! Most requests are hits in RAM, which wait for nothing. To wake a connection's task for one, and
 //! to have the runtime watch its socket, costs as much as the hit's own decisions. So the
-//! connections that a worker has in the clear, or that the kernel encrypts, wait together, in one
-//! epoll instance which the runtime watches as a single descriptor; and a hit is read, looked up
+//! connections that a worker has in the clear wait together, in one epoll instance which the
+//! runtime watches as a single descriptor; and a hit is read, looked up
 //! and sent from there, several at a time ([`attendant`]). A connection that asks for anything
 //! else, or does not take all of a reply, gets a task with what it has said so far, and comes back
 //! once [`HITS_TO_RETURN`] hits were sent to it at once.
@@ -18,10 +18,12 @@
 
 mod batch;
 mod set;
+mod stream;
 
 #[cfg(test)]
 pub(super) use batch::{AT_ONCE, GUEST_WORK};
 pub(super) use set::IdleConnection;
+pub(super) use stream::IdleStream;
 
 use super::Shared;
 use super::drain::DrainWatch;

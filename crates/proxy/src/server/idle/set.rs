@@ -4,8 +4,8 @@
 //! Its connections are known by keys, each of which was given once: what the kernel said of a
 //! connection that has left meanwhile is not taken for its successor's.
 
+use super::IdleStream;
 use crate::server::connection::ConnectionContext;
-use crate::server::direct::IdleStream;
 use rustix::buffer::spare_capacity;
 use rustix::event::{Timespec, epoll};
 use std::io;
@@ -152,7 +152,7 @@ impl IdleSet {
     /// Closes all connections.
     pub fn close(mut self) {
         let guests = self.slots.drain(..).filter_map(|slot| slot.guest);
-        guests.for_each(|guest| guest.stream.close());
+        guests.for_each(drop);
     }
 
     /// Closes connections whose time is over; none that stays is due before `now`.
@@ -161,7 +161,7 @@ impl IdleSet {
         for index in 0..self.slots.len() {
             let Some(due) = self.slots[index].guest.as_ref().map(|guest| guest.due) else { continue };
             match due <= now {
-                true => self.take(index).into_iter().for_each(|guest| guest.stream.close()),
+                true => drop(self.take(index)),
                 false => _ = self.expect(due),
             }
         }
@@ -213,7 +213,7 @@ mod tests {
             live: Arc::new(live),
             _seat: ConnectionPermit::new(metrics, place),
         };
-        IdleConnection { stream: IdleStream::plain(stream), standing, due, has_spoken: false }
+        IdleConnection { stream: IdleStream::new(stream), standing, due, has_spoken: false }
     }
 
     fn pair() -> (TcpStream, TcpStream) {

@@ -8,7 +8,6 @@ mod http2;
 mod http2_abuse;
 pub(in crate::server) mod http2_frames;
 mod http2_sequences;
-mod kernel_tls;
 mod lifecycle;
 mod proxied;
 mod tls;

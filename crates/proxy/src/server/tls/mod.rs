@@ -1,19 +1,14 @@
 //! TLS towards clients: rustls, with certificates chosen by server name and replaced while running.
 
 mod certificates;
-mod kernel;
-mod records;
 
 use super::Error;
 use super::drain::Drain;
 use crate::message::ServerName;
 use crate::transport::Rewind;
 use certificates::Certificates;
-pub(super) use kernel::Shaken;
-use records::Records;
 use rustls::ServerConfig;
 use rustls::crypto::ring;
-use shoal_ktls::Offer;
 use shoal_settings::{Certificate, Listen};
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,12 +21,10 @@ use tokio_rustls::server::TlsStream;
 pub(super) struct Tls {
     acceptor: TlsAcceptor,
     certificates: Arc<Certificates>,
-    /// What the kernel is to take over.
-    offer: Offer,
 }
 
-/// A connection that the process encrypts.
-pub(super) type Stream = TlsStream<Records<Rewind<TcpStream>>>;
+/// An encrypted connection.
+pub(super) type Stream = TlsStream<Rewind<TcpStream>>;
 
 /// HTTP/2 over TLS (RFC 9113 section 3.1).
 pub(super) const ALPN_H2: &[u8] = b"h2";
@@ -41,13 +34,7 @@ const ALPN_HTTP1: &[u8] = b"http/1.1";
 impl Tls {
     /// Reads the certificates. `None` when there are none: then the listener is plain.
     pub fn load(listen: &Listen) -> Result<Option<Self>, Error> {
-        let offer =
-            if listen.kernel_tls && !listen.tls.is_empty() { kernel::offer() } else { Offer::default() };
-        Self::with(&listen.tls, offer)
-    }
-
-    /// The same for a kernel that takes this.
-    pub fn with(sources: &[Certificate], offer: Offer) -> Result<Option<Self>, Error> {
+        let sources = &listen.tls;
         if sources.is_empty() {
             return Ok(None);
         }
@@ -63,17 +50,15 @@ impl Tls {
             .with_no_client_auth()
             .with_cert_resolver(Arc::clone(&certificates) as Arc<_>);
         config.alpn_protocols = vec![ALPN_H2.to_vec(), ALPN_HTTP1.to_vec()];
-        // The kernel is to have the keys.
-        config.enable_secret_extraction = !offer.is_empty();
         // Tickets let clients resume on any worker without state of ours; their keys change every
         // few hours.
         config.ticketer = ring::Ticketer::new().map_err(unusable)?;
-        Ok(Some(Self { acceptor: TlsAcceptor::from(Arc::new(config)), certificates, offer }))
+        Ok(Some(Self { acceptor: TlsAcceptor::from(Arc::new(config)), certificates }))
     }
 
     /// Shakes hands.
     pub async fn accept(&self, io: Rewind<TcpStream>) -> std::io::Result<Stream> {
-        self.acceptor.accept(Records::new(io, !self.offer.is_empty())).await
+        self.acceptor.accept(io).await
     }
 
     /// The server that a client has asked for, with the certificate that it is shown for that.
