@@ -2,7 +2,7 @@
 """What any server could reach: CPU per hit of nginx, of Shoal, and of a server that does nothing, in turn.
 
     python3 bench/floor.py                 print the table
-    python3 bench/floor.py --write         also put it into docs/experiments/hits.md
+    python3 bench/floor.py --write         also put it into docs/experiments/hits-notebook.md
 
 The server that does nothing (`shoal-floor` of testkit) sends the bytes that Shoal answers with, one read and one write for each, and asks the kernel itself who is ready. Where
 its ratio is below a bar, the kernel's part of a hit is the obstacle. The servers take turns as in `hits.py`. With a C compiler and liburing (Debian's `liburing-dev`) there is a second
@@ -42,7 +42,7 @@ def main():
         text = table(options)
     print(text)
     if options.write:
-        page.write("hits.md", "floor.py", text)
+        page.write("hits-notebook.md", "floor.py", text)
 
 
 def arguments():

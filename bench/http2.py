@@ -2,7 +2,7 @@
 """CPU per hit over HTTP/2 beside HTTP/1.1, Shoal and nginx.
 
     python3 bench/http2.py                 print the table
-    python3 bench/http2.py --write         also put it into docs/experiments/hits.md
+    python3 bench/http2.py --write         also put it into docs/experiments/hits-notebook.md
 
 h2load (Debian: nghttp2-client) asks on core 1, over the same number of connections in every case; the server runs on
 core 0, and its CPU is counted. Over TLS as clients speak HTTP/2, and in the clear, where it is the protocol alone.
@@ -60,7 +60,7 @@ def main():
     text = "\n".join(machine.head("nginx", "h2load") + head + lines) + "\n"
     print(text)
     if options.write:
-        page.write("hits.md", "http2.py", text)
+        page.write("hits-notebook.md", "http2.py", text)
 
 
 def arguments():
@@ -69,7 +69,7 @@ def arguments():
     parser.add_argument("--seconds", type=int, default=1, help="length of one point")
     parser.add_argument("--sizes", type=lambda text: [int(size) for size in text.split(",")], default=[1024, 65536])
     programs.add_shoal(parser)
-    parser.add_argument("--write", action="store_true", help="put the table into docs/experiments/hits.md")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/experiments/hits-notebook.md")
     return parser.parse_args()
 
 

@@ -2,7 +2,7 @@
 """Memory of idle connections: plain, TLS, and HTTP/2 over TLS, Shoal beside nginx.
 
     python3 bench/idle.py                 print the table
-    python3 bench/idle.py --write         also put it into docs/experiments/hits.md
+    python3 bench/idle.py --write         also put it into docs/experiments/hits-notebook.md
 
 Each connection is served one hit of 1 KB and then left alone. Counted is what the server's resident memory has grown by.
 Needs nginx, openssl, taskset, a release build of shoal, and as many file descriptors as connections.
@@ -52,14 +52,14 @@ def main():
     text = "\n".join(lines) + "\n"
     print(text)
     if options.write:
-        page.write("hits.md", "idle.py", text)
+        page.write("hits-notebook.md", "idle.py", text)
 
 
 def arguments():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--connections", type=int, default=10000)
     programs.add_shoal(parser)
-    parser.add_argument("--write", action="store_true", help="put the table into docs/experiments/hits.md")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/experiments/hits-notebook.md")
     return parser.parse_args()
 
 

@@ -2,7 +2,7 @@
 """CPU of hits by what is asked: the whole, whether it has changed, a part, the head alone, one of several variants; Shoal and nginx in turn.
 
     python3 bench/kinds.py                 print the table
-    python3 bench/kinds.py --write         also put it into docs/experiments/hits.md
+    python3 bench/kinds.py --write         also put it into docs/experiments/hits-notebook.md
 
 The servers run on core 0, the load generator on core 1: a closed loop by `shoal-load` at each, which have turns of 30 ms. Every round begins with new
 processes; ratios are of one round each, and the median of the rounds is kept. The origin may be asked nothing meanwhile. Needs nginx, taskset and
@@ -43,7 +43,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--seconds", type=float, default=1, help="how long each server is loaded for one point")
     programs.add_shoal(parser)
-    parser.add_argument("--write", action="store_true", help="put the table into docs/experiments/hits.md")
+    parser.add_argument("--write", action="store_true", help="put the table into docs/experiments/hits-notebook.md")
     options = parser.parse_args()
     points = {}
     for number in range(options.rounds):
@@ -57,7 +57,7 @@ def main():
     text = "\n".join(lines) + "\n"
     print(text)
     if options.write:
-        page.write("hits.md", "kinds.py", text)
+        page.write("hits-notebook.md", "kinds.py", text)
 
 
 def one_round(folder, number, options, points):

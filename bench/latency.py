@@ -2,7 +2,7 @@
 """Latency of hits under an open-loop load: at 70% of saturation beside nginx and a server that does nothing, and beside reads from disk.
 
     python3 bench/latency.py                 print the tables
-    python3 bench/latency.py --write         also put them into docs/experiments/hits.md
+    python3 bench/latency.py --write         also put them into docs/experiments/hits-notebook.md
 
 The server runs on core 0 and the load generator (`shoal-load` of testkit) on core 1; both run before other processes
 where this user may ask for that. Requests are due at the instants of a Poisson process, and a latency counts from when
@@ -62,7 +62,7 @@ def main():
             text += beside_disk(folder, origin, options)
     print(text)
     if options.write:
-        page.write("hits.md", "latency.py", text)
+        page.write("hits-notebook.md", "latency.py", text)
 
 
 def arguments():
@@ -72,7 +72,7 @@ def arguments():
     parser.add_argument("--sizes", type=lambda text: [int(size) for size in text.split(",")], default=[1024, 65536])
     parser.add_argument("--parts", type=lambda text: text.split(","), default=["saturated", "disk"])
     programs.add_shoal(parser)
-    parser.add_argument("--write", action="store_true", help="put the tables into docs/experiments/hits.md")
+    parser.add_argument("--write", action="store_true", help="put the tables into docs/experiments/hits-notebook.md")
     return parser.parse_args()
 
 

@@ -3,7 +3,7 @@
 nginx, in turn.
 
     python3 bench/misses.py                 print the table
-    python3 bench/misses.py --write         also put it into docs/experiments/hits.md
+    python3 bench/misses.py --write         also put it into docs/experiments/hits-notebook.md
 
 The server runs on core 0; wrk and the origin, an nginx, share core 1. Both servers are up throughout and take turns; the medians of
 the rounds are kept, and the quartiles of what Shoal takes less or more in one and the same round. Needs nginx, wrk, taskset, and
@@ -46,7 +46,7 @@ def main():
         text = "\n".join(machine.head("nginx", "wrk")) + report(folder, options)
     print(text)
     if options.write:
-        page.write("hits.md", "misses.py", text)
+        page.write("hits-notebook.md", "misses.py", text)
 
 
 def report(folder, options, kinds=tuple(KINDS)):

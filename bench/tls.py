@@ -2,7 +2,7 @@
 """TLS: CPU per handshake, full and resumed, and per hit, Shoal beside nginx.
 
     python3 bench/tls.py                 print the tables
-    python3 bench/tls.py --write         also put them into docs/experiments/hits.md
+    python3 bench/tls.py --write         also put them into docs/experiments/hits-notebook.md
 
 The server runs on core 0, its clients on core 1: handshakes come from Python's ssl module, hits are asked for by wrk.
 Counted is the CPU of the server, so the speed of the clients does not matter. Needs nginx, wrk, openssl, taskset and a
@@ -59,7 +59,7 @@ def main():
     text += "\n\n" + "\n".join(["| µs of CPU a hit over TLS | nginx | shoal | hits per CPU-second, nginx = 1.00 |", "|---|---|---|---|"] + hits) + "\n"
     print(text)
     if options.write:
-        page.write("hits.md", "tls.py", text)
+        page.write("hits-notebook.md", "tls.py", text)
 
 
 def arguments():
@@ -68,7 +68,7 @@ def arguments():
     parser.add_argument("--seconds", type=float, default=1, help="length of one point")
     parser.add_argument("--parts", type=lambda text: text.split(","), default=["handshakes", "hits"])
     programs.add_shoal(parser)
-    parser.add_argument("--write", action="store_true", help="put the tables into docs/experiments/hits.md")
+    parser.add_argument("--write", action="store_true", help="put the tables into docs/experiments/hits-notebook.md")
     return parser.parse_args()
 
 

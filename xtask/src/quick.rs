@@ -1,7 +1,7 @@
 //! `cargo xtask quick [BASE]`: format, clippy and unit tests of what has changed, before a push.
 //!
-//! Changed are the crates with a file that differs from the commit BASE (`HEAD` by default) or is new. Their
-//! dependents are checked and tested too. The whole is `cargo xtask ci`.
+//! Changed are the crates with a file that differs from the commit BASE (`HEAD` by default) or is
+//! new. Their dependents are checked and tested too. The whole is `cargo xtask ci`.
 
 use crate::{Outcome, workspace};
 use serde_json::Value;
@@ -90,8 +90,8 @@ fn members(root: &Path) -> Result<Vec<Member>, String> {
     Ok(packages.iter().map(member).collect())
 }
 
-/// Names of the crates that own a changed path, and of all that depend on them. All crates if the workspace's own
-/// manifest or lock file changed.
+/// Names of the crates that own a changed path, and of all that depend on them. All crates if the
+/// workspace's own manifest or lock file changed.
 fn with_dependents(members: &[Member], changed: &[String]) -> BTreeSet<String> {
     if changed.iter().any(|path| ["Cargo.toml", "Cargo.lock"].contains(&path.as_str())) {
         return members.iter().map(|member| member.name.clone()).collect();

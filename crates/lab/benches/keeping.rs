@@ -6,7 +6,7 @@
 //! S3-FIFO tier; the disk is written in order, and to keep an object means to write it again.
 //! Orders in which an object's place costs nothing are there for comparison: what they give up lies
 //! anywhere, so that a volume would have to write in small pieces, or to copy what lies between.
-//! See docs/experiments/volume.md.
+//! See docs/experiments/volume-notebook.md.
 
 mod volume;
 

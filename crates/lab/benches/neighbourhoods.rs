@@ -3,7 +3,7 @@
 //!
 //! `cargo bench -p shoal-lab --bench neighbourhoods -- TRACE.csv RAM_MB`, where the trace is one of
 //! the yardstick (columns `time_ms,client,url,size_bytes`). The first half warms up. The disk holds
-//! everything, in the order in which it was written; see docs/experiments/volume.md.
+//! everything, in the order in which it was written; see docs/experiments/volume-notebook.md.
 
 mod volume;
 

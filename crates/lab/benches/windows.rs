@@ -4,7 +4,7 @@
 //! `cargo bench -p shoal-lab --bench windows -- TRACE.csv RAM_MB DISK_MB`, where the trace is one
 //! of the yardstick (columns `time_ms,client,url,size_bytes`). The first half warms up. RAM is an
 //! S3-FIFO tier and a tenth for windows. What the cursor reads is counted as well. See
-//! docs/experiments/volume.md.
+//! docs/experiments/volume-notebook.md.
 
 mod volume;
 

@@ -4,7 +4,7 @@
 //! is a group. Of each page it is known whether a group begins in it, so that a window around an
 //! object can end where the group does: of what lies around an object on the disk its own group is
 //! asked for soon in four cases of ten, and what lies beyond in one of a hundred
-//! (docs/experiments/volume.md).
+//! (docs/experiments/volume-notebook.md).
 //!
 //! ```text
 //! pages:    │ site a     │         a │  a   b   c │  c         │   (contents)

@@ -138,7 +138,7 @@ fn cover(one: &Range<u64>, other: &Range<u64>) -> Range<u64> {
 }
 
 /// The longest that is read at once: a group, as far as it is worth its transfer on a web trace;
-/// see docs/experiments/volume.md.
+/// see docs/experiments/volume-notebook.md.
 pub const GROUP_MAX: u64 = 224 << 10;
 /// Windows, from the smallest, in bytes. Larger ones are not worth their transfer where groups are
 /// not known, or larger than that.

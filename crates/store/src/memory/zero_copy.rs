@@ -199,7 +199,7 @@ const PARTS: usize = 64;
 const STRETCH: usize = 2 << 20;
 
 /// From this length on it costs less to lend a body than to copy it: measured, see
-/// `docs/experiments/hits.md`.
+/// `docs/experiments/hits-notebook.md`.
 pub const LENT_MIN: usize = 32 << 10;
 
 /// Large pages spare a hit about a tenth of its time, and to copy a body into them takes a few

@@ -3,9 +3,9 @@
 //!
 //! For each page that it sends the kernel takes hold of it, and lets it go again, by a counter.
 //! Small pages have one each; those of a large page have one together, which the kernel raises once
-//! for all of them (`docs/experiments/hits.md`, "Large bodies"). As few bodies are as long as large
-//! pages, a tract is cut from its beginning on, a body after the other: large pages are full, and
-//! the system has one mapping to look after for many bodies.
+//! for all of them (`docs/experiments/hits-notebook.md`, "Large bodies"). As few bodies are as long
+//! as large pages, a tract is cut from its beginning on, a body after the other: large pages are
+//! full, and the system has one mapping to look after for many bodies.
 //!
 //! What has been cut off belongs to one body, and its addresses to nobody after that. With the body
 //! its pages go back to the system at once. A large page of which others have a part is split for
