@@ -9,6 +9,7 @@
 //!     /// About the section.
 //!     pub struct Cache {
 //!         /// About the field.
+//!         #[takes_effect(restart)]            or the next reload, when it is not said
 //!         #[limits(ByteCount::mib(4)..=ByteCount(1 << 50))]
 //!         pub ram: ByteCount = ByteCount::mib(256),
 //!     }
@@ -49,6 +50,7 @@ macro_rules! entry {
         pub struct $name:ident {
             $(
                 $(#[doc = $text:literal])*
+                $(#[takes_effect($restart:ident)])?
                 $(#[limits($limits:expr)])?
                 pub $field:ident: $type:ty $(= $default:expr)?,
             )*
@@ -76,6 +78,7 @@ macro_rules! entry {
                         default.map(|default| $crate::setting::Setting::write(&default()))
                     },
                     limits: limits_of!($type $(, $limits)?),
+                    needs_restart: needs_restart!($($restart)?),
                 },)*]
             }
 
@@ -117,6 +120,20 @@ macro_rules! entry {
 
             fn write(&self) -> $crate::setting::TomlText {
                 $crate::setting::TomlText::Section($crate::setting::Section::write_fields(self))
+            }
+
+            fn keep_until_restart(&mut self, old: &Self, key: &str, waiting: &mut Vec<String>) {
+                $({
+                    let key = $crate::setting::join(key, stringify!($field));
+                    if !needs_restart!($($restart)?) {
+                        $crate::setting::Setting::keep_until_restart(
+                            &mut self.$field, &old.$field, &key, waiting,
+                        );
+                    } else if self.$field != old.$field {
+                        self.$field.clone_from(&old.$field);
+                        waiting.push(key);
+                    }
+                })*
             }
         }
     };
@@ -185,6 +202,15 @@ macro_rules! default_of {
     };
     ($type:ty = $default:expr) => {
         Some(|| $default)
+    };
+}
+
+macro_rules! needs_restart {
+    () => {
+        false
+    };
+    (restart) => {
+        true
     };
 }
 

@@ -29,9 +29,9 @@ impl Settings {
         let (headed, bare): (Vec<Field>, Vec<Field>) =
             Settings::outline().into_iter().partition(|field| has_heading(&field.kind));
         let _ = writeln!(page, "\n## At the top of the file\n");
-        rows(&mut page, &bare, "");
+        rows(&mut page, &bare, ("", false));
         for field in &headed {
-            chapter(&mut page, field, "##", "");
+            chapter(&mut page, field, "##", ("", false));
         }
         page
     }
@@ -48,21 +48,23 @@ const REFERENCE_HEAD: &str = "\
 
 <!-- Printed by `shoal config reference`; edit crates/settings/src/schema.rs instead. -->
 
-`shoal run --config shoal.toml` reads this file; without `--config` it takes the file that `SHOAL_CONFIG` names, and
-else the built-in defaults, which `shoal config default` prints as a commented file. `shoal check FILE` names every
-mistake with its line and column, and exits with code 2 when there is one. Unknown settings are mistakes.
+`shoal run --config shoal.toml` reads this file. Without `--config` it reads the file that
+`SHOAL_CONFIG` names, or takes the built-in defaults. `shoal config default` prints these as a
+commented file. `shoal check FILE` names every mistake with its line and column, and exits with code
+2 when there is one. Unknown settings are mistakes.
 
-`shoal reload`, or the signal HUP, has a running node read it again; what takes effect with the next start only is named
-then, and in [OPERATING.md](OPERATING.md#start-reload-stop).
+`shoal reload`, or the signal HUP, has a running node read it again. The column *change* says when a
+changed setting takes effect: at the next `reload`, or at the next `start`. A reload names the
+changes that wait for a start.
 
 - **Sizes** carry their unit: `\"512 MB\"` is 512,000,000 bytes, `\"512 MiB\"` is 536,870,912.
 - **Durations** carry their unit: `\"250 ms\"`, `\"30 s\"`, `\"5 min\"`, `\"2 h\"`, `\"1 day\"`.
 - **Networks** are written `\"10.0.0.0/8\"`; an address alone stands for itself.
 - **Paths** that are relative start at the working directory.
 - **Absent** is written `\"none\"` where a setting takes it.
-- **Environment**: `SHOAL_CACHE__RAM=512MB` sets `cache.ram`, and so for every other; two underscores part the
-  section from the setting. Lists are written with commas, lists of tables as TOML. Command line options win over
-  the environment, and it over the file.
+- **Environment**: `SHOAL_CACHE__RAM=512MB` sets `cache.ram`, and so for every other. Two underscores
+  part the section from the setting. Lists are written with commas, lists of tables as TOML. Command
+  line options win over the environment, and it over the file.
 ";
 
 fn has_heading(kind: &SettingKind) -> bool {
@@ -149,7 +151,7 @@ fn one_line(text: &str) -> String {
 }
 
 /// A section of the reference with its settings, then the tables within them.
-fn chapter(page: &mut String, field: &Field, level: &str, outer: &str) {
+fn chapter(page: &mut String, field: &Field, level: &str, (outer, needs_restart): (&str, bool)) {
     let Some((fields, example)) = inside(&field.kind) else { return };
     let name = join(outer, field.name);
     let heading = match (&field.kind, outer.is_empty()) {
@@ -159,36 +161,86 @@ fn chapter(page: &mut String, field: &Field, level: &str, outer: &str) {
         (_, false) => format!("`{name}`"),
     };
     let _ = writeln!(page, "\n{level} {heading}\n\n{}\n", one_line(field.text));
-    rows(page, &fields, &name);
+    let needs_restart = needs_restart || field.needs_restart;
+    rows(page, &fields, (&name, needs_restart));
     if !outer.is_empty() {
         let _ = writeln!(page, "\nFor example `{example}`.");
     }
     for inner in fields.iter().filter(|field| has_heading(&field.kind)) {
-        chapter(page, inner, "###", &name);
+        chapter(page, inner, "###", (&name, needs_restart));
     }
 }
 
-/// One row a setting.
-fn rows(page: &mut String, fields: &[Field], outer: &str) {
-    let _ = writeln!(page, "| setting | type | default | |\n|---|---|---|---|");
+/// One row a setting, with the first sentence of its text. The rest follows below the table.
+/// `outer` is the section's name, and whether all of it takes effect with the next start.
+fn rows(page: &mut String, fields: &[Field], outer: (&str, bool)) {
+    let _ = writeln!(page, "| setting | type | default | change | |\n|---|---|---|---|---|");
+    let mut notes = String::new();
     for field in fields {
         let default = match &field.default {
             Some(value) => format!("`{value}`"),
             None => "required".into(),
         };
-        let mut text = one_line(field.text);
-        if let Some(limits) = &field.limits {
-            let _ = write!(text, " From {}.", limits.replace('"', "").replacen(" to ", " up to ", 1));
+        let text = one_line(field.text);
+        let (mut first, rest) = first_sentence(&text);
+        let limits =
+            field.limits.as_ref().map(|limits| limits.replace('"', "").replacen(" to ", " up to ", 1));
+        let limited = limits.map(|limits| format!("{first} From {limits}."));
+        let choices: &[_] = if let SettingKind::Choice(words) = &field.kind { words } else { &[] };
+        if !(rest.is_empty() && choices.is_empty()) {
+            note(&mut notes, field.name, rest, choices);
         }
-        if let SettingKind::Choice(words) = &field.kind {
-            for (word, meaning) in *words {
-                let _ = write!(text, "<br>`{word}`: {}", one_line(meaning));
-            }
-        }
-        let kind = type_name(&field.kind, &join(outer, field.name));
-        let cells = [format!("`{}`", field.name), kind, default, text].map(|cell| cell.replace('|', "\\|"));
-        let _ = writeln!(page, "| {} |", cells.join(" | "));
+        first = limited.as_deref().unwrap_or(first);
+        let kind = type_name(&field.kind, &join(outer.0, field.name));
+        let change = if outer.1 || field.needs_restart { "start" } else { "reload" };
+        let cells = [&*format!("`{}`", field.name), &kind, &default, change, first];
+        let _ = writeln!(page, "| {} |", cells.map(|cell| cell.replace('|', "\\|")).join(" | "));
     }
+    if !notes.is_empty() {
+        let _ = write!(page, "\n{notes}");
+    }
+}
+
+/// The rest of a setting's text, and the words that it takes, as an item of a list.
+fn note(page: &mut String, name: &str, rest: &str, choices: &[(&str, &str)]) {
+    wrapped(page, "- ", &format!("**`{name}`**: {rest}"));
+    for (word, meaning) in choices {
+        wrapped(page, "  - ", &format!("`{word}`: {}", one_line(meaning)));
+    }
+}
+
+/// Writes an item of a list in lines of 100 columns.
+fn wrapped(page: &mut String, mark: &str, text: &str) {
+    let mut line = mark.to_owned();
+    let indent = " ".repeat(mark.len());
+    let mut is_first = true;
+    for word in text.split_whitespace() {
+        if !is_first && line.chars().count() + 1 + word.chars().count() > COLUMNS {
+            let _ = writeln!(page, "{line}");
+            line.clone_from(&indent);
+            is_first = true;
+        }
+        if !is_first {
+            line.push(' ');
+        }
+        line.push_str(word);
+        is_first = false;
+    }
+    let _ = writeln!(page, "{line}");
+}
+
+/// Columns of the page's prose.
+const COLUMNS: usize = 100;
+
+/// The first sentence of a text, or its first clause before a semicolon when it is long, and the
+/// rest.
+fn first_sentence(text: &str) -> (&str, &str) {
+    let is_end = |at: usize, length: usize| {
+        let next = text[at + length..].chars().next();
+        next.is_some_and(|next| next.is_uppercase() || next == '`')
+    };
+    let end = text.match_indices(". ").find(|(at, mark)| is_end(*at, mark.len()));
+    end.map_or((text, ""), |(at, _)| (&text[..=at], &text[at + 2..]))
 }
 
 fn type_name(kind: &SettingKind, name: &str) -> String {

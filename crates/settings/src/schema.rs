@@ -17,9 +17,11 @@ section! {
     /// The whole configuration file.
     pub struct Settings {
         /// Threads that serve clients, each with its own listener; 0 means one a core.
+        #[takes_effect(restart)]
         #[limits(0..=1024)]
         pub workers: usize = 0,
         /// Client connections held at once, over all listeners; further ones wait in the kernel's backlog.
+        #[takes_effect(restart)]
         #[limits(1..=10_000_000)]
         pub max_connections: usize = 10_000,
         /// Time for what is in flight to finish when the node is asked to stop; then it is cut.
@@ -34,10 +36,12 @@ section! {
         /// What is kept in RAM, and how responses are judged.
         pub cache: Cache = Cache::default(),
         /// What is kept on disk.
+        #[takes_effect(restart)]
         pub store: Store = Store::default(),
         /// Limits on what clients send.
         pub client: ClientLimits = ClientLimits::default(),
         /// How origins are reached.
+        #[takes_effect(restart)]
         pub upstream: Upstream = Upstream::default(),
         /// Access and error logs.
         pub log: Log = Log::default(),
@@ -50,6 +54,7 @@ entry! {
     /// One listening address.
     pub struct Listen {
         /// Address and port. `0.0.0.0` is every IPv4 address, `[::]` every IPv6 address and no IPv4 address.
+        #[takes_effect(restart)]
         pub address: SocketAddr,
         /// What the listener is for.
         pub mode: Mode,
@@ -57,6 +62,7 @@ entry! {
         /// `forward.allow_clients`, and one in reverse mode serves everybody.
         pub allow_clients: Option<Vec<IpNet>> = None,
         /// Expect a PROXY protocol header (version 1 or 2) from these networks, and from nobody else.
+        #[takes_effect(restart)]
         pub proxy_protocol_from: Vec<IpNet> = Vec::new(),
         /// Proxies in front of this node, by network. What they say of a client in `X-Forwarded-For`, `X-Forwarded-Proto` or `Forwarded`
         /// is believed: for access lists, logs, the URL's scheme, and towards upstreams. From anybody else such fields are dropped.
@@ -201,12 +207,15 @@ section! {
         /// RAM for stored responses and for bodies in flight: a hard limit. The process takes about a twelfth more for gaps and
         /// lists, and 30 MiB for itself, one volume and its buffers; of an index beyond 5 MB (ten bytes for each 8 KB of disk) the
         /// rest, too. Where a process's memory is limited, leave 10 MiB more for the pages of its program.
+        #[takes_effect(restart)]
         #[limits(ByteCount::mib(4)..=ByteCount::mib(1 << 24))]
         pub ram: ByteCount = ByteCount::mib(256),
         /// Largest body kept in RAM.
+        #[takes_effect(restart)]
         pub ram_object_max: ByteCount = ByteCount::mib(1),
         /// How objects in RAM are replaced: `s3_fifo`, `fifo`, `clock`, `lru`, `slru`, `lfu_da`, `gdsf`, `sieve` or
         /// `w_tinylfu`. `gdsf` saves most requests where sizes differ much, at the cost of bytes.
+        #[takes_effect(restart)]
         pub ram_policy: String = "s3_fifo".into(),
         /// Share of the time since Last-Modified that a response without explicit freshness stays fresh. A site may have its own.
         #[limits(0.0..=1.0)]
@@ -403,6 +412,7 @@ section! {
         /// Least level of the error log.
         pub level: LogLevel = LogLevel::Info,
         /// Write the error log as JSON lines.
+        #[takes_effect(restart)]
         pub json: bool = false,
     }
 }
@@ -437,9 +447,11 @@ section! {
     /// Metrics, status and purge.
     pub struct Admin {
         /// Where the admin listener listens: an address and port, or `unix:/path` of a socket. Keep it on loopback.
+        #[takes_effect(restart)]
         pub listen: Option<AdminAddress> = Some(AdminAddress::Tcp(([127, 0, 0, 1], 3129).into())),
         /// Names by which the admin listener is asked besides an address, `localhost` and this machine's own name, such as that
         /// in a scraper's settings. A request that calls it otherwise is refused: a web page may have sent it.
+        #[takes_effect(restart)]
         pub hosts: Vec<String> = Vec::new(),
         /// Client networks that may send `PURGE` requests to the ordinary listeners.
         pub purge_from: Vec<IpNet> = Vec::new(),

@@ -20,6 +20,11 @@ pub(crate) trait Setting: Sized {
 
     /// As the file spells it. What is written reads back to an equal value.
     fn write(&self) -> TomlText;
+
+    /// Puts back the value of `old` wherever a change takes effect with the next start, and adds
+    /// the names of those that differed to `waiting`. `key` is this setting's own name. A value
+    /// that is no section has nothing inside to put back.
+    fn keep_until_restart(&mut self, _old: &Self, _key: &str, _waiting: &mut Vec<String>) {}
 }
 
 /// A type whose fields are settings.
@@ -68,6 +73,8 @@ pub(crate) struct Field {
     pub default: Option<TomlText>,
     /// Least and greatest value.
     pub limits: Option<String>,
+    /// `true` if a change takes effect with the next start only.
+    pub needs_restart: bool,
 }
 
 /// A value ready to be printed.

@@ -2,7 +2,7 @@
 
 use crate::mistake::{Mistake, Mistakes};
 use crate::overrides::LISTEN_ADDRESS;
-use crate::setting::{Fields, Section as _};
+use crate::setting::{Fields, Section as _, Setting};
 use crate::tree::{SourceLocation, Table};
 use crate::{Listen, Override, Settings, Site, Store, check};
 use std::net::SocketAddr;
@@ -53,6 +53,15 @@ impl Settings {
     /// so.
     pub fn parse(text: &str, file: &str) -> Result<Self, Vec<Mistake>> {
         SettingsSource { file, text, overrides: Vec::new(), readable: &|_| Ok(()) }.read()
+    }
+
+    /// Puts back the values of `old` whose change takes effect with the next start. Returns the
+    /// names of those that differed.
+    pub fn keep_until_restart(&mut self, old: &Self) -> Vec<String> {
+        let mut waiting = Vec::new();
+        Setting::keep_until_restart(self, old, "", &mut waiting);
+        debug_assert!(waiting.iter().all(|name| !name.is_empty()), "a setting without a name");
+        waiting
     }
 
     /// Brings defaults into line with what was set, and names into the form in which they are

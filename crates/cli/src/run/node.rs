@@ -69,19 +69,6 @@ impl RunningNode {
     pub fn count_panic(&self) {
         self.node.metrics().panics.increment();
     }
-
-    /// Keeps the old value of what waits for the next start, and names what changed.
-    fn keep_restart_only(old: &Settings, new: &mut Settings) -> impl Iterator<Item = &'static str> {
-        let changed = [
-            ("admin.listen", old.admin.listen != new.admin.listen),
-            ("admin.hosts", old.admin.hosts != new.admin.hosts),
-            ("log.json", old.log.json != new.log.json),
-        ];
-        new.admin.listen.clone_from(&old.admin.listen);
-        new.admin.hosts.clone_from(&old.admin.hosts);
-        new.log.json = old.log.json;
-        changed.into_iter().filter(|(_, changed)| *changed).map(|(name, _)| name)
-    }
 }
 
 impl Control for RunningNode {
@@ -107,7 +94,7 @@ impl Control for RunningNode {
         self.node.set_disk_online(&request.path, request.online)
     }
 
-    fn reload(&self) -> Result<Vec<&'static str>, Vec<String>> {
+    fn reload(&self) -> Result<Vec<String>, Vec<String>> {
         // Files may keep the other waiting for as long as a disk or a server hangs.
         let Some(_one_at_a_time) = self.reloading.try_lock_for(PATIENCE) else {
             let why = "another reload is still reading its files; nothing was read for this one";
@@ -122,7 +109,9 @@ impl Control for RunningNode {
             Ok((mut new, mut waiting)) => {
                 self.error_log.apply(&new.log);
                 let mut settings = self.settings.lock();
-                waiting.extend(Self::keep_restart_only(&settings, &mut new));
+                let kept = new.keep_until_restart(&settings);
+                let more: Vec<String> = kept.into_iter().filter(|name| !waiting.contains(name)).collect();
+                waiting.extend(more);
                 *settings = new;
                 drop(settings);
                 if !waiting.is_empty() {

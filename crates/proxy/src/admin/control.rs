@@ -25,7 +25,7 @@ pub trait Control: Send + Sync + 'static {
 
     /// Reads the settings again. Gives the names of those that changed and wait for the next start.
     /// Errors are one line a mistake, and leave the old settings at work.
-    fn reload(&self) -> Result<Vec<&'static str>, Vec<String>>;
+    fn reload(&self) -> Result<Vec<String>, Vec<String>>;
 
     /// Takes a disk of the store out of service, or brings it back: see [`DiskRequest`]. False when
     /// it was as wanted. The error is one line.

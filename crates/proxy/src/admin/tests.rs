@@ -104,9 +104,13 @@ impl Control for Scripted {
         }
     }
 
-    fn reload(&self) -> Result<Vec<&'static str>, Vec<String>> {
+    fn reload(&self) -> Result<Vec<String>, Vec<String>> {
         let _waits = self.reloading.lock();
-        if self.draining { Err(vec!["shoal.toml:1:1: x: unknown setting".into()]) } else { Ok(vec!["store"]) }
+        if self.draining {
+            Err(vec!["shoal.toml:1:1: x: unknown setting".into()])
+        } else {
+            Ok(vec!["store".into()])
+        }
     }
 
     fn set_disk(&self, request: DiskRequest) -> Result<bool, String> {

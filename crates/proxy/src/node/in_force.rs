@@ -4,31 +4,17 @@ use shoal_settings::{Listen, Settings};
 
 /// The settings that are at work once `new` were read by a node that works by `old`, and the names
 /// of those that wait for the next start: of these `old` has the value.
-pub(super) fn in_force(old: &Settings, new: Settings) -> (Settings, Vec<&'static str>) {
+pub(super) fn in_force(old: &Settings, new: Settings) -> (Settings, Vec<String>) {
     let mut waiting = Vec::new();
     let listen = listeners(&old.listen, &new.listen);
     if listen.len() != new.listen.len() || new.listen.iter().any(|entry| !listen.contains(entry)) {
-        waiting.push("listen");
+        waiting.push("listen".into());
     }
     let mut at_work = Settings { listen, ..new };
-    keep("workers", &old.workers, &mut at_work.workers, &mut waiting);
-    keep("max_connections", &old.max_connections, &mut at_work.max_connections, &mut waiting);
-    let (cache, old_cache) = (&mut at_work.cache, &old.cache);
-    keep("cache.ram", &old_cache.ram, &mut cache.ram, &mut waiting);
-    keep("cache.ram_object_max", &old_cache.ram_object_max, &mut cache.ram_object_max, &mut waiting);
-    keep("cache.ram_policy", &old_cache.ram_policy, &mut cache.ram_policy, &mut waiting);
-    keep("store", &old.store, &mut at_work.store, &mut waiting);
-    keep("upstream", &old.upstream, &mut at_work.upstream, &mut waiting);
-    // Whoever started the admin listener tells of this one.
+    // The admin listener is bound by the caller, which tells of a change.
     at_work.admin.listen.clone_from(&old.admin.listen);
+    waiting.extend(at_work.keep_until_restart(old));
     (at_work, waiting)
-}
-
-fn keep<T: Clone + PartialEq>(name: &'static str, old: &T, new: &mut T, waiting: &mut Vec<&'static str>) {
-    if new != old {
-        waiting.push(name);
-        new.clone_from(old);
-    }
 }
 
 /// The listeners that are bound, in the order in which they were, each with what its entry in `new`

@@ -145,7 +145,7 @@ impl Node {
     ///
     /// # Errors
     /// When they cannot be put in force: then nothing has changed.
-    pub fn reload(&self, new: Settings) -> Result<Vec<&'static str>, NodeError> {
+    pub fn reload(&self, new: Settings) -> Result<Vec<String>, NodeError> {
         let _one_at_a_time = self.reloading.lock();
         let settings = Arc::clone(&self.settings.lock());
         let (new, waiting) = in_force(&settings, new);

@@ -397,3 +397,14 @@ fn a_disk_that_is_named_is_required() {
     let why = shown("[store]\ndirectory = \"none\"\nrequired = true");
     assert!(why[0].contains("store.required: there is no disk that could be required"), "{why:?}");
 }
+
+#[test]
+fn reload_keeps_settings_of_the_start() {
+    let old = Settings::default();
+    let mut new = Settings { workers: 3, drain_timeout: Duration::from_secs(1), ..Settings::default() };
+    new.cache.ram = ByteCount::mib(64);
+    new.store.object_max = ByteCount::mib(64);
+    new.log.json = true;
+    assert_eq!(new.keep_until_restart(&old), ["workers", "cache.ram", "store", "log.json"]);
+    assert_eq!(new, Settings { drain_timeout: Duration::from_secs(1), ..old });
+}
