@@ -96,11 +96,11 @@ pub fn coordinator(loads: &[NodeReport]) -> Option<usize> {
 /// When a load is not from 0 to 1.
 ///
 /// ```
-/// use shoal_cooperation::prefetch::{Buffers, Load, Value, plan};
+/// use shoal_cooperation::prefetch::{BufferGroup, NodeReport, Value, plan};
 ///
-/// let node = |processor, seconds| Load {
+/// let node = |processor, seconds| NodeReport {
 ///     processor,
-///     buffers: vec![Buffers { value: Value::until(seconds), count: 100 }],
+///     buffers: vec![BufferGroup { value: Value::until(seconds), count: 100 }],
 /// };
 /// // the second node's pages are asked for last, the third's processor has no time
 /// let epoch = plan(&[node(0.1, 5.0), node(0.1, 60.0), node(1.0, 90.0)], 150, 0.0, 5.0).unwrap();
