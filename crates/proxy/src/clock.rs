@@ -40,6 +40,12 @@ pub struct Reading {
     pub up_ms: u64,
 }
 
+/// The time now by the cache's clock, by which ages are counted. Dates are compared with the time
+/// of day ([`date_at`]).
+pub fn now() -> Timestamp {
+    time_at(Instant::now())
+}
+
 /// The cache's time at `now`, an instant that was read a moment ago.
 pub fn time_at(now: Instant) -> Timestamp {
     // Later than the last reading, but not by more than what a clock that was set meanwhile may be

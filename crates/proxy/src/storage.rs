@@ -23,11 +23,11 @@ use std::time::{Duration, SystemTime};
 /// Where responses are kept.
 pub(crate) struct StorageStack {
     /// RAM and disks as the exchange sees them.
-    pub shelf: Arc<HybridCache>,
+    pub objects: Arc<HybridCache>,
     /// The disks as an operator sees them; `None` when none are wanted.
     pub disks: Option<Arc<Disks>>,
     /// When what was purged.
-    pub epochs: Arc<PurgeTable>,
+    pub purge_table: Arc<PurgeTable>,
 }
 
 /// Why nothing can be kept as the settings want it.
@@ -76,7 +76,7 @@ impl StorageStack {
         };
         let pool = |_| Ok(Arc::new(IoPool::new(store.io_threads, store.io_queue)?));
         let pools = (0..store.disks.len().max(1)).map(pool).collect::<std::io::Result<_>>()?;
-        let epochs = match &disks {
+        let purge_table = match &disks {
             Some(disks) if disks.is_in_service() || !store.disks.is_empty() => purges(&store.directory),
             // The one disk has them, which may be another process's: it is brought into service
             // with them.
@@ -89,8 +89,8 @@ impl StorageStack {
         };
         let disk = disks.as_ref().map(|disks| Arc::clone(disks) as Arc<dyn Store>);
         start_memory_trimmer(&memory)?;
-        let shelf = HybridCache::new((memory, ledger, reserved), disk, pools, Arc::clone(metrics), limits);
-        Ok(Self { shelf: Arc::new(shelf), disks, epochs })
+        let objects = HybridCache::new((memory, ledger, reserved), disk, pools, Arc::clone(metrics), limits);
+        Ok(Self { objects: Arc::new(objects), disks, purge_table })
     }
 }
 
@@ -132,11 +132,11 @@ fn start_memory_trimmer<V: TierValue>(memory: &Arc<MemoryTier<V>>) -> std::io::R
 /// The table of purges that outlives the process, where that can be. While it cannot be read
 /// nothing that was stored before is served: it may say of anything that it was purged.
 fn purges(directory: &Path) -> Arc<PurgeTable> {
-    let epochs = Arc::new(PurgeTable::in_memory(now()));
-    let (taken_up, folder) = (Arc::clone(&epochs), directory.to_owned());
+    let purge_table = Arc::new(PurgeTable::in_memory(now()));
+    let (taken_up, folder) = (Arc::clone(&purge_table), directory.to_owned());
     let outcome = within(PURGES_PATIENCE, "shoal-purges", move || attach_purge_table(&taken_up, &folder));
     let why = match outcome {
-        Some(Ok(())) => return epochs,
+        Some(Ok(())) => return purge_table,
         Some(Err(error)) => error.to_string(),
         None => "its disk does not answer".into(),
     };
@@ -144,22 +144,22 @@ fn purges(directory: &Path) -> Arc<PurgeTable> {
         why,
         "what was purged cannot be read in store.directory: until it can, nothing that was stored before is served"
     );
-    epochs.detach_file(&why);
-    epochs
+    purge_table.detach_file(&why);
+    purge_table
 }
 
 /// The table of purges while the one disk that has it cannot be used.
 fn lost_purges(disks: &Disks) -> Arc<PurgeTable> {
-    let epochs = Arc::new(PurgeTable::in_memory(now()));
+    let purge_table = Arc::new(PurgeTable::in_memory(now()));
     let why = disks.states().into_iter().next().map(|disk| disk.why);
-    epochs.detach_file(&why.unwrap_or_else(|| "its disk is out of service".into()));
-    epochs
+    purge_table.detach_file(&why.unwrap_or_else(|| "its disk is out of service".into()));
+    purge_table
 }
 
 /// Adds the purges that are written down in the store's folder, and writes them there from now on.
-pub(crate) fn attach_purge_table(epochs: &PurgeTable, directory: &Path) -> std::io::Result<()> {
+pub(crate) fn attach_purge_table(purge_table: &PurgeTable, directory: &Path) -> std::io::Result<()> {
     private::folder(directory)?;
-    epochs.attach_file(&directory.join(PURGES))
+    purge_table.attach_file(&directory.join(PURGES))
 }
 
 fn now() -> Timestamp {

@@ -2,21 +2,19 @@
 
 use super::admission::Wanted;
 use super::awaited::AbandonGuard;
-use super::denials;
-use super::handling_report::{self, HandlingReport};
+use super::handling_report::HandlingReport;
 use super::hit_for_miss::Kind;
 use super::request::RequestContext;
 use super::settings::ExchangeSettings;
 use super::target::{Target, TargetError};
 use super::{CacheEngine, answers};
-use crate::access::AccessRefusal;
 use crate::admin::{PurgeOutcome, PurgeRequest};
 use crate::clock;
-use crate::message::{AccessRecord, CacheResult, Client, Reply, ReplyBody, ReplyHead, Request, RequestBody};
+use crate::message::{AccessRecord, Client, Reply, Request, RequestBody};
 use crate::tunnel;
 use crate::upstream::connection_auth;
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
+use http::{Method, StatusCode, header};
 use shoal_core::Fields;
 use shoal_semantics::directives::RequestDirectives;
 use shoal_semantics::fields;
@@ -47,7 +45,7 @@ impl CacheEngine {
         };
         let watched = Arc::clone(&ask);
         let awaited = AbandonGuard::new(self, received, move || abandoned(&watched));
-        let reply = match self.max_forwards(&ask) {
+        let reply = match answers::max_forwards(&ask) {
             Some(reply) => reply,
             None if self.may_look_up(&ask, &body) => self.serve(&ask).await,
             None => Box::pin(self.pass(&ask, body)).await,
@@ -75,7 +73,7 @@ impl CacheEngine {
         let Request { head, body, client, interim, received } = request;
         let requested = clock::time_at(received);
         // Before the settings are looked at, as Live::begin says.
-        let sequence = self.epochs.sequence();
+        let sequence = self.cache.purge_table.sequence();
         let live = self.live();
         let told = live.told(&client, |heard| {
             head.fields.lines().for_each(|(name, value)| heard.note(name, value));
@@ -88,7 +86,7 @@ impl CacheEngine {
         let authorization = head.fields.shared_value(&header::PROXY_AUTHORIZATION);
         let grant = match live.admit(&client, authorization.as_ref(), Wanted::of(&head, &target)) {
             Ok(grant) => grant,
-            Err(refusal) => return answered(self.denied(&live, &head, &client, &refusal)),
+            Err(refusal) => return answered(answers::denied(&live, &head, &client, &refusal)),
         };
         if head.method == Method::CONNECT {
             let exchange = Arc::clone(self);
@@ -96,14 +94,14 @@ impl CacheEngine {
                 exchange.admit_tunnel(&live, &head, &client, received).await
             }));
         }
-        if let Some(reply) = self.loop_detected(&live, &head, &client) {
+        if let Some(reply) = answers::loop_detected(&live, &head, &client) {
             return answered(reply);
         }
         let target = match target {
             Ok(target) => target,
             Err(why) => {
                 let (status, verdict) = (StatusCode::BAD_REQUEST, HandlingReport::local("target"));
-                return answered(self.early(&live, &head, &client, (status, bad_target(why)), verdict));
+                return answered(answers::early(&live, &head, &client, (status, bad_target(why)), verdict));
             }
         };
         if head.method.as_str() == "PURGE" {
@@ -144,63 +142,11 @@ impl CacheEngine {
         received: Instant,
     ) -> Reply {
         let verdict = || HandlingReport::local("abandoned");
-        let record = || self.early(live, head, client, (StatusCode::OK, ""), verdict()).record;
+        let record = || answers::early(live, head, client, (StatusCode::OK, ""), verdict()).record;
         let awaited = AbandonGuard::new(self, received, record);
         let reply = self.connect(live, head, client).await;
         awaited.answered();
         reply
-    }
-
-    /// The answer to what an access rule refuses.
-    pub(super) fn denied(
-        &self,
-        live: &ExchangeSettings,
-        head: &RequestParts,
-        client: &Client,
-        refusal: &AccessRefusal,
-    ) -> Reply {
-        denials::tell(refusal, &head.uri);
-        let status = refusal.status();
-        let verdict = match refusal {
-            AccessRefusal::Site => HandlingReport::local("site"),
-            AccessRefusal::Misdirected => HandlingReport::local("misdirected"),
-            AccessRefusal::Tunnels => HandlingReport::local("method"),
-            AccessRefusal::Purge(_) => HandlingReport::local("purge").outcome(CacheResult::Denied),
-            _ => HandlingReport::local("denied").outcome(CacheResult::Denied).error(refusal.proxy_status()),
-        };
-        let mut reply = self.early(live, head, client, (status, answers::denial(refusal)), verdict);
-        if let ReplyHead::Built(_, fields) = &mut reply.head
-            && status == StatusCode::PROXY_AUTHENTICATION_REQUIRED
-        {
-            fields.insert(header::PROXY_AUTHENTICATE, live.forward.challenge().clone());
-        }
-        reply
-    }
-
-    /// RFC 8586, and Via (RFC 9110, section 7.6.3): a request that has been here already is
-    /// refused.
-    fn loop_detected(&self, live: &ExchangeSettings, head: &RequestParts, client: &Client) -> Option<Reply> {
-        let hop = &live.hop;
-        let been_here =
-            fields::via_contains(&head.fields, hop) || fields::cdn_loop_contains(&head.fields, hop);
-        been_here.then(|| {
-            let status = StatusCode::LOOP_DETECTED;
-            let verdict = HandlingReport::local("loop").error(ProxyError::ProxyLoopDetected);
-            self.early(live, head, client, (status, answers::explain(status)), verdict)
-        })
-    }
-
-    /// TRACE and OPTIONS that may go no further are answered here (RFC 9110, section 7.6.2).
-    fn max_forwards(&self, ask: &RequestContext) -> Option<Reply> {
-        if ask.max_forwards()? > 0 {
-            return None;
-        }
-        let mut fields = HeaderMap::new();
-        fields
-            .insert(header::ALLOW, HeaderValue::from_static("GET, HEAD, POST, PUT, DELETE, OPTIONS, PATCH"));
-        let status =
-            if ask.method == Method::OPTIONS { StatusCode::OK } else { StatusCode::METHOD_NOT_ALLOWED };
-        Some(self.own_fields(ask, status, fields, ReplyBody::Empty, HandlingReport::local("max-forwards")))
     }
 
     /// The method PURGE removes a URL, for a client that may.
@@ -211,34 +157,13 @@ impl CacheEngine {
         client: &Client,
         target: Target,
     ) -> Reply {
-        let (status, why) = match self.purge(PurgeRequest::Url(target.url.to_string())).await {
+        let (status, why) = match self.cache.purge(PurgeRequest::Url(target.url.to_string())).await {
             PurgeOutcome::Purged { responses: Some(0) } => (StatusCode::NOT_FOUND, NOTHING_STORED),
             PurgeOutcome::Purged { .. } => (StatusCode::OK, PURGED),
             PurgeOutcome::Invalid(_) => (StatusCode::BAD_REQUEST, NOT_A_URL),
             PurgeOutcome::Failed(_) => (StatusCode::INTERNAL_SERVER_ERROR, NOT_WRITTEN),
         };
-        self.early(live, head, client, (status, why), HandlingReport::local("purge"))
-    }
-
-    /// An answer given before the request became an [`RequestContext`].
-    pub(super) fn early(
-        &self,
-        live: &ExchangeSettings,
-        head: &RequestParts,
-        client: &Client,
-        (status, why): (StatusCode, &str),
-        verdict: HandlingReport,
-    ) -> Reply {
-        let page = answers::page(status, why, &head.method);
-        let mut reply = self.finish_early(live, client, status, page, verdict);
-        reply.record.method = Some(head.method.clone());
-        // With its host, like that of a request that gets further.
-        reply.record.url = match Target::of(head, Mode::Reverse, client) {
-            Ok(target) if head.uri.path().starts_with('/') && head.uri.authority().is_none() => target.url,
-            _ => head.uri.to_string().into(),
-        };
-        reply.record.version = handling_report::version(head.version);
-        reply
+        answers::early(live, head, client, (status, why), HandlingReport::local("purge"))
     }
 
     /// The server's own answer to what is not a request.
@@ -246,22 +171,9 @@ impl CacheEngine {
         let page = answers::page(status, reason, &Method::GET);
         let verdict = HandlingReport::local("request").error(ProxyError::HttpRequestError);
         let live = self.live();
-        let mut reply = self.finish_early(&live, client, status, page, verdict);
+        let mut reply = answers::finish_early(&live, client, status, page, verdict);
         reply.record.url = "error:invalid-request".into();
         reply
-    }
-
-    fn finish_early(
-        &self,
-        live: &ExchangeSettings,
-        client: &Client,
-        status: StatusCode,
-        (mut fields, body): (HeaderMap, ReplyBody),
-        verdict: HandlingReport,
-    ) -> Reply {
-        let cache_status = verdict.add_to(&mut fields, live);
-        let record = verdict.early_record(cache_status, client, status, self.now());
-        Reply { head: ReplyHead::Built(status, fields), body, record }
     }
 }
 

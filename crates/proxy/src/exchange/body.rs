@@ -42,16 +42,16 @@ pub enum BodySegment {
 /// Segments, sent one after the other.
 pub struct SegmentedBody {
     segments: VecDeque<BodySegment>,
-    shelf: Arc<HybridCache>,
+    objects: Arc<HybridCache>,
     reading: Option<Reading>,
 }
 
 type Reading = Pin<Box<dyn Future<Output = Result<Bytes, BodyError>> + Send>>;
 
 impl SegmentedBody {
-    /// A body of these segments; stored bodies are read on the shelf's pool.
-    pub fn new(segments: impl IntoIterator<Item = BodySegment>, shelf: Arc<HybridCache>) -> Self {
-        Self { segments: segments.into_iter().collect(), shelf, reading: None }
+    /// A body of these segments; stored bodies are read on the cache's pool.
+    pub fn new(segments: impl IntoIterator<Item = BodySegment>, objects: Arc<HybridCache>) -> Self {
+        Self { segments: segments.into_iter().collect(), objects, reading: None }
     }
 
     /// Boxed for a reply.
@@ -61,8 +61,8 @@ impl SegmentedBody {
 
     /// Begins to read one block of a stored body.
     fn start_reading(&mut self, body: &Arc<dyn StoredBody>, offset: u64, limit: u64) {
-        let (shelf, body) = (Arc::clone(&self.shelf), Arc::clone(body));
-        self.reading = Some(Box::pin(read_stored(shelf, body, offset, limit)));
+        let (objects, body) = (Arc::clone(&self.objects), Arc::clone(body));
+        self.reading = Some(Box::pin(read_stored(objects, body, offset, limit)));
     }
 
     /// The block being read, once it is there.
@@ -166,7 +166,7 @@ impl Body for SegmentedBody {
 /// Reads at most `limit` bytes on the pool; a full queue delays a body that is under way instead of
 /// cutting it.
 async fn read_stored(
-    shelf: Arc<HybridCache>,
+    objects: Arc<HybridCache>,
     body: Arc<dyn StoredBody>,
     offset: u64,
     limit: u64,
@@ -176,10 +176,10 @@ async fn read_stored(
         return Ok(bytes);
     }
     loop {
-        let (source, allowance) = (Arc::clone(&body), shelf.blocks().allow());
+        let (source, allowance) = (Arc::clone(&body), objects.blocks().allow());
         let limit = allowance.bytes(offset).min(limit) as usize;
         let read = move || source.read(offset, limit).map(|bytes| allowance.charge_bytes(bytes));
-        match shelf
+        match objects
             .disk_queue(body.disk_index())
             .pool()
             .submit(JobKind::Read { at: body.position(offset) }, read)

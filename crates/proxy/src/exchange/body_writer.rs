@@ -25,7 +25,7 @@ use tokio::time::timeout;
 
 /// A body on its way to readers and store.
 pub struct BodyWriter {
-    shelf: Arc<HybridCache>,
+    objects: Arc<HybridCache>,
     growing: Arc<SharedBody>,
     key: ObjectKey,
     record: ObjectMetadata,
@@ -108,20 +108,20 @@ impl BodyWriter {
     /// Begins to file a body under `key`. `length` is its length when known beforehand;
     /// it is kept only while it is valid.
     pub fn new(
-        shelf: &Arc<HybridCache>,
+        objects: &Arc<HybridCache>,
         growing: &Arc<SharedBody>,
         key: ObjectKey,
         record: ObjectMetadata,
         (length, validity): (Option<u64>, ValiditySnapshot),
     ) -> Self {
-        let place = match (shelf.ledger().try_reserve(0), shelf.gathered().hold(0)) {
+        let place = match (objects.ledger().try_reserve(0), objects.gathered().hold(0)) {
             (Some(reservation), Some(hold)) => {
                 WriteState::Gathering { charge: Charge { reservation, hold }, room: None }
             }
             _ => WriteState::Passing,
         };
         Self {
-            shelf: Arc::clone(shelf),
+            objects: Arc::clone(objects),
             growing: Arc::clone(growing),
             key,
             record,
@@ -149,7 +149,7 @@ impl BodyWriter {
         let total = self.growing.appended() + bytes.len() as u64;
         let fits = match &mut self.place {
             WriteState::Gathering { charge, .. } => {
-                total <= self.shelf.limits().memory_object_max && charge.grow_to(total)
+                total <= self.objects.limits().memory_object_max && charge.grow_to(total)
             }
             _ => true,
         };
@@ -173,9 +173,9 @@ impl BodyWriter {
             WriteState::Passing => bytes,
             WriteState::Gathering { charge, room } => {
                 let length = self.length.filter(|_| is_first);
-                let wanted = length.filter(|length| *length <= self.shelf.limits().memory_object_max);
+                let wanted = length.filter(|length| *length <= self.objects.limits().memory_object_max);
                 if let Some(length) = wanted {
-                    *room = room_for(&self.shelf, &self.key, length, charge);
+                    *room = room_for(&self.objects, &self.key, length, charge);
                 }
                 match room.as_mut().filter(|room| bytes.len() <= room.arriving.missing()) {
                     Some(room) => room.push(&bytes),
@@ -225,19 +225,21 @@ impl BodyWriter {
                 ending.reservation = Some(reservation);
             }
             // a newer response than the one stored came, and cannot be kept
-            WriteState::Passing if is_valid => drop(self.shelf.remove(&self.key).await),
+            WriteState::Passing if is_valid => drop(self.objects.remove(&self.key).await),
             WriteState::Passing => {}
         }
         if ending.for_disk.is_some() {
             // What is fetched faster than it can be written would be fetched again.
-            self.shelf.disk_queue_for(&self.key).pool().wait_for_capacity().await;
+            self.objects.disk_queue_for(&self.key).pool().wait_for_capacity().await;
         }
         kept();
         ending.gathered.into_iter().for_each(|body| self.growing.replace_by_whole(body));
         last.into_iter().for_each(|last| self.growing.append(last));
         self.growing.finish(BodyEnd::Complete(trailers));
         if let Some(body) = ending.for_disk {
-            self.shelf.insert_disk(JobKind::ChangeSoon, &self.key, &self.record, body, &self.validity).await;
+            self.objects
+                .insert_disk(JobKind::ChangeSoon, &self.key, &self.record, body, &self.validity)
+                .await;
         }
         match (ending.reservation, ending.is_brief) {
             (Some(reservation), _) => self.release_window(ending.spill, arrived, reservation).await,
@@ -250,13 +252,13 @@ impl BodyWriter {
     fn gathered(&self, room: Option<Room>, last: Option<Bytes>) -> MemoryBody {
         let whole = || self.growing.gathered(last.as_ref());
         let there = room.and_then(|room| room.arriving.body());
-        there.unwrap_or_else(|| self.shelf.memory().place(self.key.hash(), whole()))
+        there.unwrap_or_else(|| self.objects.memory().place(self.key.hash(), whole()))
     }
 
     /// Keeps a body that stands in RAM whole.
     async fn keep_gathered(&mut self, body: MemoryBody, charge: Charge) -> CompletedBody {
         let bytes = body.bytes();
-        let kept = self.shelf.insert_memory(&self.key, &self.record, body, &self.validity);
+        let kept = self.objects.insert_memory(&self.key, &self.record, body, &self.validity);
         let (is_kept, Charge { reservation, hold }) = (kept.is_some(), charge);
         let mut ending = CompletedBody { gathered: Some(bytes.clone()), ..CompletedBody::default() };
         // in the RAM tier it is charged there, for as long as anybody reads it
@@ -266,10 +268,10 @@ impl BodyWriter {
             Some(CachedBody::Disk(_)) => ending.is_brief = Some(hold),
         }
         // an older object on disk must not show when RAM gives this one up
-        if is_kept && self.record.is_for_disk() && !self.shelf.on_disk(&self.key) {
+        if is_kept && self.record.is_for_disk() && !self.objects.on_disk(&self.key) {
             ending.for_disk = Some(bytes);
         } else {
-            self.shelf.insert_disk(JobKind::Change, &self.key, &self.record, bytes, &self.validity).await;
+            self.objects.insert_disk(JobKind::Change, &self.key, &self.record, bytes, &self.validity).await;
         }
         ending
     }
@@ -284,7 +286,7 @@ impl BodyWriter {
         reservation: Reservation,
     ) {
         let Some(spill) = spill else {
-            return match self.shelf.holds().hold(reservation.bytes()) {
+            return match self.objects.holds().hold(reservation.bytes()) {
                 Some(hold) => self.growing.charge(reservation, hold),
                 None => self.move_readers(arrived).await,
             };
@@ -301,11 +303,13 @@ impl BodyWriter {
             return;
         }
         // The disk may have had it on probation, and takes it when it is asked again.
-        if self.record.is_for_disk() && self.growing.is_whole() && !self.shelf.on_disk(&self.key) {
+        if self.record.is_for_disk() && self.growing.is_whole() && !self.objects.on_disk(&self.key) {
             let whole = self.growing.gathered(None);
-            self.shelf.insert_disk(JobKind::ChangeSoon, &self.key, &self.record, whole, &self.validity).await;
+            self.objects
+                .insert_disk(JobKind::ChangeSoon, &self.key, &self.record, whole, &self.validity)
+                .await;
         }
-        self.growing.move_to(self.shelf.window(&self.key, &self.record, arrived), arrived);
+        self.growing.move_to(self.objects.window(&self.key, &self.record, arrived), arrived);
     }
 
     /// Writes the rest and completes the object on disk; an older one in RAM goes. False when it
@@ -317,19 +321,19 @@ impl BodyWriter {
         last: Option<Bytes>,
     ) -> impl Future<Output = bool> + Send + use<> {
         let rest: Vec<Bytes> = self.growing.since(written).into_iter().chain(last).collect();
-        let (shelf, key, validity) = (Arc::clone(&self.shelf), self.key.clone(), self.validity.clone());
+        let (objects, key, validity) = (Arc::clone(&self.objects), self.key.clone(), self.validity.clone());
         async move {
-            let (store, object, lane) = (shelf.disk().cloned(), key.clone(), insert.disk_index());
+            let (store, object, lane) = (objects.disk().cloned(), key.clone(), insert.disk_index());
             let commit = move || {
                 rest.iter().try_for_each(|bytes| insert.append(bytes))?;
                 store.map_or(Ok(()), |store| commit_valid(&*store, insert, &object, &validity))
             };
-            let made = shelf.run_insert((lane, JobKind::Completion), &key, commit).await;
-            let committed = shelf.ok_or_count(made).is_some();
+            let made = objects.run_insert((lane, JobKind::Completion), &key, commit).await;
+            let committed = objects.ok_or_count(made).is_some();
             if !committed {
-                shelf.remove(&key).await;
+                objects.remove(&key).await;
             }
-            shelf.memory().remove(key.hash());
+            objects.memory().remove(key.hash());
             committed
         }
     }
@@ -345,7 +349,7 @@ impl BodyWriter {
         else {
             return;
         };
-        if let Some(insert) = self.shelf.start_insert(&self.key, &self.record, self.length).await {
+        if let Some(insert) = self.objects.start_insert(&self.key, &self.record, self.length).await {
             self.place = WriteState::Writing { insert, written: 0, reservation: charge.reservation };
         }
     }
@@ -379,7 +383,7 @@ impl BodyWriter {
             insert.append(&batch)?;
             Ok(insert)
         };
-        if let Some(insert) = self.shelf.run((lane, JobKind::Change), job).await {
+        if let Some(insert) = self.objects.run((lane, JobKind::Change), job).await {
             self.growing.set_spill(&insert.body(), reached);
             self.growing.trim(0);
             self.place = WriteState::Writing { insert, written: reached, reservation };
@@ -390,15 +394,15 @@ impl BodyWriter {
 /// Where the body of an object will stand. Who has a piece of a large one keeps the room for all of
 /// it, so that it is reserved at once, and replies are charged with it; where that cannot be, its
 /// pieces stand apart until they are whole.
-fn room_for(shelf: &HybridCache, key: &ObjectKey, length: u64, charge: &mut Charge) -> Option<Room> {
+fn room_for(objects: &HybridCache, key: &ObjectKey, length: u64, charge: &mut Charge) -> Option<Room> {
     let mut hold = None;
     if length >= LENT_MIN as u64 {
-        hold = Some(Arc::new(shelf.holds().hold(room_bytes(length))?));
+        hold = Some(Arc::new(objects.holds().hold(room_bytes(length))?));
         if !charge.grow_to(room_bytes(length)) {
             return None;
         }
     }
-    Some(Room { arriving: shelf.memory().room(key.hash(), length)?, hold })
+    Some(Room { arriving: objects.memory().room(key.hash(), length)?, hold })
 }
 
 /// Bytes that gather before they are written: as many as are reserved, within these.

@@ -1,11 +1,13 @@
 //! From a stored or arriving response to the reply for one request: conditions, ranges, age.
 
+use super::answers;
 use super::body::{BodySegment, SegmentedBody};
 use super::handling_report::HandlingReport;
 use super::hybrid_cache::CachedBody;
+use super::hybrid_cache::HybridCache;
 use super::metadata::ResponseMetadata;
+use super::request::RequestContext;
 use super::shared_body::{BodyReader, SharedBody};
-use super::{CacheEngine, request::RequestContext};
 use crate::clock;
 use crate::message::{Reply, ReplyBody, ReplyForm, ReplyHead};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
@@ -100,213 +102,190 @@ impl BodySource {
     }
 }
 
-impl CacheEngine {
-    /// The reply for `ask`. `None` when the bytes can no longer be had from here.
-    pub(super) fn deliver(
-        &self,
-        ask: &RequestContext,
-        delivery: Delivery,
-        verdict: HandlingReport,
-    ) -> Option<Reply> {
-        let ResponseMetadata { stored, policy, .. } = &*delivery.head;
-        let condition =
-            validation::evaluate(&ask.fields, stored.status(), &**stored, policy, clock::date_at(self.now()));
-        if condition == Condition::NotModified {
-            let reply = (ReplyForm::NotModified, ReplyBody::Empty);
-            return Some(self.of_stored(ask, &delivery.head, reply, verdict));
-        }
-        if let Some(ranges) = self.wanted_ranges(ask, &delivery) {
-            return self.deliver_ranges(ask, delivery, ranges, verdict);
-        }
-        if ask.method == Method::HEAD {
-            let form = ReplyForm::Head { length: delivery.body.length() };
-            return Some(self.of_stored(ask, &delivery.head, (form, ReplyBody::Empty), verdict));
-        }
-        let body = self.whole(delivery.body)?;
-        Some(self.of_stored(ask, &delivery.head, (ReplyForm::Whole, body), verdict))
+/// The reply for `ask`. `None` when the bytes can no longer be had from here.
+pub(super) fn deliver(
+    objects: &Arc<HybridCache>,
+    ask: &RequestContext,
+    delivery: Delivery,
+    verdict: HandlingReport,
+) -> Option<Reply> {
+    let ResponseMetadata { stored, policy, .. } = &*delivery.head;
+    let condition =
+        validation::evaluate(&ask.fields, stored.status(), &**stored, policy, clock::date_at(clock::now()));
+    if condition == Condition::NotModified {
+        let reply = (ReplyForm::NotModified, ReplyBody::Empty);
+        return Some(of_stored(ask, &delivery.head, reply, verdict));
     }
+    if let Some(ranges) = wanted_ranges(ask, &delivery) {
+        return deliver_ranges(objects, ask, delivery, ranges, verdict);
+    }
+    if ask.method == Method::HEAD {
+        let form = ReplyForm::Head { length: delivery.body.length() };
+        return Some(of_stored(ask, &delivery.head, (form, ReplyBody::Empty), verdict));
+    }
+    let body = whole(objects, delivery.body)?;
+    Some(of_stored(ask, &delivery.head, (ReplyForm::Whole, body), verdict))
+}
 
-    /// The ranges to answer with: a GET with Range, a complete 200 of known length, and an If-Range
-    /// that holds.
-    fn wanted_ranges(&self, ask: &RequestContext, delivery: &Delivery) -> Option<Resolved> {
-        let length = delivery.body.length()?;
-        self.resolve_ranges(ask, &delivery.head, length)
-    }
+/// The ranges to answer with: a GET with Range, a complete 200 of known length, and an If-Range
+/// that holds.
+fn wanted_ranges(ask: &RequestContext, delivery: &Delivery) -> Option<Resolved> {
+    let length = delivery.body.length()?;
+    resolve_ranges(ask, &delivery.head, length)
+}
 
-    /// What the request's Range means for a representation with this head and length; `None` for
-    /// the whole.
-    pub(super) fn resolve_ranges(
-        &self,
-        ask: &RequestContext,
-        head: &ResponseMetadata,
-        length: u64,
-    ) -> Option<Resolved> {
-        let stored = &head.stored;
-        if ask.method != Method::GET || stored.status() != StatusCode::OK {
-            return None;
-        }
-        let ranges = RangeSet::of(&ask.fields)?;
-        if !if_range_holds(&ask.fields, &**stored, clock::date_at(self.now())) {
-            return None;
-        }
-        Some(ranges.resolve(length)).filter(|resolved| *resolved != Resolved::Whole)
+/// What the request's Range means for a representation with this head and length; `None` for
+/// the whole.
+pub(super) fn resolve_ranges(ask: &RequestContext, head: &ResponseMetadata, length: u64) -> Option<Resolved> {
+    let stored = &head.stored;
+    if ask.method != Method::GET || stored.status() != StatusCode::OK {
+        return None;
     }
-
-    fn deliver_ranges(
-        &self,
-        ask: &RequestContext,
-        delivery: Delivery,
-        ranges: Resolved,
-        verdict: HandlingReport,
-    ) -> Option<Reply> {
-        let length = delivery.body.length()?;
-        let ranges = match ranges {
-            Resolved::Parts(ranges) => delivery.body.in_order(ranges),
-            Resolved::Whole | Resolved::Unsatisfiable => {
-                return Some(self.unsatisfiable(ask, length, verdict));
-            }
-        };
-        if let [range] = *ranges {
-            let body = self.of_segments(self.stretch(&delivery.body, range)?, range.len());
-            let form = ReplyForm::Part { range, complete_length: length };
-            return Some(self.of_stored(ask, &delivery.head, (form, body), verdict));
-        }
-        let mut fields = self.fields_of(ask, &delivery.head, &verdict);
-        fields.remove(header::CONTENT_RANGE);
-        let content_type = fields.remove(header::CONTENT_TYPE);
-        let multipart = Multipart::new(self.now().millis(), content_type.as_ref(), &ranges, length);
-        fields.insert(header::CONTENT_TYPE, multipart.content_type());
-        let mut segments = Vec::with_capacity(ranges.len() * 2 + 1);
-        for (range, head) in ranges.iter().zip(multipart.heads()) {
-            segments.push(BodySegment::Memory(head.clone()));
-            segments.extend(self.stretch(&delivery.body, *range)?);
-        }
-        segments.push(BodySegment::Memory(multipart.tail()));
-        let body = self.of_segments(segments, multipart.length());
-        Some(self.built(ask, StatusCode::PARTIAL_CONTENT, fields, body, verdict))
+    let ranges = RangeSet::of(&ask.fields)?;
+    if !if_range_holds(&ask.fields, &**stored, clock::date_at(clock::now())) {
+        return None;
     }
+    Some(ranges.resolve(length)).filter(|resolved| *resolved != Resolved::Whole)
+}
 
-    /// A body of these segments, which have so many bytes.
-    fn of_segments(&self, mut segments: Vec<BodySegment>, length: u64) -> ReplyBody {
-        if let [BodySegment::Memory(bytes)] = &mut *segments {
-            return ReplyBody::Memory(std::mem::take(bytes));
+fn deliver_ranges(
+    objects: &Arc<HybridCache>,
+    ask: &RequestContext,
+    delivery: Delivery,
+    ranges: Resolved,
+    verdict: HandlingReport,
+) -> Option<Reply> {
+    let length = delivery.body.length()?;
+    let ranges = match ranges {
+        Resolved::Parts(ranges) => delivery.body.in_order(ranges),
+        Resolved::Whole | Resolved::Unsatisfiable => {
+            return Some(unsatisfiable(ask, length, verdict));
         }
-        let frames = SegmentedBody::new(segments, Arc::clone(&self.shelf)).boxed();
-        ReplyBody::Stream { frames, length: Some(length) }
+    };
+    if let [range] = *ranges {
+        let body = of_segments(objects, stretch(&delivery.body, range)?, range.len());
+        let form = ReplyForm::Part { range, complete_length: length };
+        return Some(of_stored(ask, &delivery.head, (form, body), verdict));
     }
+    let mut fields = fields_of(ask, &delivery.head, &verdict);
+    fields.remove(header::CONTENT_RANGE);
+    let content_type = fields.remove(header::CONTENT_TYPE);
+    let multipart = Multipart::new(clock::now().millis(), content_type.as_ref(), &ranges, length);
+    fields.insert(header::CONTENT_TYPE, multipart.content_type());
+    let mut segments = Vec::with_capacity(ranges.len() * 2 + 1);
+    for (range, head) in ranges.iter().zip(multipart.heads()) {
+        segments.push(BodySegment::Memory(head.clone()));
+        segments.extend(stretch(&delivery.body, *range)?);
+    }
+    segments.push(BodySegment::Memory(multipart.tail()));
+    let body = of_segments(objects, segments, multipart.length());
+    Some(built(ask, StatusCode::PARTIAL_CONTENT, fields, body, verdict))
+}
 
-    /// RFC 9110, section 15.5.17: a 416 to a byte range request "SHOULD" say the current length.
-    fn unsatisfiable(&self, ask: &RequestContext, length: u64, verdict: HandlingReport) -> Reply {
-        let mut reply = self.own_answer(ask, StatusCode::RANGE_NOT_SATISFIABLE, UNSATISFIABLE, verdict);
-        if let ReplyHead::Built(_, fields) = &mut reply.head {
-            fields.insert(header::CONTENT_RANGE, ContentRange::unsatisfied(length).to_value());
+/// A body of these segments, `length` bytes together.
+fn of_segments(objects: &Arc<HybridCache>, mut segments: Vec<BodySegment>, length: u64) -> ReplyBody {
+    if let [BodySegment::Memory(bytes)] = &mut *segments {
+        return ReplyBody::Memory(std::mem::take(bytes));
+    }
+    let frames = SegmentedBody::new(segments, Arc::clone(objects)).boxed();
+    ReplyBody::Stream { frames, length: Some(length) }
+}
+
+/// RFC 9110, section 15.5.17: a 416 to a byte range request "SHOULD" say the current length.
+fn unsatisfiable(ask: &RequestContext, length: u64, verdict: HandlingReport) -> Reply {
+    let mut reply = answers::own_answer(ask, StatusCode::RANGE_NOT_SATISFIABLE, UNSATISFIABLE, verdict);
+    if let ReplyHead::Built(_, fields) = &mut reply.head {
+        fields.insert(header::CONTENT_RANGE, ContentRange::unsatisfied(length).to_value());
+    }
+    reply
+}
+
+/// Bytes `start..end` of a body, as segments.
+fn stretch(body: &BodySource, range: ByteRange) -> Option<Vec<BodySegment>> {
+    let (start, end) = (range.start, range.end);
+    match body {
+        BodySource::Held(held) => Some(vec![held.segment(start, end)]),
+        BodySource::Pieces(pieces, _) => {
+            let within = pieces.iter().filter(|piece| piece.start < end && piece.end > start);
+            within.map(|piece| piece.segment(start, end)).collect()
         }
-        reply
-    }
-
-    /// Bytes `start..end` of a body, as segments.
-    fn stretch(&self, body: &BodySource, range: ByteRange) -> Option<Vec<BodySegment>> {
-        let (start, end) = (range.start, range.end);
-        match body {
-            BodySource::Held(held) => Some(vec![held.segment(start, end)]),
-            BodySource::Pieces(pieces, _) => {
-                let within = pieces.iter().filter(|piece| piece.start < end && piece.end > start);
-                within.map(|piece| piece.segment(start, end)).collect()
-            }
-            BodySource::Growing(growing, ..) => {
-                Some(vec![BodySegment::Growing { reader: growing.attach(start)?, length: Some(end - start) }])
-            }
+        BodySource::Growing(growing, ..) => {
+            Some(vec![BodySegment::Growing { reader: growing.attach(start)?, length: Some(end - start) }])
         }
     }
+}
 
-    fn whole(&self, body: BodySource) -> Option<ReplyBody> {
-        let shelf = Arc::clone(&self.shelf);
-        Some(match body {
-            BodySource::Held(CachedBody::Memory(bytes)) if bytes.is_empty() => ReplyBody::Empty,
-            BodySource::Held(CachedBody::Memory(bytes)) => ReplyBody::Memory(bytes),
-            BodySource::Held(held) => {
-                let length = held.length();
-                let frames = SegmentedBody::new([held.segment(0, length)], shelf).boxed();
-                ReplyBody::Stream { frames, length: Some(length) }
-            }
-            BodySource::Pieces(_, length) => {
-                let segments =
-                    ByteRange::new(0, length).map_or(Some(Vec::new()), |all| self.stretch(&body, all))?;
-                ReplyBody::Stream {
-                    frames: SegmentedBody::new(segments, shelf).boxed(),
-                    length: Some(length),
-                }
-            }
-            BodySource::Growing(growing, Some(0), _) if !growing.expects_trailers() => ReplyBody::Empty,
-            BodySource::Growing(growing, length, reader) => {
-                let reader = match reader {
-                    Some(reader) => reader,
-                    None => growing.attach(0)?,
-                };
-                let frames =
-                    SegmentedBody::new([BodySegment::Growing { reader, length: None }], shelf).boxed();
-                ReplyBody::Stream { frames, length }
-            }
-        })
-    }
-
-    /// A reply that a stored response becomes, with what is sent of its body.
-    fn of_stored(
-        &self,
-        ask: &RequestContext,
-        head: &ResponseMetadata,
-        (form, body): (ReplyForm, ReplyBody),
-        verdict: HandlingReport,
-    ) -> Reply {
-        let stored = match form {
-            // It is the whole's, where that means nothing.
-            ReplyForm::Part { .. } if head.stored.has_content_range() => {
-                Arc::new(head.stored.without(&header::CONTENT_RANGE))
-            }
-            _ => Arc::clone(&head.stored),
-        };
-        let content_type = stored.content_type_value().filter(|_| form != ReplyForm::NotModified);
-        let cache_status = verdict.cache_status(&ask.live);
-        let record = verdict.record(ask, cache_status.clone(), form.status(&stored), content_type);
-        let age_seconds = head.policy.age_seconds(self.now());
-        let proxy_status = verdict.proxy_status(&ask.live);
-        Reply {
-            head: ReplyHead::Stored { stored, form, age_seconds, cache_status, proxy_status },
-            body,
-            record,
+pub(super) fn whole(objects: &Arc<HybridCache>, body: BodySource) -> Option<ReplyBody> {
+    let objects = Arc::clone(objects);
+    Some(match body {
+        BodySource::Held(CachedBody::Memory(bytes)) if bytes.is_empty() => ReplyBody::Empty,
+        BodySource::Held(CachedBody::Memory(bytes)) => ReplyBody::Memory(bytes),
+        BodySource::Held(held) => {
+            let length = held.length();
+            let frames = SegmentedBody::new([held.segment(0, length)], objects).boxed();
+            ReplyBody::Stream { frames, length: Some(length) }
         }
-    }
+        BodySource::Pieces(_, length) => {
+            let segments = ByteRange::new(0, length).map_or(Some(Vec::new()), |all| stretch(&body, all))?;
+            ReplyBody::Stream { frames: SegmentedBody::new(segments, objects).boxed(), length: Some(length) }
+        }
+        BodySource::Growing(growing, Some(0), _) if !growing.expects_trailers() => ReplyBody::Empty,
+        BodySource::Growing(growing, length, reader) => {
+            let reader = match reader {
+                Some(reader) => reader,
+                None => growing.attach(0)?,
+            };
+            let frames = SegmentedBody::new([BodySegment::Growing { reader, length: None }], objects).boxed();
+            ReplyBody::Stream { frames, length }
+        }
+    })
+}
 
-    /// A stored response's fields with Age and Cache-Status.
-    fn fields_of(
-        &self,
-        ask: &RequestContext,
-        head: &ResponseMetadata,
-        verdict: &HandlingReport,
-    ) -> HeaderMap {
-        let mut fields = head.stored.fields();
-        fields.insert(header::AGE, HeaderValue::from(head.policy.age_seconds(self.now())));
-        verdict.add_to(&mut fields, &ask.live);
-        fields
-    }
+/// A reply that a stored response becomes, with what is sent of its body.
+fn of_stored(
+    ask: &RequestContext,
+    head: &ResponseMetadata,
+    (form, body): (ReplyForm, ReplyBody),
+    verdict: HandlingReport,
+) -> Reply {
+    let stored = match form {
+        // It is the whole's, where that means nothing.
+        ReplyForm::Part { .. } if head.stored.has_content_range() => {
+            Arc::new(head.stored.without(&header::CONTENT_RANGE))
+        }
+        _ => Arc::clone(&head.stored),
+    };
+    let content_type = stored.content_type_value().filter(|_| form != ReplyForm::NotModified);
+    let cache_status = verdict.cache_status(&ask.live);
+    let record = verdict.record(ask, cache_status.clone(), form.status(&stored), content_type);
+    let age_seconds = head.policy.age_seconds(clock::now());
+    let proxy_status = verdict.proxy_status(&ask.live);
+    Reply { head: ReplyHead::Stored { stored, form, age_seconds, cache_status, proxy_status }, body, record }
+}
 
-    /// A reply with a head made for this request.
-    fn built(
-        &self,
-        ask: &RequestContext,
-        status: StatusCode,
-        fields: HeaderMap,
-        body: ReplyBody,
-        verdict: HandlingReport,
-    ) -> Reply {
-        let record = verdict.record(
-            ask,
-            verdict.cache_status(&ask.live),
-            status,
-            fields.get(header::CONTENT_TYPE).cloned(),
-        );
-        Reply { head: ReplyHead::Built(status, fields), body, record }
-    }
+/// A stored response's fields with Age and Cache-Status.
+fn fields_of(ask: &RequestContext, head: &ResponseMetadata, verdict: &HandlingReport) -> HeaderMap {
+    let mut fields = head.stored.fields();
+    fields.insert(header::AGE, HeaderValue::from(head.policy.age_seconds(clock::now())));
+    verdict.add_to(&mut fields, &ask.live);
+    fields
+}
+
+/// A reply with a head made for this request.
+fn built(
+    ask: &RequestContext,
+    status: StatusCode,
+    fields: HeaderMap,
+    body: ReplyBody,
+    verdict: HandlingReport,
+) -> Reply {
+    let record = verdict.record(
+        ask,
+        verdict.cache_status(&ask.live),
+        status,
+        fields.get(header::CONTENT_TYPE).cloned(),
+    );
+    Reply { head: ReplyHead::Built(status, fields), body, record }
 }
 
 const UNSATISFIABLE: &str = "The requested range lies outside the representation.";

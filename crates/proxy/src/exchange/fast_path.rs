@@ -5,6 +5,7 @@
 //! [`super::ask::RequestContext`], nothing to wait for. Whatever does not fit goes the ordinary
 //! way, and is looked up there anew. Tests compare the two ways' answers byte by byte.
 
+use super::cache::Cache;
 use super::{
     CacheEngine,
     admission::Wanted,
@@ -66,7 +67,7 @@ impl CacheEngine {
             let age_seconds = head.policy.age_seconds(now);
             let ttl_seconds = head.policy.time_to_live(now).unsigned_abs();
             let stored = (&*head.stored, &resident.body);
-            let keeper = Kept { shelf: &self.shelf, resident: &resident };
+            let keeper = Kept { objects: &self.cache.objects, resident: &resident };
             let hit = RamHit::new(stored, form, (age_seconds, ttl_seconds), (&live.hit_fields, &keeper));
             let sent = send(&hit);
             if !log.is_on() {
@@ -96,24 +97,6 @@ impl CacheEngine {
         })
     }
 
-    /// The variant in RAM that the request selects, whatever its age.
-    fn find_variant(
-        &self,
-        note: &VaryMarker,
-        plain: &FastPathRequest<'_>,
-        url: &[u8],
-        told: Option<&Client>,
-    ) -> Option<Arc<MemoryEntry>> {
-        KEY.with_borrow_mut(|key| {
-            key.clear();
-            // A request over HTTP/2 may have a large head.
-            key.shrink_to(KEY_BYTES_KEPT);
-            key.extend_from_slice(url);
-            push_plain(key, note, plain, told)?;
-            self.shelf.memory_entry_by_key(Key::of(key), key)
-        })
-    }
-
     /// The fresh response in RAM, when this client may have it. `url` becomes the effective URI.
     fn find_fresh(
         &self,
@@ -132,10 +115,10 @@ impl CacheEngine {
         if mode == Mode::Forward {
             url.extend_from_slice(FORWARD);
         }
-        let mut resident = self.shelf.memory_entry_by_key(Key::of(url), url)?;
+        let mut resident = self.cache.objects.memory_entry_by_key(Key::of(url), url)?;
         if let Stored::Vary(note) = &resident.record {
             let told = (mode == Mode::Reverse).then_some(client);
-            resident = self.find_variant(note, plain, url, told)?;
+            resident = self.cache.find_variant(note, plain, url, told)?;
         }
         url.truncate(url_bytes);
         let host = &url[host];
@@ -149,9 +132,29 @@ impl CacheEngine {
             // Whether the client brings credentials is not looked at here.
             && !head.policy.is_negative()
             && head.names.via_site == (mode == Mode::Reverse)
-            && !self.epochs.is_purged(&head.names.slots, &head.names.groups, head.requested)
+            && !self.cache.purge_table.is_purged(&head.names.slots, &head.names.groups, head.requested)
             && reuse::decide(&head.policy, &RequestDirectives::default(), now) == Reuse::Fresh;
         usable.then_some(resident)
+    }
+}
+
+impl Cache {
+    /// The variant in RAM that the request selects, whatever its age.
+    fn find_variant(
+        &self,
+        note: &VaryMarker,
+        plain: &FastPathRequest<'_>,
+        url: &[u8],
+        told: Option<&Client>,
+    ) -> Option<Arc<MemoryEntry>> {
+        KEY.with_borrow_mut(|key| {
+            key.clear();
+            // A request over HTTP/2 may have a large head.
+            key.shrink_to(KEY_BYTES_KEPT);
+            key.extend_from_slice(url);
+            push_plain(key, note, plain, told)?;
+            self.objects.memory_entry_by_key(Key::of(key), key)
+        })
     }
 }
 
@@ -185,25 +188,25 @@ fn form(
 
 /// Where the body of a hit is kept.
 struct Kept<'a> {
-    shelf: &'a Arc<HybridCache>,
+    objects: &'a Arc<HybridCache>,
     resident: &'a Arc<MemoryEntry>,
 }
 
 impl Keeper for Kept<'_> {
     fn keep(&self, place: Range<usize>, sent: usize) -> ReplyBody {
-        match self.shelf.hold(self.resident) {
+        match self.objects.hold(self.resident) {
             CachedBody::Memory(bytes) => ReplyBody::Memory(bytes.slice(place)),
             CachedBody::Disk(body) => {
                 let (offset, length) = ((place.start + sent) as u64, (place.len() - sent) as u64);
                 let segment = BodySegment::Stored { body, offset, length };
-                let frames = SegmentedBody::new([segment], Arc::clone(self.shelf)).boxed();
+                let frames = SegmentedBody::new([segment], Arc::clone(self.objects)).boxed();
                 ReplyBody::Stream { frames, length: Some(length) }
             }
         }
     }
 
     fn hold(&self, bytes: usize) -> Option<Hold> {
-        self.shelf.holds().hold(bytes as u64)
+        self.objects.holds().hold(bytes as u64)
     }
 }
 

@@ -6,18 +6,20 @@
 //! part of its owner's request. When all who waited have left, it ends, but for a few that fill the
 //! cache ([`super::abandoned`]).
 
-use super::CacheEngine;
 use super::abandoned::Leave;
 use super::answers;
 use super::body_writer::BodyWriter;
 use super::denials;
+use super::fetcher::Fetcher;
 use super::flight::{FlightOutcome, Leader};
 use super::invalidations::ValiditySnapshot;
 use super::lookup::StoredResponse;
 use super::metadata::{ObjectMetadata, ResponseMetadata};
 use super::request::RequestContext;
 use super::shared_body::{BodyReader, SharedBody};
+use super::store_plan;
 use super::store_plan::{StoreDenial, StorePlan};
+use super::upstream_request::upstream_request;
 use crate::boxed::in_place;
 use crate::message::{BodyError, StreamBody};
 use crate::upstream::{Cause, UpstreamError, UpstreamResponse};
@@ -180,7 +182,7 @@ impl FetchFailure {
     }
 }
 
-impl CacheEngine {
+impl Fetcher {
     /// A fetch of the whole for `ask`, led by nobody, validating `stored` if given. It is valid
     /// from now on.
     pub(super) fn plan_fetch(
@@ -194,7 +196,7 @@ impl CacheEngine {
             stored,
             range: None,
             if_range: None,
-            validity: self.invalidations.snapshot(&ask.primary),
+            validity: self.cache.invalidations.snapshot(&ask.primary),
             conditional: false,
             leave: None,
         }
@@ -224,7 +226,7 @@ impl CacheEngine {
     /// Why a response may not be stored, as far as it tells by itself, in a word; it is remembered
     /// that its URL's may not be.
     pub(super) fn refused(&self, fetch: &Fetch, response: &UpstreamResponse) -> Option<&'static str> {
-        let refusal = self.storage_policy(fetch, ReceivedHead::of(response)).err()?;
+        let refusal = self.cache.storage_policy(fetch, ReceivedHead::of(response)).err()?;
         self.remember(fetch, ReceivedHead::of(response), refusal);
         Some(refusal.why)
     }
@@ -232,13 +234,13 @@ impl CacheEngine {
     /// Remembers that what this URL gives may not be stored, unless it is the request alone that
     /// this response cannot be stored for: by what it says itself, or by its range or its
     /// conditions, of which others have none or others.
-    fn remember(&self, fetch: &Fetch, response: ReceivedHead<'_>, refusal: StoreDenial) {
+    pub(super) fn remember(&self, fetch: &Fetch, response: ReceivedHead<'_>, refusal: StoreDenial) {
         let whole = ReceivedHead { status: StatusCode::OK, ..response };
         let is_for_request = match response.status {
             StatusCode::PRECONDITION_FAILED | StatusCode::RANGE_NOT_SATISFIABLE => true,
             // It says what the whole would say.
             StatusCode::NOT_MODIFIED => {
-                self.storage_policy(fetch, whole).err().is_none_or(|it| it.is_of_request)
+                self.cache.storage_policy(fetch, whole).err().is_none_or(|it| it.is_of_request)
             }
             _ => refusal.is_of_request,
         };
@@ -268,7 +270,7 @@ impl CacheEngine {
             // Nobody waited from the start: nothing is sent without leave.
             fetch.leave = Some(self.abandoned.begin(&fetch.ask)?);
         }
-        let mut asking = pin!(self.upstreams.fetch(self.upstream_request(fetch)));
+        let mut asking = pin!(self.upstreams.fetch(upstream_request(fetch)));
         if fetch.leave.is_none() {
             let deserted = async {
                 owner.closed().await;
@@ -310,7 +312,7 @@ impl CacheEngine {
         fetch: &Fetch,
         response: UpstreamResponse,
     ) -> Result<(StorePlan, UpstreamResponse), Box<UnsharedResponse>> {
-        match self.plan_store(fetch, ReceivedHead::of(&response)).await {
+        match self.cache.plan_store(fetch, ReceivedHead::of(&response)).await {
             Ok(keeping) => {
                 self.passes.forget(fetch.ask.pass_key());
                 Ok((keeping, response))
@@ -329,7 +331,7 @@ impl CacheEngine {
         owner: oneshot::Sender<FetchOutcome>,
         response: UpstreamResponse,
     ) {
-        let arrived = Arc::new(self.arrived(&keeping, &fetch, ReceivedHead::of(&response)));
+        let arrived = Arc::new(store_plan::arrived(&keeping, &fetch, ReceivedHead::of(&response)));
         if arrived.length == Some(0) && !response.body.is_end_stream() {
             arrived.body.expect_trailers();
         }
@@ -371,7 +373,7 @@ impl CacheEngine {
     ) {
         let record = ObjectMetadata::Response(Arc::clone(&arrived.head));
         let mut filing = BodyWriter::new(
-            &self.shelf,
+            &self.cache.objects,
             &arrived.body,
             arrived.key.clone(),
             record,
@@ -401,10 +403,11 @@ impl CacheEngine {
                 return filing.cut(LEFT.into());
             }
         }
-        let trailers = trailers.map(|trailers| self.shared_trailers(&fetch.ask, &arrived.head, trailers));
+        let trailers =
+            trailers.map(|trailers| store_plan::shared_trailers(&fetch.ask, &arrived.head, trailers));
         let leader = fetch.leader.take();
         if fetch.validity.is_unchanged() {
-            self.write_notes(&fetch.ask, &keeping, &arrived.head, &fetch.validity).await;
+            self.cache.write_notes(&fetch.ask, &keeping, &arrived.head, &fetch.validity).await;
         }
         let kept = || {
             // from here on lookups find it, or must ask anew

@@ -108,7 +108,7 @@ impl MemoryEntry {
 }
 
 impl HybridCache {
-    /// A shelf over these parts: there is at least one pool, and one for each disk; the reservation
+    /// A cache over these parts: there is at least one pool, and one for each disk; the reservation
     /// is what the disk store holds of RAM, if anything.
     pub fn new(
         memory: (Arc<MemoryTier<MemoryEntry>>, Arc<MemoryBudget>, Option<Reservation>),

@@ -1,13 +1,14 @@
 //! Invalidation: unsafe methods (RFC 9111, section 4.4), cache groups (RFC 9875), and purges by the
 //! operator.
 
-use super::CacheEngine;
+use super::cache::Cache;
 use super::hybrid_cache::{CachedObject, Removed};
 use super::metadata::ObjectMetadata;
 use super::purge_table::PurgeScope;
 use super::request::RequestContext;
 use super::target::{Target, part_key};
 use crate::admin::{PurgeOutcome, PurgeRequest};
+use crate::clock;
 use http::StatusCode;
 use shoal_core::{FieldLines, ObjectKey};
 use shoal_semantics::{groups, invalidation};
@@ -15,7 +16,7 @@ use std::net::Ipv6Addr;
 use std::sync::Arc;
 use std::time::Duration;
 
-impl CacheEngine {
+impl Cache {
     /// "A cache MUST invalidate the target URI when it receives a non-error status code in response
     /// to an unsafe request method" (4.4), and may do so for Location and Content-Location of the
     /// same origin.
@@ -33,7 +34,7 @@ impl CacheEngine {
         let origin = ask.target.origin();
         let invalidated = groups::invalidated_groups(&ask.method, response);
         if !invalidated.is_empty() {
-            self.epochs.purge_groups(origin, &invalidated, self.now());
+            self.purge_table.purge_groups(origin, &invalidated, clock::now());
         }
         let uris = invalidation::targets(&ask.method, &target, status, response);
         let keys = uris.iter().filter_map(|uri| Target::of_uri(uri).ok()).flat_map(|target| target.keys());
@@ -63,16 +64,19 @@ impl CacheEngine {
             self.find(primary, primary).await
         {
             for part in &note.parts {
-                removed.lasts &=
-                    self.shelf.remove(&part_key(primary, note.generation, part.start, part.end)).await.lasts;
+                removed.lasts &= self
+                    .objects
+                    .remove(&part_key(primary, note.generation, part.start, part.end))
+                    .await
+                    .lasts;
             }
         }
-        let removed = removed.and(self.shelf.remove(primary).await);
+        let removed = removed.and(self.objects.remove(primary).await);
         // a lookup that began after the first mark may have read the disk before the removal and
         // moved to RAM what it found: after this mark it would not, and before it, it is undone
         // here
         self.invalidations.mark(primary);
-        removed.and(self.shelf.remove(primary).await)
+        removed.and(self.objects.remove(primary).await)
     }
 
     /// What the operator asked to purge. What nothing stored could be named by is refused: to purge
@@ -99,7 +103,7 @@ impl CacheEngine {
                 Ok(target)
                     if target.path() == "/" && !target.host().contains('*') && groups::is_group(group) =>
                 {
-                    self.epochs.purge_group(target.origin(), group, self.now());
+                    self.purge_table.purge_group(target.origin(), group, clock::now());
                     self.purge_written().await
                 }
                 Ok(_) if !groups::is_group(group) => PurgeOutcome::Invalid(format!("{group:?} is no group")),
@@ -119,7 +123,7 @@ impl CacheEngine {
 
     /// Purges everything that bears the name.
     async fn purge_all(&self, name: PurgeScope<'_>) -> PurgeOutcome {
-        self.epochs.purge(name);
+        self.purge_table.purge(name);
         self.purge_written().await
     }
 
@@ -135,7 +139,7 @@ impl CacheEngine {
 
     /// Waits until all that was purged is written down, though not longer than a disk may take.
     pub async fn purges_written(&self) -> Result<(), Arc<str>> {
-        let written = tokio::time::timeout(WRITE_PATIENCE, self.epochs.wait_written()).await;
+        let written = tokio::time::timeout(WRITE_PATIENCE, self.purge_table.wait_written()).await;
         written.unwrap_or_else(|_| Err("the disk does not answer".into()))
     }
 }

@@ -1,6 +1,6 @@
 //! Finding the stored response for a request: primary key, variant, parts.
 
-use super::CacheEngine;
+use super::cache::Cache;
 use super::hybrid_cache::{CachedBody, CachedObject};
 use super::metadata::{ObjectMetadata, PartsMarker, ResponseMetadata, VaryMarker};
 use super::request::RequestContext;
@@ -44,7 +44,7 @@ pub struct StoredResponse {
     pub in_memory: bool,
 }
 
-impl CacheEngine {
+impl Cache {
     /// Looks for the response that `ask` selects. What was purged is not found.
     pub(super) async fn lookup(&self, ask: &RequestContext) -> Lookup {
         match self.find_for(ask, &ask.primary).await {
@@ -82,10 +82,10 @@ impl CacheEngine {
         key: &ObjectKey,
         found: Option<&StoredResponse>,
     ) -> bool {
-        let Some(ObjectMetadata::Response(head)) = self.shelf.record_in_memory(key) else { return false };
+        let Some(ObjectMetadata::Response(head)) = self.objects.record_in_memory(key) else { return false };
         head.names.via_site == ask.site.is_some()
             && found.is_none_or(|found| found.head.identity != head.identity)
-            && !self.epochs.is_purged(&head.names.slots, &head.names.groups, head.requested)
+            && !self.purge_table.is_purged(&head.names.slots, &head.names.groups, head.requested)
     }
 
     /// Finds a record that may serve `ask`.
@@ -97,15 +97,15 @@ impl CacheEngine {
 
     /// Finds a record of the URL `primary` that has not been purged.
     pub(super) async fn find(&self, key: &ObjectKey, primary: &ObjectKey) -> Option<CachedObject> {
-        let found = self.shelf.find(key, || self.invalidations.snapshot(primary)).await?;
+        let found = self.objects.find(key, || self.invalidations.snapshot(primary)).await?;
         let is_purged = |head: &Arc<ResponseMetadata>| {
-            self.epochs.is_purged(&head.names.slots, &head.names.groups, head.requested)
+            self.purge_table.is_purged(&head.names.slots, &head.names.groups, head.requested)
         };
         let purged = found.record.head().filter(|head| is_purged(head));
         if let Some(head) = purged {
             // Of what no known era has the table may be away for a while.
-            if self.epochs.knows(head.requested) {
-                Box::pin(self.shelf.remove(key)).await;
+            if self.purge_table.knows(head.requested) {
+                Box::pin(self.objects.remove(key)).await;
             }
             return None;
         }

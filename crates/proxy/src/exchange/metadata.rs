@@ -55,7 +55,7 @@ pub struct ResponseScope {
     /// The slots of the names that operators purge by.
     pub slots: Box<[PurgeSlot]>,
     /// The keys of its cache groups and, where it has some, of its origin: see
-    /// [`group_key`](super::epochs::group_key).
+    /// [`group_key`](super::purge_table::group_key).
     pub groups: Box<[Key]>,
     /// Whether a site's upstreams gave it (reverse mode), and not the host that the URL names.
     /// Neither mode serves what the other stored: whoever asks a site that takes any host names the

@@ -1,15 +1,26 @@
 //! The exchange: the life of a request, as named steps, without a transport.
 //!
 //! ```text
-//!  handle ─ admit ─┬─ CONNECT, Upgrade ──────────────► tunnel
-//!                  ├─ other methods, bodies ─────────► pass ─ invalidate
-//!                  └─ GET, HEAD ─ lookup ─ consider ─┬─ fresh ─────────► deliver
-//!                                                    ├─ stale, missing ► flight ─ fetch ─ judge ─ file ─► deliver
-//!                                                    └─ parts ─────────► combine ─► deliver
+//!  admit ─┬─ CONNECT ───────────────► tunnel
+//!         ├─ other methods, bodies ─► pass ─ invalidate
+//!         └─ GET, HEAD ─ serve: lookup ─ decide ─┬─ fresh ──────────► deliver
+//!                                                ├─ stale, missing ─► flight ─ fetch ─► deliver
+//!                                                └─ parts ──────────► complete ─► deliver
 //! ```
 //!
-//! Decisions about reuse are those of `shoal_semantics`; what is kept where is the
-//! [`hybrid_cache::HybridCache`]'s.
+//! The rooms, each with its files:
+//!
+//! - *Steps* have the settings in force: `admit`, `serve`, `parts`, `pass`, `outcomes`, `stale`,
+//!   `reloads`, `fast_path`.
+//! - *Admission* has no state: `admission`, `target`, `request`, `denials`.
+//! - *Delivery* has no state: `deliver`, `answers`, `handling_report`, `body`, `blocks`.
+//! - The *cache* is [`Cache`]: `lookup`, `store_plan`, `invalidate`, `hybrid_cache`, `purge_table`,
+//!   `metadata`.
+//! - The *fetcher* asks origins: `fetcher`, `fetch`, `renewal`, `flight`, `upstream_request`,
+//!   `body_writer`, `shared_body`.
+//!
+//! Steps call rooms. The fetcher calls the cache. Delivery and admission call neither. Decisions
+//! about reuse are those of `shoal_semantics`.
 
 mod abandoned;
 mod admission;
@@ -19,10 +30,12 @@ mod awaited;
 mod blocks;
 mod body;
 mod body_writer;
+mod cache;
 mod deliver;
 mod denials;
 mod fast_path;
 mod fetch;
+mod fetcher;
 mod flight;
 mod handling_report;
 mod hit_for_miss;
@@ -46,26 +59,22 @@ mod shared_body;
 mod stale;
 mod store_plan;
 pub(crate) mod target;
+mod upstream_request;
 mod variant;
 
+pub use cache::Cache;
 pub use purge_table::{PurgeScope, PurgeTable, Sequence};
 use settings::ReloadableState;
 pub use settings::{ExchangeSettings, ExchangeSettingsError};
 
 use crate::access_log::{AccessLog, LogEntry};
-use crate::clock;
 use crate::message::{AccessRecord, Client, FastPathOutcome, Handler, RamHit, Reply, Request, SendProgress};
 use crate::metrics::Metrics;
 use crate::upstream::Upstreams;
-use abandoned::Abandoned;
 use arc_swap::ArcSwap;
-use flight::Flights;
-use hit_for_miss::HitForMissTable;
+use fetcher::Fetcher;
 use http::StatusCode;
 use hybrid_cache::HybridCache;
-use invalidations::Invalidations;
-use moments::Moments;
-use shoal_core::Timestamp;
 use shoal_wire::FastPathRequest;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
@@ -74,18 +83,8 @@ use std::time::Instant;
 /// Answers requests out of the cache and from the origins.
 pub struct CacheEngine {
     in_force: ArcSwap<ReloadableState>,
-    shelf: Arc<HybridCache>,
-    flights: Arc<Flights>,
-    passes: HitForMissTable,
-    /// URLs whose origin asked not to be asked for a while.
-    resting: Moments,
-    /// Keys whose stored responses are not fresh for any time.
-    unshared: Moments,
-    /// Keys that a reload has fetched or validated lately.
-    reloaded: Moments,
-    abandoned: Arc<Abandoned>,
-    epochs: Arc<PurgeTable>,
-    invalidations: Arc<Invalidations>,
+    cache: Arc<Cache>,
+    fetcher: Arc<Fetcher>,
     upstreams: Arc<Upstreams>,
     metrics: Arc<Metrics>,
 }
@@ -95,9 +94,9 @@ pub struct CacheEngineParts {
     /// The settings in force.
     pub live: ExchangeSettings,
     /// RAM and disk.
-    pub shelf: Arc<HybridCache>,
+    pub objects: Arc<HybridCache>,
     /// When what was purged.
-    pub epochs: Arc<PurgeTable>,
+    pub purge_table: Arc<PurgeTable>,
     /// The way to the origins.
     pub upstreams: Arc<Upstreams>,
     /// Counters.
@@ -109,20 +108,18 @@ pub struct CacheEngineParts {
 impl CacheEngine {
     /// An exchange of these parts.
     pub fn new(parts: CacheEngineParts) -> Arc<Self> {
+        let cache = Cache::new(parts.objects, parts.purge_table);
         Arc::new(Self {
             in_force: ArcSwap::from_pointee(ReloadableState {
                 live: Arc::new(parts.live),
                 log: Arc::new(parts.log),
             }),
-            shelf: parts.shelf,
-            flights: Flights::new(),
-            passes: HitForMissTable::default(),
-            resting: Moments::default(),
-            unshared: Moments::default(),
-            reloaded: Moments::default(),
-            abandoned: Abandoned::new(parts.upstreams.connections_per_origin()),
-            epochs: parts.epochs,
-            invalidations: Invalidations::new(),
+            fetcher: Fetcher::new(
+                Arc::clone(&cache),
+                Arc::clone(&parts.upstreams),
+                Arc::clone(&parts.metrics),
+            ),
+            cache,
             upstreams: parts.upstreams,
             metrics: parts.metrics,
         })
@@ -139,13 +136,18 @@ impl CacheEngine {
         if !judges_as_before {
             // Whoever was admitted by the rules before has a time before this one, having taken it
             // before he looked at them.
-            live.forward_since.store(self.epochs.next_time().number(), Relaxed);
+            live.forward_since.store(self.cache.purge_table.next_time().number(), Relaxed);
         }
     }
 
+    /// Stored responses, and the purges of them.
+    pub fn cache(&self) -> &Arc<Cache> {
+        &self.cache
+    }
+
     /// When what was purged.
-    pub fn epochs(&self) -> &Arc<PurgeTable> {
-        &self.epochs
+    pub fn purge_table(&self) -> &Arc<PurgeTable> {
+        &self.cache.purge_table
     }
 
     /// Writes the access log elsewhere from now on.
@@ -167,12 +169,6 @@ impl CacheEngine {
     /// The settings in force.
     pub fn live(&self) -> Arc<ExchangeSettings> {
         Arc::clone(&self.in_force.load().live)
-    }
-
-    /// The time now by the cache's clock, by which ages are counted; dates are compared with the
-    /// time of day.
-    pub fn now(&self) -> Timestamp {
-        clock::time_at(Instant::now())
     }
 
     /// Counts and logs what became of a request.
@@ -219,6 +215,7 @@ mod tests {
     use super::*;
     use crate::io_pool::IoPool;
     use admit::AdmitOutcome;
+    use shoal_core::Timestamp;
     use shoal_settings::{Listen, Settings};
     use shoal_store::memory::{MemoryBudget, MemoryTier};
     use std::collections::HashMap;
@@ -233,14 +230,14 @@ mod tests {
             ObjectSizeLimits { memory_object_max: settings.cache.ram_object_max.0, disk_object_max: 0 };
         CacheEngine::new(CacheEngineParts {
             live: ExchangeSettings::new(settings, &[], 1).expect("sound settings"),
-            shelf: Arc::new(HybridCache::new(
+            objects: Arc::new(HybridCache::new(
                 (memory, ledger, None),
                 None,
                 pools,
                 Arc::clone(&metrics),
                 limits,
             )),
-            epochs: Arc::new(PurgeTable::in_memory(Timestamp::from_seconds(10))),
+            purge_table: Arc::new(PurgeTable::in_memory(Timestamp::from_seconds(10))),
             upstreams: Arc::new(Upstreams::new(settings, Arc::clone(&metrics)).expect("the defaults")),
             log: AccessLog::open(&settings.log, Arc::clone(&metrics)).expect("no log"),
             metrics,

@@ -1,14 +1,21 @@
 //! Replies made of the outcome of a fetch or a flight.
 
 use super::CacheEngine;
+use super::answers;
+use super::deliver;
 use super::deliver::{BodySource, Delivery};
 use super::fetch::{ArrivingResponse, FetchFailure, FetchOutcome, UnsharedResponse};
 use super::flight::FlightOutcome;
 use super::handling_report::HandlingReport;
+use super::hybrid_cache::HybridCache;
 use super::lookup::StoredResponse;
+use super::pass;
 use super::request::RequestContext;
+use super::serve;
 use super::serve::{ENDED, ForwardContext, ServeStep, wants_validation};
 use super::shared_body::BodyReader;
+use super::stale;
+use crate::clock;
 use crate::message::{CacheResult, Reply};
 use http::StatusCode;
 use shoal_semantics::reuse;
@@ -28,7 +35,7 @@ impl CacheEngine {
             Ok(fetched) => self.reply_from_fetch(ask, why, fetched),
             Err(_) => {
                 let verdict = HandlingReport::forwarded(why.forwarded);
-                self.own_answer(ask, StatusCode::INTERNAL_SERVER_ERROR, ENDED, verdict)
+                answers::own_answer(ask, StatusCode::INTERNAL_SERVER_ERROR, ENDED, verdict)
             }
         }
     }
@@ -41,45 +48,15 @@ impl CacheEngine {
         fetched: FetchOutcome,
     ) -> Reply {
         match fetched {
-            FetchOutcome::Shared(arrived, first) => self.deliver_own(ask, why, &arrived, first),
-            FetchOutcome::Refreshed(stored, peer) => self.deliver_refreshed(ask, why, stored, peer),
+            FetchOutcome::Shared(arrived, first) => {
+                deliver_own(&self.cache.objects, ask, why, &arrived, first)
+            }
+            FetchOutcome::Refreshed(stored, peer) => {
+                deliver_refreshed(&self.cache.objects, ask, why, stored, peer)
+            }
             FetchOutcome::Private(private) => self.deliver_unshared(ask, why, *private),
             FetchOutcome::Failed(failure) => self.failed(ask, why, &failure),
         }
-    }
-
-    /// The owner of a fetch gets the response as it arrives.
-    pub(super) fn deliver_own(
-        &self,
-        ask: &RequestContext,
-        why: &ForwardContext,
-        arrived: &Arc<ArrivingResponse>,
-        first: Option<BodyReader>,
-    ) -> Reply {
-        let outcome = if why.stored.is_some() { CacheResult::RefreshModified } else { CacheResult::Miss };
-        let verdict = self.arrived_verdict(why, arrived, outcome);
-        let body = BodySource::Growing(Arc::clone(&arrived.body), arrived.length, first);
-        let delivery = Delivery { head: Arc::clone(&arrived.own_head), body };
-        self.deliver(ask, delivery, verdict).unwrap_or_else(|| {
-            self.own_answer(ask, StatusCode::BAD_GATEWAY, ENDED, HandlingReport::forwarded(why.forwarded))
-        })
-    }
-
-    pub(super) fn deliver_refreshed(
-        &self,
-        ask: &RequestContext,
-        why: &ForwardContext,
-        stored: StoredResponse,
-        peer: SocketAddr,
-    ) -> Reply {
-        let ttl = stored.head.policy.time_to_live(self.now());
-        let delivery = Delivery { head: stored.head, body: BodySource::Held(stored.body) };
-        let verdict = HandlingReport::forwarded(why.forwarded)
-            .outcome(CacheResult::RefreshUnmodified)
-            .forward_status(StatusCode::NOT_MODIFIED)
-            .ttl(ttl)
-            .upstream(peer);
-        self.deliver(ask, delivery, verdict).expect("a stored body is at hand")
     }
 
     /// A response for this request only; a stored one may stand in for an error (RFC 5861, section
@@ -92,7 +69,8 @@ impl CacheEngine {
     ) -> Reply {
         let status = private.response.status;
         if reuse::is_error(status)
-            && let Some(reply) = self.serve_stale_on_error(ask, why, Some(status), None)
+            && let Some(reply) =
+                stale::serve_stale_on_error(&self.cache.objects, ask, why, Some(status), None)
         {
             return reply;
         }
@@ -101,18 +79,19 @@ impl CacheEngine {
             .outcome(outcome)
             .forward_status(status)
             .detail(private.why);
-        self.pass_on(ask, private.response, verdict)
+        pass::pass_on(ask, private.response, verdict)
     }
 
     /// No response came: a stored one may stand in, unless we refused to ask; or the client is
     /// told.
     pub(super) fn failed(&self, ask: &RequestContext, why: &ForwardContext, failure: &FetchFailure) -> Reply {
         if !failure.denied
-            && let Some(reply) = self.serve_stale_on_error(ask, why, None, Some(failure))
+            && let Some(reply) =
+                stale::serve_stale_on_error(&self.cache.objects, ask, why, None, Some(failure))
         {
             return reply;
         }
-        self.failure_answer(ask, failure, HandlingReport::forwarded(why.forwarded).failure(failure))
+        answers::failure_answer(ask, failure, HandlingReport::forwarded(why.forwarded).failure(failure))
     }
 
     /// A follower learns how the fetch turned out.
@@ -124,9 +103,14 @@ impl CacheEngine {
     ) -> ServeStep {
         match landing {
             FlightOutcome::Shared(arrived) if self.may_share(ask, &arrived) => {
-                let verdict = self.arrived_verdict(&why, &arrived, CacheResult::Collapsed).collapsed();
+                let verdict = serve::arrived_verdict(&why, &arrived, CacheResult::Collapsed).collapsed();
                 let body = BodySource::Growing(Arc::clone(&arrived.body), arrived.length, None);
-                match self.deliver(ask, Delivery { head: Arc::clone(&arrived.head), body }, verdict) {
+                match deliver::deliver(
+                    &self.cache.objects,
+                    ask,
+                    Delivery { head: Arc::clone(&arrived.head), body },
+                    verdict,
+                ) {
                     Some(reply) => ServeStep::Done(Box::new(reply)),
                     None => ServeStep::Alone(why),
                 }
@@ -135,11 +119,47 @@ impl CacheEngine {
             // It would not be used as it stands, however new it is.
             FlightOutcome::Refreshed if wants_validation(ask, &why) => ServeStep::Alone(why),
             FlightOutcome::Refreshed => ServeStep::Again,
-            FlightOutcome::Erred(status) => match self.serve_stale_on_error(ask, &why, Some(status), None) {
-                Some(reply) => ServeStep::Done(Box::new(reply)),
-                None => ServeStep::Alone(why),
-            },
+            FlightOutcome::Erred(status) => {
+                match stale::serve_stale_on_error(&self.cache.objects, ask, &why, Some(status), None) {
+                    Some(reply) => ServeStep::Done(Box::new(reply)),
+                    None => ServeStep::Alone(why),
+                }
+            }
             FlightOutcome::Failed(failure) => ServeStep::Done(Box::new(self.failed(ask, &why, &failure))),
         }
     }
+}
+
+/// The owner of a fetch gets the response as it arrives.
+pub(super) fn deliver_own(
+    objects: &Arc<HybridCache>,
+    ask: &RequestContext,
+    why: &ForwardContext,
+    arrived: &Arc<ArrivingResponse>,
+    first: Option<BodyReader>,
+) -> Reply {
+    let outcome = if why.stored.is_some() { CacheResult::RefreshModified } else { CacheResult::Miss };
+    let verdict = serve::arrived_verdict(why, arrived, outcome);
+    let body = BodySource::Growing(Arc::clone(&arrived.body), arrived.length, first);
+    let delivery = Delivery { head: Arc::clone(&arrived.own_head), body };
+    deliver::deliver(objects, ask, delivery, verdict).unwrap_or_else(|| {
+        answers::own_answer(ask, StatusCode::BAD_GATEWAY, ENDED, HandlingReport::forwarded(why.forwarded))
+    })
+}
+
+pub(super) fn deliver_refreshed(
+    objects: &Arc<HybridCache>,
+    ask: &RequestContext,
+    why: &ForwardContext,
+    stored: StoredResponse,
+    peer: SocketAddr,
+) -> Reply {
+    let ttl = stored.head.policy.time_to_live(clock::now());
+    let delivery = Delivery { head: stored.head, body: BodySource::Held(stored.body) };
+    let verdict = HandlingReport::forwarded(why.forwarded)
+        .outcome(CacheResult::RefreshUnmodified)
+        .forward_status(StatusCode::NOT_MODIFIED)
+        .ttl(ttl)
+        .upstream(peer);
+    deliver::deliver(objects, ask, delivery, verdict).expect("a stored body is at hand")
 }

@@ -5,14 +5,19 @@
 //! between the stored ones.
 
 use super::CacheEngine;
+use super::cache::Cache;
+use super::deliver;
 use super::deliver::{BodySource, Delivery, RangePiece, RangePieceSource};
 use super::fetch::{ArrivingResponse, Fetch, FetchOutcome};
 use super::flight::{FlightOutcome, FlightRole, PartKey};
 use super::handling_report::HandlingReport;
+use super::hybrid_cache::HybridCache;
 use super::metadata::{PartRange, PartsMarker};
 use super::request::RequestContext;
+use super::serve;
 use super::serve::{ForwardContext, ServeStep};
 use super::target::part_key;
+use crate::clock;
 use crate::message::{CacheResult, Reply};
 use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use shoal_core::ObjectKey;
@@ -41,14 +46,16 @@ impl CacheEngine {
             return self.forward(ask, why).await;
         }
         let usable = ask.live.allowed_address(&note.head)
-            && matches!(reuse::decide(&note.head.policy, &ask.directives, self.now()), Reuse::Fresh);
+            && matches!(reuse::decide(&note.head.policy, &ask.directives, clock::now()), Reuse::Fresh);
         if !usable {
             let why = ForwardContext { forwarded: ForwardReason::Stale, key, stored: None };
             return self.forward(ask, why).await;
         }
-        let coverage = self.coverage(ask, (&key, &note), self.wanted(ask, &note)).await;
+        let coverage = self.cache.coverage(ask, (&key, &note), wanted(ask, &note)).await;
         match coverage.gaps.as_slice() {
-            [] => self.reply_or_retry(self.deliver_pieces(ask, &note, coverage.pieces, None)),
+            [] => {
+                serve::reply_or_retry(deliver_pieces(&self.cache.objects, ask, &note, coverage.pieces, None))
+            }
             [gap] if let Some(validator) = strong_validator(&note.head.stored.fields()) => {
                 let gap = *gap;
                 self.complete(ask, (key, &note), coverage.pieces, (gap, validator)).await
@@ -60,22 +67,52 @@ impl CacheEngine {
         }
     }
 
-    /// The stretch of the representation that covers all that the request wants.
-    fn wanted(&self, ask: &RequestContext, note: &PartsMarker) -> PartRange {
-        if ask.method == Method::HEAD {
-            return PartRange { start: 0, end: 0 };
+    /// Fetches the one missing stretch and answers with all of it.
+    async fn complete(
+        self: &Arc<Self>,
+        ask: &Arc<RequestContext>,
+        (key, note): (ObjectKey, &Arc<PartsMarker>),
+        pieces: Vec<RangePiece>,
+        (gap, validator): (PartRange, HeaderValue),
+    ) -> ServeStep {
+        let why = ForwardContext { forwarded: ForwardReason::Partial, key, stored: None };
+        if ask.directives.only_if_cached {
+            return self.forward(ask, why).await;
         }
-        let whole = PartRange { start: 0, end: note.complete_length };
-        match self.resolve_ranges(ask, &note.head, note.complete_length) {
-            None | Some(Resolved::Whole) => whole,
-            Some(Resolved::Unsatisfiable) => PartRange { start: 0, end: 0 },
-            Some(Resolved::Parts(ranges)) => {
-                let start = ranges.iter().map(|range| range.start).min().unwrap_or(0);
-                PartRange { start, end: ranges.iter().map(|range| range.end).max().unwrap_or(start) }
+        let range = format!("bytes={}-{}", gap.start, gap.end - 1);
+        let part =
+            PartKey { range: range.as_bytes().into(), validators: Box::new([validator.as_bytes().into()]) };
+        let (arrived, is_own) = match self.cache.flights.join(ask.flight(&why.key).for_part(part)) {
+            FlightRole::Lead(leader) => {
+                let fetch = Fetch {
+                    leader: Some(leader),
+                    range: HeaderValue::try_from(range).ok(),
+                    if_range: Some(validator),
+                    ..self.fetcher.plan_fetch(ask, None)
+                };
+                match self.fetcher.spawn_fetch(fetch).await {
+                    Ok(FetchOutcome::Shared(arrived, _first)) => (arrived, true),
+                    // it answers a range that we asked for and the client did not
+                    Ok(FetchOutcome::Private(private)) if is_about_range(private.response.status) => {
+                        return ServeStep::Alone(why);
+                    }
+                    Ok(other) => return ServeStep::Done(Box::new(self.reply_from_fetch(ask, &why, other))),
+                    Err(_) => return ServeStep::Alone(why),
+                }
             }
+            FlightRole::Follow(follower) => match follower.wait_outcome().await {
+                FlightOutcome::Shared(arrived) if self.may_share(ask, &arrived) => (arrived, false),
+                _ => return ServeStep::Alone(why),
+            },
+        };
+        match deliver_completed(&self.cache.objects, ask, &why, note, (pieces, gap), (&arrived, is_own)) {
+            Some(reply) => ServeStep::Done(Box::new(reply)),
+            None => ServeStep::Alone(why),
         }
     }
+}
 
+impl Cache {
     /// Finds the stored pieces of a stretch, in order and without overlap, and the gaps between
     /// them.
     async fn coverage(
@@ -112,95 +149,69 @@ impl CacheEngine {
         }
         Coverage { pieces, gaps }
     }
+}
 
-    /// Fetches the one missing stretch and answers with all of it.
-    async fn complete(
-        self: &Arc<Self>,
-        ask: &Arc<RequestContext>,
-        (key, note): (ObjectKey, &Arc<PartsMarker>),
-        pieces: Vec<RangePiece>,
-        (gap, validator): (PartRange, HeaderValue),
-    ) -> ServeStep {
-        let why = ForwardContext { forwarded: ForwardReason::Partial, key, stored: None };
-        if ask.directives.only_if_cached {
-            return self.forward(ask, why).await;
-        }
-        let range = format!("bytes={}-{}", gap.start, gap.end - 1);
-        let part =
-            PartKey { range: range.as_bytes().into(), validators: Box::new([validator.as_bytes().into()]) };
-        let (arrived, is_own) = match self.flights.join(ask.flight(&why.key).for_part(part)) {
-            FlightRole::Lead(leader) => {
-                let fetch = Fetch {
-                    leader: Some(leader),
-                    range: HeaderValue::try_from(range).ok(),
-                    if_range: Some(validator),
-                    ..self.plan_fetch(ask, None)
-                };
-                match self.spawn_fetch(fetch).await {
-                    Ok(FetchOutcome::Shared(arrived, _first)) => (arrived, true),
-                    // it answers a range that we asked for and the client did not
-                    Ok(FetchOutcome::Private(private)) if is_about_range(private.response.status) => {
-                        return ServeStep::Alone(why);
-                    }
-                    Ok(other) => return ServeStep::Done(Box::new(self.reply_from_fetch(ask, &why, other))),
-                    Err(_) => return ServeStep::Alone(why),
-                }
-            }
-            FlightRole::Follow(follower) => match follower.wait_outcome().await {
-                FlightOutcome::Shared(arrived) if self.may_share(ask, &arrived) => (arrived, false),
-                _ => return ServeStep::Alone(why),
-            },
-        };
-        match self.deliver_completed(ask, &why, note, (pieces, gap), (&arrived, is_own)) {
-            Some(reply) => ServeStep::Done(Box::new(reply)),
-            None => ServeStep::Alone(why),
+/// The stretch of the representation that covers all that the request wants.
+pub(super) fn wanted(ask: &RequestContext, note: &PartsMarker) -> PartRange {
+    if ask.method == Method::HEAD {
+        return PartRange { start: 0, end: 0 };
+    }
+    let whole = PartRange { start: 0, end: note.complete_length };
+    match deliver::resolve_ranges(ask, &note.head, note.complete_length) {
+        None | Some(Resolved::Whole) => whole,
+        Some(Resolved::Unsatisfiable) => PartRange { start: 0, end: 0 },
+        Some(Resolved::Parts(ranges)) => {
+            let start = ranges.iter().map(|range| range.start).min().unwrap_or(0);
+            PartRange { start, end: ranges.iter().map(|range| range.end).max().unwrap_or(start) }
         }
     }
+}
 
-    /// The stored pieces with the arriving one between them; or the arriving response itself when
-    /// the origin preferred to send another representation.
-    fn deliver_completed(
-        &self,
-        ask: &RequestContext,
-        why: &ForwardContext,
-        note: &PartsMarker,
-        (mut pieces, gap): (Vec<RangePiece>, PartRange),
-        (arrived, is_own): (&Arc<ArrivingResponse>, bool),
-    ) -> Option<Reply> {
-        let verdict = self.arrived_verdict(why, arrived, CacheResult::Miss);
-        if arrived.head.stored.status() != StatusCode::PARTIAL_CONTENT {
-            let body = BodySource::Growing(Arc::clone(&arrived.body), arrived.length, None);
-            let head = Arc::clone(if is_own { &arrived.own_head } else { &arrived.head });
-            return self.deliver(ask, Delivery { head, body }, verdict);
-        }
-        let fields = arrived.head.stored.fields();
-        let sent = ContentRange::of(&fields).and_then(|sent| sent.range())?;
-        let fits = sent.start == gap.start && sent.end == gap.end;
-        if !fits || !same_representation(&note.head.stored.fields(), &fields) {
-            return None;
-        }
-        let body = RangePieceSource::Growing { body: Arc::clone(&arrived.body), base: gap.start };
-        pieces.push(RangePiece { start: gap.start, end: gap.end, body });
-        pieces.sort_by_key(|piece| piece.start);
-        self.deliver_pieces(ask, note, pieces, Some(verdict))
+/// The stored pieces with the arriving one between them; or the arriving response itself when
+/// the origin preferred to send another representation.
+fn deliver_completed(
+    objects: &Arc<HybridCache>,
+    ask: &RequestContext,
+    why: &ForwardContext,
+    note: &PartsMarker,
+    (mut pieces, gap): (Vec<RangePiece>, PartRange),
+    (arrived, is_own): (&Arc<ArrivingResponse>, bool),
+) -> Option<Reply> {
+    let verdict = serve::arrived_verdict(why, arrived, CacheResult::Miss);
+    if arrived.head.stored.status() != StatusCode::PARTIAL_CONTENT {
+        let body = BodySource::Growing(Arc::clone(&arrived.body), arrived.length, None);
+        let head = Arc::clone(if is_own { &arrived.own_head } else { &arrived.head });
+        return deliver::deliver(objects, ask, Delivery { head, body }, verdict);
     }
+    let fields = arrived.head.stored.fields();
+    let sent = ContentRange::of(&fields).and_then(|sent| sent.range())?;
+    let fits = sent.start == gap.start && sent.end == gap.end;
+    if !fits || !same_representation(&note.head.stored.fields(), &fields) {
+        return None;
+    }
+    let body = RangePieceSource::Growing { body: Arc::clone(&arrived.body), base: gap.start };
+    pieces.push(RangePiece { start: gap.start, end: gap.end, body });
+    pieces.sort_by_key(|piece| piece.start);
+    deliver_pieces(objects, ask, note, pieces, Some(verdict))
+}
 
-    fn deliver_pieces(
-        &self,
-        ask: &RequestContext,
-        note: &PartsMarker,
-        pieces: Vec<RangePiece>,
-        verdict: Option<HandlingReport>,
-    ) -> Option<Reply> {
-        let ttl = note.head.policy.time_to_live(self.now());
-        let delivery =
-            Delivery { head: Arc::clone(&note.head), body: BodySource::Pieces(pieces, note.complete_length) };
-        debug_assert!(
-            !note.head.stored.fields().contains_key(header::CONTENT_RANGE),
-            "the head is the whole's"
-        );
-        self.deliver(ask, delivery, verdict.unwrap_or_else(|| HandlingReport::hit(CacheResult::Hit, ttl)))
-    }
+fn deliver_pieces(
+    objects: &Arc<HybridCache>,
+    ask: &RequestContext,
+    note: &PartsMarker,
+    pieces: Vec<RangePiece>,
+    verdict: Option<HandlingReport>,
+) -> Option<Reply> {
+    let ttl = note.head.policy.time_to_live(clock::now());
+    let delivery =
+        Delivery { head: Arc::clone(&note.head), body: BodySource::Pieces(pieces, note.complete_length) };
+    debug_assert!(!note.head.stored.fields().contains_key(header::CONTENT_RANGE), "the head is the whole's");
+    deliver::deliver(
+        objects,
+        ask,
+        delivery,
+        verdict.unwrap_or_else(|| HandlingReport::hit(CacheResult::Hit, ttl)),
+    )
 }
 
 /// Whether a response with this status answers a Range.

@@ -10,15 +10,20 @@
 //! validation counts that another request has just had. What the response itself says of validation
 //! (`no-cache` in the response) holds for each request, as does a purge.
 
-use super::CacheEngine;
+use super::deliver;
 use super::deliver::{BodySource, Delivery};
+use super::fetcher::Fetcher;
 use super::handling_report::HandlingReport;
+use super::hybrid_cache::HybridCache;
 use super::lookup::StoredResponse;
 use super::request::RequestContext;
+use super::serve;
+use crate::clock;
 use crate::message::{CacheResult, Reply};
 use shoal_core::{ObjectKey, Timestamp};
 use shoal_semantics::directives::RequestDirectives;
 use shoal_semantics::reuse::{self, Reuse};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The directives by which a response that has just come is judged for `ask`: a reload takes it as
@@ -30,7 +35,7 @@ pub(super) fn shared_directives(ask: &RequestContext) -> RequestDirectives {
     }
 }
 
-impl CacheEngine {
+impl Fetcher {
     /// Remembers that a reload has brought or validated what is stored under the key.
     pub(super) fn note_reload(&self, ask: &RequestContext, key: &ObjectKey, now: Timestamp) {
         if is_limited(ask) {
@@ -46,22 +51,26 @@ impl CacheEngine {
         key: &ObjectKey,
         stored: &StoredResponse,
     ) -> bool {
-        let (now, policy) = (self.now(), &stored.head.policy);
+        let (now, policy) = (clock::now(), &stored.head.policy);
         is_limited(ask)
             && self.reloaded.holds(key, now)
             // A reload that is arriving is remembered before a lookup finds it.
             && now < policy.response_time().plus(ask.live.reload_interval)
-            && self.may_have(ask, stored)
+            && serve::may_have(ask, stored)
             && reuse::decide(policy, &ask.directives.without_reload(), now) == Reuse::Fresh
     }
+}
 
-    /// The stored response as the answer to a reload.
-    pub(super) fn reply_to_reload(&self, ask: &RequestContext, stored: StoredResponse) -> Option<Reply> {
-        let outcome = if stored.in_memory { CacheResult::MemoryHit } else { CacheResult::Hit };
-        let verdict = HandlingReport::hit(outcome, stored.head.policy.time_to_live(self.now()));
-        let delivery = Delivery { head: stored.head, body: BodySource::Held(stored.body) };
-        self.deliver(ask, delivery, verdict.detail("reload-interval"))
-    }
+/// The stored response as the answer to a reload.
+pub(super) fn reply_to_reload(
+    objects: &Arc<HybridCache>,
+    ask: &RequestContext,
+    stored: StoredResponse,
+) -> Option<Reply> {
+    let outcome = if stored.in_memory { CacheResult::MemoryHit } else { CacheResult::Hit };
+    let verdict = HandlingReport::hit(outcome, stored.head.policy.time_to_live(clock::now()));
+    let delivery = Delivery { head: stored.head, body: BodySource::Held(stored.body) };
+    deliver::deliver(objects, ask, delivery, verdict.detail("reload-interval"))
 }
 
 /// Whether it is a reload that others may answer.

@@ -3,19 +3,21 @@
 
 use super::CacheEngine;
 use super::fetch::{Fetch, FetchOutcome, ReceivedHead, UnsharedResponse};
+use super::fetcher::Fetcher;
 use super::flight::FlightOutcome;
 use super::hybrid_cache::{Pace, Renewal};
 use super::lookup::StoredResponse;
-use super::metadata::ResponseMetadata;
-use super::pass::FreshenAction;
+use super::metadata::{Provenance, ResponseMetadata};
 use super::request::RequestContext;
 use super::serve::ForwardContext;
+use super::store_plan;
 use crate::clock;
 use crate::message::Reply;
 use crate::upstream::UpstreamResponse;
-use http::StatusCode;
+use http::{HeaderMap, Method, StatusCode, header};
 use shoal_core::ObjectKey;
-use shoal_semantics::{reuse, validation};
+use shoal_semantics::storage::{self, ForwardedExchange, StorageDecision};
+use shoal_semantics::{date, fields, reuse, validation};
 use std::sync::Arc;
 use tokio::sync::oneshot;
 
@@ -29,7 +31,62 @@ struct Renewed {
     due: Option<(Arc<ResponseMetadata>, Pace)>,
 }
 
+/// A stored head after a 304 or a HEAD that is about it.
+pub(super) struct FreshenedHead {
+    /// The head, for the client who asked.
+    pub head: Arc<ResponseMetadata>,
+    /// Fields that this client alone gets.
+    pub own: HeaderMap,
+    /// The fate of the stored response.
+    pub fate: FreshenAction,
+}
+
+/// The fate of a stored response after its validation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum FreshenAction {
+    /// The freshened head takes the place of its own.
+    Replace,
+    /// It is left as it was.
+    Keep,
+    /// It is removed: other requests select it now than those that find it.
+    Remove,
+}
+
 impl CacheEngine {
+    /// Validates a stored response for one request within that request's own future, so that it
+    /// ends when its client leaves. Only what is not renewed becomes a task.
+    pub(super) async fn validate_in_place(
+        self: &Arc<Self>,
+        ask: &Arc<RequestContext>,
+        why: ForwardContext,
+    ) -> Reply {
+        let mut fetch = self.fetcher.plan_for(ask, &why, None);
+        let response = match self.fetcher.ask_in_place(&fetch).await {
+            Ok(response) => response,
+            Err(failure) => return self.failed(ask, &why, &failure),
+        };
+        let is_unmodified = response.status == StatusCode::NOT_MODIFIED;
+        let Some((key, stored)) = fetch.stored.take_if(|_| is_unmodified) else {
+            return self.reply_from_task(ask, &why, self.fetcher.spawn_answered(fetch, response)).await;
+        };
+        let Some(renewed) = self.fetcher.renew(&fetch, (&key, stored), ReceivedHead::of(&response)).await
+        else {
+            return self.reply_from_task(ask, &why, self.fetcher.spawn_fetch(fetch)).await;
+        };
+        if let Some((head, pace)) = renewed.due {
+            let objects = Arc::clone(&self.cache.objects);
+            match pace {
+                Pace::Soon => objects.refresh_on_disk(&key, &head, pace).await,
+                Pace::AtOnce => {
+                    tokio::spawn(async move { objects.refresh_on_disk(&key, &head, pace).await });
+                }
+            }
+        }
+        self.reply_from_fetch(ask, &why, FetchOutcome::Refreshed(renewed.told, response.peer))
+    }
+}
+
+impl Fetcher {
     /// Goes on with a fetch whose response has come.
     pub(super) async fn answered(
         self: Arc<Self>,
@@ -54,11 +111,11 @@ impl CacheEngine {
             }
             let _ = owner.send(FetchOutcome::Refreshed(renewed.told, response.peer));
             if let Some((head, pace)) = renewed.due {
-                self.shelf.refresh_on_disk(&key, &head, pace).await;
+                self.cache.objects.refresh_on_disk(&key, &head, pace).await;
             }
             return;
         }
-        if self.may_stand_in(&fetch.ask, &stored, response.status) {
+        if may_stand_in(&fetch.ask, &stored, response.status) {
             self.heed_retry_after(&fetch.ask, ReceivedHead::of(&response));
             // Errors are shared.
             self.unshared.forget(&key);
@@ -73,37 +130,6 @@ impl CacheEngine {
         self.receive(fetch, owner, response).await;
     }
 
-    /// Validates a stored response for one request within that request's own future, so that it
-    /// ends when its client leaves. Only what is not renewed becomes a task.
-    pub(super) async fn validate_in_place(
-        self: &Arc<Self>,
-        ask: &Arc<RequestContext>,
-        why: ForwardContext,
-    ) -> Reply {
-        let mut fetch = self.plan_for(ask, &why, None);
-        let response = match self.ask_in_place(&fetch).await {
-            Ok(response) => response,
-            Err(failure) => return self.failed(ask, &why, &failure),
-        };
-        let is_unmodified = response.status == StatusCode::NOT_MODIFIED;
-        let Some((key, stored)) = fetch.stored.take_if(|_| is_unmodified) else {
-            return self.reply_from_task(ask, &why, self.spawn_answered(fetch, response)).await;
-        };
-        let Some(renewed) = self.renew(&fetch, (&key, stored), ReceivedHead::of(&response)).await else {
-            return self.reply_from_task(ask, &why, self.spawn_fetch(fetch)).await;
-        };
-        if let Some((head, pace)) = renewed.due {
-            let shelf = Arc::clone(&self.shelf);
-            match pace {
-                Pace::Soon => shelf.refresh_on_disk(&key, &head, pace).await,
-                Pace::AtOnce => {
-                    tokio::spawn(async move { shelf.refresh_on_disk(&key, &head, pace).await });
-                }
-            }
-        }
-        self.reply_from_fetch(ask, &why, FetchOutcome::Refreshed(renewed.told, response.peer))
-    }
-
     /// A 304 for what we hold: it stands renewed (RFC 9111, section 4.3.4), as soon as a lookup
     /// would find it so. `None` when it is for another representation.
     async fn renew(
@@ -116,17 +142,20 @@ impl CacheEngine {
         if !validation::selects(&newer, &fields) {
             return None;
         }
-        let freshened = self.freshen(&fetch.ask, (&stored.head, fields), (response, newer));
+        let freshened = freshen(&fetch.ask, (&stored.head, fields), (response, newer));
         let head = freshened.head;
         let told = StoredResponse { head: head.with(&freshened.own), ..stored };
         if freshened.fate == FreshenAction::Remove {
-            self.shelf.remove(key).await;
+            self.cache.objects.remove(key).await;
         }
         let keep = freshened.fate == FreshenAction::Replace && fetch.validity.is_unchanged();
-        let renewal =
-            if keep { self.shelf.refresh_in_memory(key, &head, &fetch.validity) } else { Renewal::Outrun };
+        let renewal = if keep {
+            self.cache.objects.refresh_in_memory(key, &head, &fetch.validity)
+        } else {
+            Renewal::Outrun
+        };
         if renewal == Renewal::Absent {
-            self.shelf.refresh_on_disk(key, &head, Pace::AtOnce).await;
+            self.cache.objects.refresh_on_disk(key, &head, Pace::AtOnce).await;
         }
         let was_in_vain = self.waits_in_vain(&fetch.ask, key);
         // What is not fresh for any time would send the followers into a second flight, one after
@@ -138,14 +167,6 @@ impl CacheEngine {
         Some(Renewed { told, is_shared: keep && is_fresh, due })
     }
 
-    /// Whether a stored response may be sent in place of one with this status, an error.
-    fn may_stand_in(&self, ask: &RequestContext, stored: &StoredResponse, status: StatusCode) -> bool {
-        let rules = ask.live.rules(ask);
-        reuse::is_error(status)
-            && ask.live.allowed_address(&stored.head)
-            && reuse::may_serve_on_error(&stored.head.policy, &ask.directives, self.now(), rules)
-    }
-
     /// Remembers for how long the origin asks to be left alone, where a stale response may stand in
     /// for its error.
     pub(super) fn heed_retry_after(&self, ask: &RequestContext, response: ReceivedHead<'_>) {
@@ -155,4 +176,63 @@ impl CacheEngine {
             self.resting.remember(&ask.primary, now.plus(rest));
         }
     }
+}
+
+/// Whether a stored response may be sent in place of one with this status, an error.
+fn may_stand_in(ask: &RequestContext, stored: &StoredResponse, status: StatusCode) -> bool {
+    let rules = ask.live.rules(ask);
+    reuse::is_error(status)
+        && ask.live.allowed_address(&stored.head)
+        && reuse::may_serve_on_error(&stored.head.policy, &ask.directives, clock::now(), rules)
+}
+
+/// The stored head, freshened by a 304 or a HEAD; its fields and the response's come along as
+/// maps.
+pub(super) fn freshen(
+    ask: &RequestContext,
+    (stored, mut fields): (&ResponseMetadata, HeaderMap),
+    (response, mut newer): (ReceivedHead<'_>, HeaderMap),
+) -> FreshenedHead {
+    let live = &ask.live;
+    let rules = live.rules(ask);
+    // Fields for this client alone, such as a cookie, do not change the judgement of the stored
+    // response.
+    let names = storage::unstored_fields(&newer, rules);
+    let mut own = storage::take_apart(&mut newer, &names);
+    let is_selected_as_before = validation::freshen(&mut fields, &newer);
+    // As with a full response; by the stored Date it would be old already.
+    if !newer.contains_key(header::DATE) {
+        fields.insert(header::DATE, date::format(clock::date_at(response.response_time)));
+    }
+    if newer.contains_key(header::VIA) {
+        fields::append_via(&mut fields, response.version, &live.hop);
+    }
+    let exchanged = ForwardedExchange {
+        method: &Method::GET,
+        query: ask.path.query(),
+        request: &ask.fields,
+        status: stored.stored.status(),
+        response: &fields,
+        request_time: clock::date_at(response.request_time),
+        response_time: clock::date_at(response.response_time),
+    };
+    let (policy, fate) = match storage::may_store(&exchanged, rules) {
+        StorageDecision::Store(policy) => (policy.received(response.response_time), FreshenAction::Replace),
+        // this request's response may not be stored; the stored response of others stays
+        StorageDecision::Refuse(refusal) if refusal.is_of_request() && !stored.policy.is_authorized() => {
+            (stored.policy.invalidated(), FreshenAction::Keep)
+        }
+        // a response that may not be stored any longer answers this request once more
+        StorageDecision::Refuse(_) => (stored.policy.invalidated(), FreshenAction::Replace),
+    };
+    let fate = if is_selected_as_before { fate } else { FreshenAction::Remove };
+    let names = store_plan::names(ask, &fields);
+    let (fields, apart) = storage::split_fields(&fields, rules);
+    // Not what was stored before, and for others then.
+    for (name, value) in apart.iter().filter(|(name, _)| newer.contains_key(*name)) {
+        own.append(name.clone(), value.clone());
+    }
+    let origin = Provenance { requested: ask.sequence, names, identity: stored.identity.renewed() };
+    let head = ResponseMetadata::new(stored.stored.status(), fields, policy, origin);
+    FreshenedHead { head: Arc::new(head), own, fate }
 }

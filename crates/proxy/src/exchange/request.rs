@@ -48,7 +48,7 @@ pub struct RequestContext {
     /// When it arrived.
     pub requested: Timestamp,
     /// Its place in the order of requests and purges: see
-    /// [`PurgeTable::sequence`](super::epochs::PurgeTable::sequence).
+    /// [`PurgeTable::sequence`](super::purge_table::PurgeTable::sequence).
     pub sequence: Sequence,
 }
 

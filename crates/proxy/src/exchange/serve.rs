@@ -1,14 +1,22 @@
 //! The steps of a request that the cache may answer: look up, decide, deliver, validate or fetch.
 
 use super::CacheEngine;
+use super::answers;
+use super::deliver;
 use super::deliver::{BodySource, Delivery};
 use super::fetch::{ArrivingResponse, Fetch, FetchFailure, UnsharedResponse};
+use super::fetcher::Fetcher;
 use super::flight::{FlightKey, FlightOutcome, FlightRole, Leader, PartKey};
 use super::handling_report::HandlingReport;
+use super::hybrid_cache::HybridCache;
 use super::lookup::{Lookup, StoredResponse};
+use super::reloads;
 use super::reloads::shared_directives;
 use super::request::RequestContext;
+use super::stale;
+use super::upstream_request::upstream_request;
 use crate::boxed::in_place;
+use crate::clock;
 use crate::message::{CacheResult, Reply};
 use crate::upstream::UpstreamResponse;
 use http::{Method, StatusCode, header};
@@ -57,7 +65,7 @@ impl CacheEngine {
     }
 
     async fn try_serve(self: &Arc<Self>, ask: &Arc<RequestContext>) -> ServeStep {
-        match self.lookup(ask).await {
+        match self.cache.lookup(ask).await {
             Lookup::Response { key, stored } => self.decide_reuse(ask, key, stored).await,
             Lookup::Parts { key, note } => Box::pin(self.decide_parts(ask, key, note)).await,
             Lookup::Absent { key, variants } => {
@@ -65,7 +73,7 @@ impl CacheEngine {
                 let why = ForwardContext { forwarded, key, stored: None };
                 // Nothing to wait for here, so that no future is needed.
                 let is_plain = !ask.directives.only_if_cached && !ask.has_origin_conditions();
-                if is_plain && self.skips_collapsing(ask) {
+                if is_plain && self.fetcher.skips_collapsing(ask) {
                     return ServeStep::Alone(why);
                 }
                 Box::pin(self.forward(ask, why)).await
@@ -84,31 +92,31 @@ impl CacheEngine {
             let why = ForwardContext { forwarded: ForwardReason::Bypass, key, stored: Some(stored) };
             return Box::pin(self.forward(ask, why)).await;
         }
-        let reuse = match self.may_have(ask, &stored) {
-            true => reuse::decide(&stored.head.policy, &ask.directives, self.now()),
+        let reuse = match may_have(ask, &stored) {
+            true => reuse::decide(&stored.head.policy, &ask.directives, clock::now()),
             false => Reuse::Validate,
         };
         match reuse {
             Reuse::Fresh | Reuse::StaleAllowed => {}
             Reuse::StaleWhileRevalidate => {
-                if !self.is_resting(ask) {
+                if !self.fetcher.is_resting(ask) {
                     self.revalidate_in_background(ask, &key, &stored);
                 }
-                return self.reply_or_retry(self.deliver_stored(
+                return reply_or_retry(deliver_stored(
+                    &self.cache.objects,
                     ask,
                     stored,
                     CacheResult::StaleWhileRevalidate,
                 ));
             }
-            Reuse::Validate if self.was_reloaded(ask, &key, &stored) => {
-                let reply = self.reply_to_reload(ask, stored);
-                return self.reply_or_retry(reply);
+            Reuse::Validate if self.fetcher.was_reloaded(ask, &key, &stored) => {
+                let reply = reloads::reply_to_reload(&self.cache.objects, ask, stored);
+                return reply_or_retry(reply);
             }
             Reuse::Validate => {
-                let why =
-                    ForwardContext { forwarded: self.why_validate(ask, &stored), key, stored: Some(stored) };
-                if self.is_resting(ask)
-                    && let Some(reply) = self.stale_unasked(ask, &why)
+                let why = ForwardContext { forwarded: why_validate(ask, &stored), key, stored: Some(stored) };
+                if self.fetcher.is_resting(ask)
+                    && let Some(reply) = stale::stale_unasked(&self.cache.objects, ask, &why)
                 {
                     return ServeStep::Done(Box::new(reply));
                 }
@@ -116,24 +124,7 @@ impl CacheEngine {
             }
         }
         let outcome = if stored.in_memory { CacheResult::MemoryHit } else { CacheResult::Hit };
-        self.reply_or_retry(self.deliver_stored(ask, stored, outcome))
-    }
-
-    /// Whether the rules and the request's credentials allow what is stored.
-    pub(super) fn may_have(&self, ask: &RequestContext, stored: &StoredResponse) -> bool {
-        ask.live.allowed_address(&stored.head) && is_for(ask, &stored.head.policy)
-    }
-
-    /// Delivers a complete stored response without asking anybody.
-    pub(super) fn deliver_stored(
-        &self,
-        ask: &RequestContext,
-        stored: StoredResponse,
-        outcome: CacheResult,
-    ) -> Option<Reply> {
-        let ttl = stored.head.policy.time_to_live(self.now());
-        let delivery = Delivery { head: stored.head, body: BodySource::Held(stored.body) };
-        self.deliver(ask, delivery, HandlingReport::hit(outcome, ttl))
+        reply_or_retry(deliver_stored(&self.cache.objects, ask, stored, outcome))
     }
 
     /// Starts a validation that nobody waits for, unless one is under way.
@@ -143,11 +134,14 @@ impl CacheEngine {
         key: &ObjectKey,
         stored: &StoredResponse,
     ) {
-        if let FlightRole::Lead(leader) = self.flights.join(ask.flight(key))
-            && !self.has_come_since(ask, key, Some(stored))
+        if let FlightRole::Lead(leader) = self.cache.flights.join(ask.flight(key))
+            && !self.cache.has_come_since(ask, key, Some(stored))
         {
             let stored = Some((key.clone(), stored.clone()));
-            drop(self.spawn_fetch(Fetch { leader: Some(leader), ..self.plan_fetch(ask, stored) }));
+            drop(
+                self.fetcher
+                    .spawn_fetch(Fetch { leader: Some(leader), ..self.fetcher.plan_fetch(ask, stored) }),
+            );
         }
     }
 
@@ -158,23 +152,23 @@ impl CacheEngine {
         why: ForwardContext,
     ) -> ServeStep {
         if ask.directives.only_if_cached {
-            return self.reply_or_retry(Some(self.only_if_cached(ask)));
+            return reply_or_retry(Some(only_if_cached(ask)));
         }
         if ask.has_origin_conditions() {
             return ServeStep::Done(Box::new(self.pass(ask, None).await));
         }
-        if self.skips_collapsing(ask) || self.waits_in_vain(ask, &why.key) {
+        if self.fetcher.skips_collapsing(ask) || self.fetcher.waits_in_vain(ask, &why.key) {
             return ServeStep::Alone(why);
         }
         if let Some(reply) = self.range_of_arriving(ask, &why).await {
             return ServeStep::Done(Box::new(reply));
         }
         // It may have waited for what turned out not to be for others: once is enough.
-        if self.skips_collapsing(ask) || self.waits_in_vain(ask, &why.key) {
+        if self.fetcher.skips_collapsing(ask) || self.fetcher.waits_in_vain(ask, &why.key) {
             return ServeStep::Alone(why);
         }
-        match self.flights.join(flight_key(ask, &why)) {
-            FlightRole::Lead(leader) if self.has_come_since(ask, &why.key, why.stored.as_ref()) => {
+        match self.cache.flights.join(flight_key(ask, &why)) {
+            FlightRole::Lead(leader) if self.cache.has_come_since(ask, &why.key, why.stored.as_ref()) => {
                 leader.publish(FlightOutcome::Refreshed);
                 ServeStep::Again
             }
@@ -193,6 +187,94 @@ impl CacheEngine {
         }
     }
 
+    /// A range of a whole response that is being fetched, when it has arrived or is about to.
+    async fn range_of_arriving(&self, ask: &RequestContext, why: &ForwardContext) -> Option<Reply> {
+        ask.range().filter(|_| why.stored.is_none())?;
+        let FlightOutcome::Shared(arrived) =
+            self.cache.flights.follow(&ask.flight(&why.key))?.wait_outcome().await
+        else {
+            return None;
+        };
+        let Resolved::Parts(ranges) = deliver::resolve_ranges(ask, &arrived.head, arrived.length?)? else {
+            return None;
+        };
+        let end = ranges.iter().map(|range| range.end).max()?;
+        if end > arrived.body.appended() + ABOUT_TO_ARRIVE || !self.may_share(ask, &arrived) {
+            return None;
+        }
+        let verdict = arrived_verdict(why, &arrived, CacheResult::Collapsed).collapsed();
+        let body = BodySource::Growing(Arc::clone(&arrived.body), arrived.length, None);
+        deliver::deliver(
+            &self.cache.objects,
+            ask,
+            Delivery { head: Arc::clone(&arrived.head), body },
+            verdict,
+        )
+    }
+
+    /// A fetch without followers. Boxed, so that a hit does not carry the room for it.
+    pub(super) fn fetch_alone<'a>(
+        self: &'a Arc<Self>,
+        ask: &'a Arc<RequestContext>,
+        why: ForwardContext,
+    ) -> Pin<Box<dyn Future<Output = Reply> + Send + 'a>> {
+        if ask.method == Method::HEAD {
+            return Box::pin(self.pass_head(ask, why));
+        }
+        if why.stored.is_some() {
+            return in_place(|| self.validate_in_place(ask, why));
+        }
+        if ask.directives.no_store || self.fetcher.is_pass(ask) {
+            return in_place(|| self.fetch_in_place(ask, why));
+        }
+        Box::pin(self.lead(ask, why, None))
+    }
+
+    async fn lead(
+        self: &Arc<Self>,
+        ask: &Arc<RequestContext>,
+        why: ForwardContext,
+        leader: Option<Leader>,
+    ) -> Reply {
+        let fetch = self.fetcher.plan_for(ask, &why, leader);
+        self.reply_from_task(ask, &why, self.fetcher.spawn_fetch(fetch)).await
+    }
+
+    /// Makes a fetch that only its owner waits for, and whose response is not expected to be
+    /// stored: within the owner's own future, so that it ends when the owner leaves. Only what may
+    /// be stored after all becomes a task.
+    async fn fetch_in_place(self: &Arc<Self>, ask: &Arc<RequestContext>, why: ForwardContext) -> Reply {
+        let fetch = self.fetcher.plan_for(ask, &why, None);
+        let response = match self.fetcher.ask_in_place(&fetch).await {
+            Ok(response) => response,
+            Err(failure) => return self.failed(ask, &why, &failure),
+        };
+        match self.fetcher.refused(&fetch, &response) {
+            Some(refusal) => self.deliver_unshared(ask, &why, UnsharedResponse { response, why: refusal }),
+            None => self.reply_from_task(ask, &why, self.fetcher.spawn_answered(fetch, response)).await,
+        }
+    }
+
+    /// Whether another request's response may answer this one: the variant it selects, still valid,
+    /// and not purged.
+    pub(super) fn may_share(&self, ask: &RequestContext, arrived: &ArrivingResponse) -> bool {
+        let selecting = arrived.selecting.as_ref();
+        let names = &arrived.head.names;
+        let selects = selecting.is_none_or(|selecting| ask.selecting(&selecting.names) == selecting.values);
+        selects
+            && is_for(ask, &arrived.head.policy)
+            && arrived.validity.is_unchanged()
+            && names.via_site == ask.site.is_some()
+            && ask.live.allowed_address(&arrived.head)
+            && !self.cache.purge_table.is_purged(&names.slots, &names.groups, arrived.head.requested)
+            && matches!(
+                reuse::decide(&arrived.head.policy, &shared_directives(ask), clock::now()),
+                Reuse::Fresh
+            )
+    }
+}
+
+impl Fetcher {
     /// Whether the request's fetch is for nobody else.
     fn skips_collapsing(&self, ask: &RequestContext) -> bool {
         ask.method == Method::HEAD || ask.directives.no_store || !ask.live.collapse || self.is_pass(ask)
@@ -224,72 +306,10 @@ impl CacheEngine {
         policy.is_fresh(now)
     }
 
-    /// A range of a whole response that is being fetched, when it has arrived or is about to.
-    async fn range_of_arriving(&self, ask: &RequestContext, why: &ForwardContext) -> Option<Reply> {
-        ask.range().filter(|_| why.stored.is_none())?;
-        let FlightOutcome::Shared(arrived) = self.flights.follow(&ask.flight(&why.key))?.wait_outcome().await
-        else {
-            return None;
-        };
-        let Resolved::Parts(ranges) = self.resolve_ranges(ask, &arrived.head, arrived.length?)? else {
-            return None;
-        };
-        let end = ranges.iter().map(|range| range.end).max()?;
-        if end > arrived.body.appended() + ABOUT_TO_ARRIVE || !self.may_share(ask, &arrived) {
-            return None;
-        }
-        let verdict = self.arrived_verdict(why, &arrived, CacheResult::Collapsed).collapsed();
-        let body = BodySource::Growing(Arc::clone(&arrived.body), arrived.length, None);
-        self.deliver(ask, Delivery { head: Arc::clone(&arrived.head), body }, verdict)
-    }
-
-    /// A fetch without followers. Boxed, so that a hit does not carry the room for it.
-    pub(super) fn fetch_alone<'a>(
-        self: &'a Arc<Self>,
-        ask: &'a Arc<RequestContext>,
-        why: ForwardContext,
-    ) -> Pin<Box<dyn Future<Output = Reply> + Send + 'a>> {
-        if ask.method == Method::HEAD {
-            return Box::pin(self.pass_head(ask, why));
-        }
-        if why.stored.is_some() {
-            return in_place(|| self.validate_in_place(ask, why));
-        }
-        if ask.directives.no_store || self.is_pass(ask) {
-            return in_place(|| self.fetch_in_place(ask, why));
-        }
-        Box::pin(self.lead(ask, why, None))
-    }
-
-    async fn lead(
-        self: &Arc<Self>,
-        ask: &Arc<RequestContext>,
-        why: ForwardContext,
-        leader: Option<Leader>,
-    ) -> Reply {
-        let fetch = self.plan_for(ask, &why, leader);
-        self.reply_from_task(ask, &why, self.spawn_fetch(fetch)).await
-    }
-
-    /// Makes a fetch that only its owner waits for, and whose response is not expected to be
-    /// stored: within the owner's own future, so that it ends when the owner leaves. Only what may
-    /// be stored after all becomes a task.
-    async fn fetch_in_place(self: &Arc<Self>, ask: &Arc<RequestContext>, why: ForwardContext) -> Reply {
-        let fetch = self.plan_for(ask, &why, None);
-        let response = match self.ask_in_place(&fetch).await {
-            Ok(response) => response,
-            Err(failure) => return self.failed(ask, &why, &failure),
-        };
-        match self.refused(&fetch, &response) {
-            Some(refusal) => self.deliver_unshared(ask, &why, UnsharedResponse { response, why: refusal }),
-            None => self.reply_from_task(ask, &why, self.spawn_answered(fetch, response)).await,
-        }
-    }
-
     /// Asks the origin within the request's own future.
     pub(super) async fn ask_in_place(&self, fetch: &Fetch) -> Result<UpstreamResponse, FetchFailure> {
         let outcome = {
-            let mut errand = self.upstreams.errand(self.upstream_request(fetch));
+            let mut errand = self.upstreams.errand(upstream_request(fetch));
             errand.run().await
         };
         outcome.map_err(|error| FetchFailure::of(&fetch.ask.target.url, &error))
@@ -316,60 +336,58 @@ impl CacheEngine {
     fn is_pass(&self, ask: &RequestContext) -> bool {
         self.passes.holds(ask.pass_key(), ask.requested)
     }
+}
 
-    /// Whether another request's response may answer this one: the variant it selects, still valid,
-    /// and not purged.
-    pub(super) fn may_share(&self, ask: &RequestContext, arrived: &ArrivingResponse) -> bool {
-        let selecting = arrived.selecting.as_ref();
-        let names = &arrived.head.names;
-        let selects = selecting.is_none_or(|selecting| ask.selecting(&selecting.names) == selecting.values);
-        selects
-            && is_for(ask, &arrived.head.policy)
-            && arrived.validity.is_unchanged()
-            && names.via_site == ask.site.is_some()
-            && ask.live.allowed_address(&arrived.head)
-            && !self.epochs.is_purged(&names.slots, &names.groups, arrived.head.requested)
-            && matches!(
-                reuse::decide(&arrived.head.policy, &shared_directives(ask), self.now()),
-                Reuse::Fresh
-            )
-    }
+/// Whether the rules and the request's credentials allow what is stored.
+pub(super) fn may_have(ask: &RequestContext, stored: &StoredResponse) -> bool {
+    ask.live.allowed_address(&stored.head) && is_for(ask, &stored.head.policy)
+}
 
-    /// What is told of a response that is being stored.
-    pub(super) fn arrived_verdict(
-        &self,
-        why: &ForwardContext,
-        arrived: &ArrivingResponse,
-        outcome: CacheResult,
-    ) -> HandlingReport {
-        HandlingReport::forwarded(why.forwarded)
-            .outcome(outcome)
-            .forward_status(arrived.head.stored.status())
-            .stored(true)
-            .ttl(arrived.head.policy.time_to_live(self.now()))
-            .upstream(arrived.upstream)
-    }
+/// Delivers a complete stored response without asking anybody.
+pub(super) fn deliver_stored(
+    objects: &Arc<HybridCache>,
+    ask: &RequestContext,
+    stored: StoredResponse,
+    outcome: CacheResult,
+) -> Option<Reply> {
+    let ttl = stored.head.policy.time_to_live(clock::now());
+    let delivery = Delivery { head: stored.head, body: BodySource::Held(stored.body) };
+    deliver::deliver(objects, ask, delivery, HandlingReport::hit(outcome, ttl))
+}
 
-    /// Why a stored response is not reused as it is, in the words of RFC 9211.
-    pub(super) fn why_validate(&self, ask: &RequestContext, stored: &StoredResponse) -> ForwardReason {
-        let fresh = stored.head.policy.is_fresh(self.now()) && !stored.head.policy.always_validates();
-        if fresh && ask.directives != RequestDirectives::default() {
-            ForwardReason::Request
-        } else {
-            ForwardReason::Stale
-        }
-    }
+/// What is told of a response that is being stored.
+pub(super) fn arrived_verdict(
+    why: &ForwardContext,
+    arrived: &ArrivingResponse,
+    outcome: CacheResult,
+) -> HandlingReport {
+    HandlingReport::forwarded(why.forwarded)
+        .outcome(outcome)
+        .forward_status(arrived.head.stored.status())
+        .stored(true)
+        .ttl(arrived.head.policy.time_to_live(clock::now()))
+        .upstream(arrived.upstream)
+}
 
-    /// RFC 9111, section 5.2.1.7: "if it's unable to use a stored response … it SHOULD respond with
-    /// a 504".
-    pub(super) fn only_if_cached(&self, ask: &RequestContext) -> Reply {
-        self.own_answer(ask, StatusCode::GATEWAY_TIMEOUT, NOT_CACHED, HandlingReport::local("only-if-cached"))
+/// Why a stored response is not reused as it is, in the words of RFC 9211.
+pub(super) fn why_validate(ask: &RequestContext, stored: &StoredResponse) -> ForwardReason {
+    let fresh = stored.head.policy.is_fresh(clock::now()) && !stored.head.policy.always_validates();
+    if fresh && ask.directives != RequestDirectives::default() {
+        ForwardReason::Request
+    } else {
+        ForwardReason::Stale
     }
+}
 
-    /// A reply, or another look when it could not be made.
-    pub(super) fn reply_or_retry(&self, reply: Option<Reply>) -> ServeStep {
-        reply.map_or(ServeStep::Again, |reply| ServeStep::Done(Box::new(reply)))
-    }
+/// RFC 9111, section 5.2.1.7: "if it's unable to use a stored response … it SHOULD respond with
+/// a 504".
+pub(super) fn only_if_cached(ask: &RequestContext) -> Reply {
+    answers::own_answer(ask, StatusCode::GATEWAY_TIMEOUT, NOT_CACHED, HandlingReport::local("only-if-cached"))
+}
+
+/// A reply, or another look when it could not be made.
+pub(super) fn reply_or_retry(reply: Option<Reply>) -> ServeStep {
+    reply.map_or(ServeStep::Again, |reply| ServeStep::Done(Box::new(reply)))
 }
 
 /// Requests for one key, one range and one If-Range share a fetch; a validation asks for the whole

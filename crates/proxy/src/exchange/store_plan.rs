@@ -1,6 +1,6 @@
 //! May it be kept, and under which key: from a response's head to its place in the store.
 
-use super::CacheEngine;
+use super::cache::Cache;
 use super::fetch::{ArrivingResponse, Fetch, ReceivedHead, SelectingFields};
 use super::hybrid_cache::CachedObject;
 use super::identity::Identity;
@@ -59,7 +59,7 @@ struct PartStorePlan {
     generation: u64,
 }
 
-impl CacheEngine {
+impl Cache {
     /// Whether `response` may be kept, as far as it tells by itself; otherwise why not.
     pub(super) fn storage_policy(
         &self,
@@ -89,7 +89,7 @@ impl CacheEngine {
             }
         };
         let too_large = StoreDenial { why: "too-large", is_of_request: false };
-        if self.shelf.accepts_length(response.length) { Ok(policy) } else { Err(too_large) }
+        if self.objects.accepts_length(response.length) { Ok(policy) } else { Err(too_large) }
     }
 
     /// Whether and where `response` is kept; otherwise why not.
@@ -117,7 +117,7 @@ impl CacheEngine {
         let Vary::Fields(names) = vary::nominated(response) else { return (ask.primary.clone(), None, None) };
         let note = match self.find(&ask.primary, &ask.primary).await {
             Some(CachedObject { record: ObjectMetadata::Vary(note), .. }) => with_list(&note, &names),
-            _ => VaryMarker { generation: self.generation(), lists: vec![names.clone()] },
+            _ => VaryMarker { generation: generation(), lists: vec![names.clone()] },
         };
         let values = ask.selecting(&names);
         let key = variant_key(&ask.primary, note.generation, &values);
@@ -151,7 +151,7 @@ impl CacheEngine {
             {
                 return Err(StoreDenial::of_request("whole-stored"));
             }
-            _ => self.generation(),
+            _ => generation(),
         };
         // which byte is missing, or too many, nobody knows
         if response.length.is_some_and(|length| length != range.len()) {
@@ -161,73 +161,6 @@ impl CacheEngine {
         let key = part_key(&note_key, generation, range.start, range.end);
         let part = Some(PartStorePlan { note_key, range, complete_length, generation });
         Ok(StorePlan { key, policy, selecting, vary_note, part })
-    }
-
-    /// The response as its readers get it.
-    pub(super) fn arrived(
-        &self,
-        keeping: &StorePlan,
-        fetch: &Fetch,
-        response: ReceivedHead<'_>,
-    ) -> ArrivingResponse {
-        let ask = &fetch.ask;
-        let fields = response.fields.to_map();
-        let names = self.names(ask, &fields);
-        let (stored, own) = self.split_fields(ask, response, &fields);
-        let head = ResponseMetadata::new(
-            response.status,
-            stored,
-            keeping.policy,
-            Provenance { requested: ask.sequence, names, identity: Identity::unique() },
-        );
-        let head = Arc::new(head);
-        ArrivingResponse {
-            key: keeping.key.clone(),
-            own_head: head.with(&own),
-            head,
-            body: SharedBody::new(),
-            // a part is as long as its Content-Range says, however it is framed
-            length: response.length.or(keeping.part.as_ref().map(|part| part.range.end - part.range.start)),
-            selecting: keeping.selecting.clone(),
-            validity: fetch.validity.clone(),
-            upstream: response.peer,
-        }
-    }
-
-    /// The fields of a response as they are stored: with our Via, and with a Date (RFC 9110,
-    /// section 6.6.1: "A recipient with a clock that receives a response message without a Date
-    /// header field MUST record the time it was received and append a corresponding Date header
-    /// field to the message's header section if it is cached"). Apart from them, those for the one
-    /// client who asked.
-    fn split_fields(
-        &self,
-        ask: &RequestContext,
-        response: ReceivedHead<'_>,
-        fields: &HeaderMap,
-    ) -> (HeaderMap, HeaderMap) {
-        let live = &ask.live;
-        let (mut stored, mut own) = storage::split_fields(fields, live.rules(ask));
-        for fields in [&mut stored, &mut own] {
-            fields.remove(header::CONTENT_LENGTH);
-        }
-        fields::append_via(&mut stored, response.version, &live.hop);
-        if !stored.contains_key(header::DATE) {
-            stored.insert(header::DATE, date::format(clock::date_at(response.response_time)));
-        }
-        (stored, own)
-    }
-
-    /// The trailers as all readers get them: without fields that are for the client alone who
-    /// asked.
-    pub(super) fn shared_trailers(
-        &self,
-        ask: &RequestContext,
-        head: &ResponseMetadata,
-        mut trailers: HeaderMap,
-    ) -> HeaderMap {
-        let apart = storage::unstored_fields(&head.stored.fields(), ask.live.rules(ask));
-        storage::take_apart(&mut trailers, &apart);
-        trailers
     }
 
     /// Writes the notes that lead to what is being kept.
@@ -252,7 +185,7 @@ impl CacheEngine {
         {
             return;
         }
-        self.shelf.insert_marker(primary, ObjectMetadata::Vary(Arc::new(note.clone())), validity).await;
+        self.objects.insert_marker(primary, ObjectMetadata::Vary(Arc::new(note.clone())), validity).await;
     }
 
     async fn write_parts_note(
@@ -289,29 +222,89 @@ impl CacheEngine {
             generation: part.generation,
             parts,
         };
-        self.shelf.insert_marker(&part.note_key, ObjectMetadata::Parts(Arc::new(note)), validity).await;
+        self.objects.insert_marker(&part.note_key, ObjectMetadata::Parts(Arc::new(note)), validity).await;
     }
+}
 
-    /// The names under which a response can be purged.
-    pub(super) fn names(&self, ask: &RequestContext, response: &HeaderMap) -> ResponseScope {
-        let origin = ask.target.origin();
-        let live = &ask.live;
-        let mut slots = vec![PurgeScope::All.slot(), PurgeScope::Host(ask.target.host()).slot()];
-        slots.extend(groups::tags(response, &live.tag_fields).iter().map(|tag| PurgeScope::Tag(tag).slot()));
-        let mut own_groups: Vec<Key> =
-            groups::cache_groups(response).iter().map(|group| group_key(origin, group)).collect();
-        if !own_groups.is_empty() {
-            // All groups of an origin may be purged together.
-            own_groups.push(origin_key(origin));
-        }
-        ResponseScope { slots: slots.into(), groups: own_groups.into(), via_site: ask.site.is_some() }
+/// The response as its readers get it.
+pub(super) fn arrived(keeping: &StorePlan, fetch: &Fetch, response: ReceivedHead<'_>) -> ArrivingResponse {
+    let ask = &fetch.ask;
+    let fields = response.fields.to_map();
+    let names = names(ask, &fields);
+    let (stored, own) = split_fields(ask, response, &fields);
+    let head = ResponseMetadata::new(
+        response.status,
+        stored,
+        keeping.policy,
+        Provenance { requested: ask.sequence, names, identity: Identity::unique() },
+    );
+    let head = Arc::new(head);
+    ArrivingResponse {
+        key: keeping.key.clone(),
+        own_head: head.with(&own),
+        head,
+        body: SharedBody::new(),
+        // a part is as long as its Content-Range says, however it is framed
+        length: response.length.or(keeping.part.as_ref().map(|part| part.range.end - part.range.start)),
+        selecting: keeping.selecting.clone(),
+        validity: fetch.validity.clone(),
+        upstream: response.peer,
     }
+}
 
-    /// A number that no other note bears, in whichever process: a note that comes after an
-    /// invalidation must not lead to what the one before it led to.
-    pub(super) fn generation(&self) -> u64 {
-        Identity::unique().response()
+/// The fields of a response as they are stored: with our Via, and with a Date (RFC 9110,
+/// section 6.6.1: "A recipient with a clock that receives a response message without a Date
+/// header field MUST record the time it was received and append a corresponding Date header
+/// field to the message's header section if it is cached"). Apart from them, those for the one
+/// client who asked.
+pub(super) fn split_fields(
+    ask: &RequestContext,
+    response: ReceivedHead<'_>,
+    fields: &HeaderMap,
+) -> (HeaderMap, HeaderMap) {
+    let live = &ask.live;
+    let (mut stored, mut own) = storage::split_fields(fields, live.rules(ask));
+    for fields in [&mut stored, &mut own] {
+        fields.remove(header::CONTENT_LENGTH);
     }
+    fields::append_via(&mut stored, response.version, &live.hop);
+    if !stored.contains_key(header::DATE) {
+        stored.insert(header::DATE, date::format(clock::date_at(response.response_time)));
+    }
+    (stored, own)
+}
+
+/// The trailers as all readers get them: without fields that are for the client alone who
+/// asked.
+pub(super) fn shared_trailers(
+    ask: &RequestContext,
+    head: &ResponseMetadata,
+    mut trailers: HeaderMap,
+) -> HeaderMap {
+    let apart = storage::unstored_fields(&head.stored.fields(), ask.live.rules(ask));
+    storage::take_apart(&mut trailers, &apart);
+    trailers
+}
+
+/// The names under which a response can be purged.
+pub(super) fn names(ask: &RequestContext, response: &HeaderMap) -> ResponseScope {
+    let origin = ask.target.origin();
+    let live = &ask.live;
+    let mut slots = vec![PurgeScope::All.slot(), PurgeScope::Host(ask.target.host()).slot()];
+    slots.extend(groups::tags(response, &live.tag_fields).iter().map(|tag| PurgeScope::Tag(tag).slot()));
+    let mut own_groups: Vec<Key> =
+        groups::cache_groups(response).iter().map(|group| group_key(origin, group)).collect();
+    if !own_groups.is_empty() {
+        // All groups of an origin may be purged together.
+        own_groups.push(origin_key(origin));
+    }
+    ResponseScope { slots: slots.into(), groups: own_groups.into(), via_site: ask.site.is_some() }
+}
+
+/// A number that no other note bears, in whichever process: a note that comes after an
+/// invalidation must not lead to what the one before it led to.
+pub(super) fn generation() -> u64 {
+    Identity::unique().response()
 }
 
 /// The note with `names` as its latest list.

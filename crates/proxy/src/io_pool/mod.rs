@@ -2,7 +2,7 @@
 //!
 //! Event loops never block: they hand a job over and await its result. The queue is bounded; when
 //! it is full the job is refused at once, and the caller treats an insert as declined; reads wait
-//! before it (`exchange::shelf::DiskQueue`).
+//! before it (`exchange::hybrid_cache::DiskQueue`).
 //!
 //! Most jobs that nobody waits for are objects to be written, which the store takes into a queue of
 //! its own for the time being: waking a thread for each costs more than the job. Such a job is

@@ -34,7 +34,7 @@ use tokio::runtime::{Handle, Runtime};
 /// A running node.
 pub struct Node {
     exchange: Arc<CacheEngine>,
-    shelf: Arc<HybridCache>,
+    objects: Arc<HybridCache>,
     disks: Option<Arc<Disks>>,
     upstreams: Arc<Upstreams>,
     metrics: Arc<Metrics>,
@@ -87,15 +87,15 @@ impl Node {
         let log = AccessLog::open(&settings.log, Arc::clone(&metrics)).map_err(NodeError::Log)?;
         let upstreams =
             Arc::new(Upstreams::new(&settings, Arc::clone(&metrics)).map_err(NodeError::Upstream)?);
-        let StorageStack { shelf, disks, epochs } =
+        let StorageStack { objects, disks, purge_table } =
             StorageStack::open(&settings, &metrics).map_err(|error| match error {
                 StorageError::Threads(error) => NodeError::Threads(error),
                 StorageError::NoDisk(why) => NodeError::NoDisk(why),
             })?;
         let exchange = CacheEngine::new(CacheEngineParts {
             live,
-            shelf: Arc::clone(&shelf),
-            epochs,
+            objects: Arc::clone(&objects),
+            purge_table,
             upstreams: Arc::clone(&upstreams),
             metrics: Arc::clone(&metrics),
             log,
@@ -106,7 +106,7 @@ impl Node {
         let running = bound.start(front, Arc::clone(&metrics), on_worker).map_err(NodeError::Server)?;
         let reopening = disks.as_ref().and_then(|disks| {
             let purges = Purges {
-                epochs: Arc::downgrade(exchange.epochs()),
+                purge_table: Arc::downgrade(exchange.purge_table()),
                 folder: settings.store.directory.clone(),
                 come_with_disk: purges_at(&settings.store).is_some(),
             };
@@ -114,7 +114,7 @@ impl Node {
         });
         Ok(Self {
             exchange,
-            shelf,
+            objects,
             disks,
             upstreams,
             metrics,
@@ -188,7 +188,7 @@ impl Node {
     /// Removes or invalidates stored responses. Blocks.
     pub fn purge(&self, request: PurgeRequest) -> PurgeOutcome {
         match timers() {
-            Ok(runtime) => runtime.block_on(self.exchange.purge(request)),
+            Ok(runtime) => runtime.block_on(self.exchange.cache().purge(request)),
             Err(error) => PurgeOutcome::Failed(format!("no runtime for the purge: {error}")),
         }
     }
@@ -202,10 +202,12 @@ impl Node {
         let disks = self.disks.as_ref().ok_or("this node has no disk store")?;
         let purges = purges_at(&self.settings.lock().store).filter(|folder| folder.to_string_lossy() == path);
         let done = match online {
-            true => disks.bring_online_after(path, &reopening::ready(self.exchange.epochs(), purges.clone())),
+            true => {
+                disks.bring_online_after(path, &reopening::ready(self.exchange.purge_table(), purges.clone()))
+            }
             false => disks.take_offline(path),
         };
-        if purges.is_some() && !disks.is_in_service() && !self.exchange.epochs().are_lost() {
+        if purges.is_some() && !disks.is_in_service() && !self.exchange.purge_table().are_lost() {
             self.detach_purge_table();
         }
         done.map_err(|error| match error {
@@ -218,9 +220,9 @@ impl Node {
     /// Closes the table of purges once it is written down, so that its disk can be unmounted. One
     /// that hangs is not waited for long.
     fn detach_purge_table(&self) {
-        self.exchange.epochs().note_time();
-        let _ = timers().map(|runtime| runtime.block_on(self.exchange.purges_written()));
-        self.exchange.epochs().detach_file("its disk is out of service");
+        self.exchange.purge_table().note_time();
+        let _ = timers().map(|runtime| runtime.block_on(self.exchange.cache().purges_written()));
+        self.exchange.purge_table().detach_file("its disk is out of service");
     }
 
     /// Says whether clients are accepted, and with a store.
@@ -257,7 +259,7 @@ impl Node {
                 let store = &settings.store;
                 let mut status = StoreStatus::new(&store.architecture, &store.directory, &states);
                 // What a store has not been given yet is not written either.
-                status.unwritten += self.shelf.pools().filter(|pool| pool.is_changing()).count() as u64;
+                status.unwritten += self.objects.pools().filter(|pool| pool.is_changing()).count() as u64;
                 status
             }),
             upstreams: upstreams(&live, &settings),
@@ -270,7 +272,8 @@ impl Node {
     }
 
     fn ram(&self) -> Ram {
-        let (memory, ledger, tracts) = (self.shelf.memory().usage(), self.shelf.ledger(), memory::tracts());
+        let (memory, ledger, tracts) =
+            (self.objects.memory().usage(), self.objects.ledger(), memory::tracts());
         Ram {
             space: Space { objects: memory.objects, bytes: ledger.used(), bytes_max: ledger.limit() },
             evictions: memory.evictions,
@@ -280,8 +283,8 @@ impl Node {
             tracts_max: tracts.tracts_max,
             tract_address_bytes: tracts.address_bytes,
             tract_body_bytes: tracts.body_bytes,
-            held_bytes: self.shelf.holds().held(),
-            holds_refused: self.shelf.holds().refused(),
+            held_bytes: self.objects.holds().held(),
+            holds_refused: self.objects.holds().refused(),
         }
     }
 
@@ -296,10 +299,10 @@ impl Node {
             running.stop(grace);
         }
         // What could not be written down has been said.
-        self.exchange.epochs().note_time();
-        let _ = timers().map(|runtime| runtime.block_on(self.exchange.purges_written()));
-        self.shelf.pools().for_each(|pool| pool.close());
-        if let Some(disk) = self.shelf.disk()
+        self.exchange.purge_table().note_time();
+        let _ = timers().map(|runtime| runtime.block_on(self.exchange.cache().purges_written()));
+        self.objects.pools().for_each(|pool| pool.close());
+        if let Some(disk) = self.objects.disk()
             && let Err(error) = disk.close()
         {
             tracing::error!(%error, "the disk store was not closed in order; its next start checks it");

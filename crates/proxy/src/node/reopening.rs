@@ -44,7 +44,7 @@ struct Work {
 
 /// Where the table of purges is, and who heeds it.
 pub(super) struct Purges {
-    pub epochs: Weak<PurgeTable>,
+    pub purge_table: Weak<PurgeTable>,
     pub folder: PathBuf,
     /// The one disk has it: both come into service together.
     pub come_with_disk: bool,
@@ -97,7 +97,8 @@ impl Work {
         while self.waits(pause) {
             let Some(disks) = self.disks.upgrade() else { return };
             let unopened = unopened(&disks);
-            let has_purges = self.purges.epochs.upgrade().is_none_or(|epochs| !epochs.are_lost());
+            let has_purges =
+                self.purges.purge_table.upgrade().is_none_or(|purge_table| !purge_table.are_lost());
             unopened.iter().for_each(|path| self.try_again(&disks, path));
             if !has_purges && (disks.is_in_service() || !self.purges.come_with_disk) {
                 self.read_purges();
@@ -119,7 +120,7 @@ impl Work {
     /// Tries to open a disk, which waits for nobody who does that already.
     fn try_again(&self, disks: &Arc<Disks>, path: &str) {
         let folder = self.purges.come_with_disk.then(|| self.purges.folder.clone());
-        let ready = ready_with(self.purges.epochs.clone(), folder);
+        let ready = ready_with(self.purges.purge_table.clone(), folder);
         let (disks, state, metrics) = (Arc::clone(disks), Arc::clone(&self.state), Arc::clone(&self.metrics));
         let path = path.to_owned();
         in_a_thread(move || match disks.open_again(&path, &ready) {
@@ -137,13 +138,13 @@ impl Work {
     }
 
     fn read_purges(&self) {
-        let Some(epochs) = self.purges.epochs.upgrade() else { return };
+        let Some(purge_table) = self.purges.purge_table.upgrade() else { return };
         if self.are_purges_read.swap(true, SeqCst) {
             return;
         }
         let (folder, are_read) = (self.purges.folder.clone(), Arc::clone(&self.are_purges_read));
         let is_begun = in_a_thread(move || {
-            match attach_purge_table(&epochs, &folder) {
+            match attach_purge_table(&purge_table, &folder) {
                 Ok(()) => tracing::info!("what was purged is known again"),
                 Err(error) => tracing::debug!(%error, "what was purged still cannot be read"),
             }
@@ -162,20 +163,20 @@ fn in_a_thread(work: impl FnOnce() + Send + 'static) -> bool {
 
 /// Takes up the purges in the folder of a store that is open and does not serve yet, where it has
 /// any.
-pub(super) fn ready(epochs: &Arc<PurgeTable>, folder: Option<PathBuf>) -> Ready {
-    ready_with(Arc::downgrade(epochs), folder)
+pub(super) fn ready(purge_table: &Arc<PurgeTable>, folder: Option<PathBuf>) -> Ready {
+    ready_with(Arc::downgrade(purge_table), folder)
 }
 
-fn ready_with(epochs: Weak<PurgeTable>, folder: Option<PathBuf>) -> Ready {
+fn ready_with(purge_table: Weak<PurgeTable>, folder: Option<PathBuf>) -> Ready {
     Arc::new(move || {
         let Some(folder) = &folder else { return Ok(()) };
         let gone = || Error::Unusable("the node has stopped".into());
-        take_up(&*epochs.upgrade().ok_or_else(gone)?, folder)
+        take_up(&*purge_table.upgrade().ok_or_else(gone)?, folder)
     })
 }
 
-fn take_up(epochs: &PurgeTable, folder: &Path) -> Result<(), Error> {
-    attach_purge_table(epochs, folder).map_err(|error| {
+fn take_up(purge_table: &PurgeTable, folder: &Path) -> Result<(), Error> {
+    attach_purge_table(purge_table, folder).map_err(|error| {
         let folder = folder.display();
         Error::Unusable(format!("{folder}: what was purged cannot be read there: {error}"))
     })

@@ -67,7 +67,7 @@ fn a_disk_that_is_out_can_be_unmounted_and_has_every_purge_when_it_is_back() {
         assert!(begun.elapsed() < Duration::from_secs(10), "a file of it stays open");
         std::thread::sleep(Duration::from_millis(5));
     }
-    let asked = node.exchange.epochs().sequence();
+    let asked = node.exchange.purge_table().sequence();
     // Another disk at the same path.
     std::fs::remove_dir_all(&store).expect("it was there");
     let PurgeOutcome::Failed(why) = node.purge(tag()) else { panic!("it cannot be written down") };
@@ -75,10 +75,10 @@ fn a_disk_that_is_out_can_be_unmounted_and_has_every_purge_when_it_is_back() {
     node.set_disk_online(path, true).expect("it can be opened");
     assert_eq!(node.purge(PurgeRequest::All), PurgeOutcome::Purged { responses: None });
     node.drain(Duration::ZERO);
-    let epochs =
+    let purge_table =
         PurgeTable::open(&store.join("purges"), Timestamp::from_seconds(10)).expect("it was written");
-    let is_purged = |name: PurgeScope<'_>| epochs.is_purged(&[name.slot()], &[], asked);
-    assert!(epochs.knows(asked) && is_purged(PurgeScope::Tag("news")) && is_purged(PurgeScope::All));
+    let is_purged = |name: PurgeScope<'_>| purge_table.is_purged(&[name.slot()], &[], asked);
+    assert!(purge_table.knows(asked) && is_purged(PurgeScope::Tag("news")) && is_purged(PurgeScope::All));
     assert!(!is_purged(PurgeScope::Tag("sport")));
 }
 
@@ -88,12 +88,12 @@ fn nothing_stored_before_is_served_when_what_was_purged_cannot_be_read() {
     let store = folder.path().join("store");
     let started = |before: Option<Sequence>| {
         let node = with_store(&store);
-        let epochs = node.exchange.epochs();
+        let purge_table = node.exchange.purge_table();
         let (now, is_purged) = (
-            epochs.sequence(),
-            before.is_some_and(|before| epochs.is_purged(&[PurgeScope::All.slot()], &[], before)),
+            purge_table.sequence(),
+            before.is_some_and(|before| purge_table.is_purged(&[PurgeScope::All.slot()], &[], before)),
         );
-        assert!(!epochs.is_purged(&[PurgeScope::All.slot()], &[], now), "what comes now is kept");
+        assert!(!purge_table.is_purged(&[PurgeScope::All.slot()], &[], now), "what comes now is kept");
         node.drain(Duration::ZERO);
         (now, is_purged)
     };

@@ -58,14 +58,14 @@ impl Rig {
             ObjectSizeLimits { memory_object_max: settings.cache.ram_object_max.0, disk_object_max: 0 };
         let exchange = CacheEngine::new(CacheEngineParts {
             live: ExchangeSettings::new(&settings, &[], SEED).expect("valid settings"),
-            shelf: Arc::new(HybridCache::new(
+            objects: Arc::new(HybridCache::new(
                 (memory, ledger, None),
                 None,
                 pools,
                 Arc::clone(&metrics),
                 limits,
             )),
-            epochs: Arc::new(PurgeTable::in_memory(shoal_core::Timestamp::from_seconds(10))),
+            purge_table: Arc::new(PurgeTable::in_memory(shoal_core::Timestamp::from_seconds(10))),
             upstreams: Arc::new(Upstreams::new(&settings, Arc::clone(&metrics)).expect("upstreams")),
             metrics: Arc::clone(&metrics),
             log: AccessLog::open(&settings.log, Arc::clone(&metrics)).expect("the log opens"),

@@ -117,9 +117,9 @@ mod tests {
     use std::sync::mpsc;
     use std::time::{Duration, Instant};
 
-    /// A shelf over a volume, whose pool has one thread.
+    /// A cache over a volume, whose pool has one thread.
     struct World {
-        shelf: Arc<HybridCache>,
+        objects: Arc<HybridCache>,
         store: Arc<dyn Store>,
         invalidations: Arc<Invalidations>,
         folder: tempfile::TempDir,
@@ -146,33 +146,33 @@ mod tests {
             let pool = Arc::new(IoPool::new(1, 100).expect("a thread"));
             let limits = ObjectSizeLimits { memory_object_max: 1 << 16, disk_object_max: 1 << 20 };
             let disk = Some(Arc::clone(&store));
-            let shelf = HybridCache::new(
+            let objects = HybridCache::new(
                 (memory, ledger, None),
                 disk,
                 vec![pool],
                 Arc::new(Metrics::default()),
                 limits,
             );
-            Self { shelf: Arc::new(shelf), store, invalidations: Invalidations::new(), folder }
+            Self { objects: Arc::new(objects), store, invalidations: Invalidations::new(), folder }
         }
 
         fn jobs(&self) -> u64 {
-            self.shelf.disk_queue(0).pool().finished()
+            self.objects.disk_queue(0).pool().finished()
         }
 
         async fn keep(&self, number: u64) {
             let (key, validity) = (key(number), self.invalidations.snapshot(&key(number)));
-            self.shelf.insert_disk(JobKind::ChangeSoon, &key, &note(number), Bytes::new(), &validity).await;
+            self.objects.insert_disk(JobKind::ChangeSoon, &key, &note(number), Bytes::new(), &validity).await;
         }
 
         async fn find(&self, number: u64) -> Option<u64> {
-            let found = self.shelf.find(&key(number), || self.invalidations.snapshot(&key(number))).await?;
+            let found = self.objects.find(&key(number), || self.invalidations.snapshot(&key(number))).await?;
             let ObjectMetadata::Vary(note) = found.record else { panic!("a note was kept") };
             Some(note.generation)
         }
 
         fn close(self) {
-            self.shelf.disk_queue(0).pool().close();
+            self.objects.disk_queue(0).pool().close();
             self.store.close().expect("a disk that takes it");
             drop(self.folder);
         }
@@ -237,13 +237,13 @@ mod tests {
             for _ in 0..2 {
                 let insert = world.store.insert(&key(1), &written, Some(0)).expect("it is taken");
                 insert.commit(None).expect("it is kept");
-                let found = world.shelf.find(&key(1), || world.invalidations.snapshot(&key(1))).await;
+                let found = world.objects.find(&key(1), || world.invalidations.snapshot(&key(1))).await;
                 assert_eq!(found.is_some(), is_found, "{begins} {name}");
                 assert_eq!(world.store.may_contain(&key(1)), is_found, "{begins} {name}");
             }
-            world.shelf.memory().remove(key(1).hash());
+            world.objects.memory().remove(key(1).hash());
         }
-        assert_eq!(world.shelf.metrics.disk_corrupt.value(), 0, "it is no damage");
+        assert_eq!(world.objects.metrics.disk_corrupt.value(), 0, "it is no damage");
         world.close();
     }
 
@@ -257,10 +257,10 @@ mod tests {
             let insert = store.insert(&key(1), &note(7).encode(), Some(0)).expect("it is taken");
             insert.commit(None).expect("it is kept");
         };
-        let older = world.shelf.disk_queue(0).pool().submit(JobKind::Change, older).expect("room");
-        let (shelf, validity) = (Arc::clone(&world.shelf), world.invalidations.snapshot(&key(1)));
+        let older = world.objects.disk_queue(0).pool().submit(JobKind::Change, older).expect("room");
+        let (objects, validity) = (Arc::clone(&world.objects), world.invalidations.snapshot(&key(1)));
         let newer = tokio::spawn(async move {
-            shelf.insert_disk(JobKind::Change, &key(1), &note(8), Bytes::new(), &validity).await;
+            objects.insert_disk(JobKind::Change, &key(1), &note(8), Bytes::new(), &validity).await;
         });
         tokio::task::yield_now().await;
         assert!(!world.store.may_contain(&key(1)), "it waits for its turn");
@@ -276,7 +276,7 @@ mod tests {
         let world = World::new();
         let validity = world.invalidations.snapshot(&key(1));
         world.invalidations.mark(&key(1));
-        world.shelf.insert_disk(JobKind::ChangeSoon, &key(1), &note(1), Bytes::new(), &validity).await;
+        world.objects.insert_disk(JobKind::ChangeSoon, &key(1), &note(1), Bytes::new(), &validity).await;
         assert_eq!(world.find(1).await, None);
         world.close();
     }
@@ -287,7 +287,10 @@ mod tests {
         for number in 0..50_u64 {
             let validity = world.invalidations.snapshot(&key(number));
             let body = Bytes::from(vec![number as u8; 60_000]);
-            world.shelf.insert_disk(JobKind::ChangeSoon, &key(number), &note(number), body, &validity).await;
+            world
+                .objects
+                .insert_disk(JobKind::ChangeSoon, &key(number), &note(number), body, &validity)
+                .await;
         }
         let begun = Instant::now();
         let is_written = |number| world.store.try_open(&key(number)).is_none();

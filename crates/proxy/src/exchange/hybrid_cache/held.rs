@@ -200,7 +200,7 @@ mod tests {
     use shoal_store::memory::MemoryBudget;
 
     /// RAM of which replies may hold 256 KiB, and no disk.
-    fn shelf() -> HybridCache {
+    fn objects() -> HybridCache {
         let ledger = MemoryBudget::new(1 << 20);
         let memory = MemoryTier::new(Arc::clone(&ledger), 1);
         let pools = vec![Arc::new(IoPool::new(1, 100).expect("a thread"))];
@@ -212,46 +212,46 @@ mod tests {
         ObjectKey::new(format!("http://a/{number}").into_bytes())
     }
 
-    fn keep(shelf: &HybridCache, number: usize, length: usize) -> Arc<MemoryEntry> {
+    fn keep(objects: &HybridCache, number: usize, length: usize) -> Arc<MemoryEntry> {
         let key = key(number);
         let record =
             ObjectMetadata::Vary(Arc::new(VaryMarker { generation: number as u64, lists: Vec::new() }));
         let body = Bytes::from(vec![number as u8; length]);
         let validity = Invalidations::new().snapshot(&key);
-        drop(shelf.insert_memory(&key, &record, body.into(), &validity).expect("room"));
-        shelf.memory_entry(&key).expect("it is there")
+        drop(objects.insert_memory(&key, &record, body.into(), &validity).expect("room"));
+        objects.memory_entry(&key).expect("it is there")
     }
 
     #[test]
     fn object_that_many_hold_counts_once() {
-        let shelf = shelf();
-        let resident = keep(&shelf, 1, 100_000);
+        let objects = objects();
+        let resident = keep(&objects, 1, 100_000);
         let charged = resident.body.room_bytes();
-        let held: Vec<CachedBody> = (0..50).map(|_| shelf.hold(&resident)).collect();
+        let held: Vec<CachedBody> = (0..50).map(|_| objects.hold(&resident)).collect();
         assert!(held.iter().all(|held| matches!(held, CachedBody::Memory(bytes) if bytes.len() == 100_000)));
-        assert_eq!(shelf.holds().held(), charged);
+        assert_eq!(objects.holds().held(), charged);
         drop(held);
-        assert_eq!((shelf.holds().held(), shelf.holds().refused()), (0, 0));
+        assert_eq!((objects.holds().held(), objects.holds().refused()), (0, 0));
     }
 
     #[test]
     fn what_exceeds_the_share_is_read_piece_by_piece_until_it_is_gone() {
-        let shelf = shelf();
+        let objects = objects();
         let (one, other, small) =
-            (keep(&shelf, 1, 260_000), keep(&shelf, 2, 100_000), keep(&shelf, 3, 5_000));
-        let first = shelf.hold(&one);
-        let CachedBody::Disk(window) = shelf.hold(&other) else { panic!("both are more than a quarter") };
-        let CachedBody::Memory(copy) = shelf.hold(&small) else { panic!("a small body is copied") };
+            (keep(&objects, 1, 260_000), keep(&objects, 2, 100_000), keep(&objects, 3, 5_000));
+        let first = objects.hold(&one);
+        let CachedBody::Disk(window) = objects.hold(&other) else { panic!("both are more than a quarter") };
+        let CachedBody::Memory(copy) = objects.hold(&small) else { panic!("a small body is copied") };
         drop((other, small));
         let piece = window.read_at_once(90_000, 1 << 20).expect("it is in RAM");
         assert!(!piece.is_empty() && piece.iter().all(|byte| *byte == 2) && copy[..] == [3; 5_000]);
         assert_eq!(window.read_at_once(99_999, 10).as_deref(), Some(&[2][..]));
         // Another of the same key is another body.
-        keep(&shelf, 2, 100_000);
+        keep(&objects, 2, 100_000);
         assert!(window.read_at_once(0, 10).is_none());
         assert!(matches!(window.read(0, 10), Err(Error::Gone)));
-        shelf.memory.remove(key(3).hash());
+        objects.memory.remove(key(3).hash());
         drop((first, one));
-        assert_eq!(shelf.holds().held(), 0);
+        assert_eq!(objects.holds().held(), 0);
     }
 }

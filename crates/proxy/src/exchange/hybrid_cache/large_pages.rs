@@ -54,42 +54,42 @@ mod tests {
 
     const LENGTH: usize = 2 * LENT_MIN;
 
-    fn shelf(ram: u64) -> (HybridCache, Arc<MemoryBudget>) {
+    fn objects(ram: u64) -> (HybridCache, Arc<MemoryBudget>) {
         let ledger = MemoryBudget::new(ram);
         let memory = MemoryTier::new(Arc::clone(&ledger), 1);
         let pools = vec![Arc::new(IoPool::new(1, 100).expect("a thread"))];
         let limits = ObjectSizeLimits { memory_object_max: 1 << 20, disk_object_max: 0 };
-        let shelf = HybridCache::new(
+        let objects = HybridCache::new(
             (memory, Arc::clone(&ledger), None),
             None,
             pools,
             Arc::new(Metrics::default()),
             limits,
         );
-        (shelf, ledger)
+        (objects, ledger)
     }
 
-    fn keep(shelf: &HybridCache, key: &ObjectKey) {
+    fn keep(objects: &HybridCache, key: &ObjectKey) {
         let mut whole = BodyBuilder::with_capacity(LENGTH);
         (0..LENGTH / 1024).for_each(|number| whole.push(&[number as u8; 1024]));
         let record = ObjectMetadata::Vary(Arc::new(VaryMarker { generation: 7, lists: Vec::new() }));
         let validity = Invalidations::new().snapshot(key);
-        assert!(shelf.insert_memory(key, &record, whole.into_bytes().into(), &validity).is_some());
+        assert!(objects.insert_memory(key, &record, whole.into_bytes().into(), &validity).is_some());
     }
 
-    fn place(shelf: &HybridCache, key: &ObjectKey) -> usize {
-        shelf.memory.peek(key.hash()).expect("it is there").body.as_ptr().addr()
+    fn place(objects: &HybridCache, key: &ObjectKey) -> usize {
+        objects.memory.peek(key.hash()).expect("it is there").body.as_ptr().addr()
     }
 
     /// Asks for the object so many times, and waits until the pool has done what that led to.
-    fn ask(shelf: &HybridCache, key: &ObjectKey, times: usize, jobs: u64) {
-        (0..times).for_each(|_| assert!(shelf.memory_entry(key).is_some()));
+    fn ask(objects: &HybridCache, key: &ObjectKey, times: usize, jobs: u64) {
+        (0..times).for_each(|_| assert!(objects.memory_entry(key).is_some()));
         let begun = Instant::now();
-        while shelf.disk_queue(0).pool().finished() < jobs {
+        while objects.disk_queue(0).pool().finished() < jobs {
             assert!(begun.elapsed() < Duration::from_secs(10), "nothing is done");
             std::thread::sleep(Duration::from_millis(1));
         }
-        assert_eq!(shelf.disk_queue(0).pool().finished(), jobs);
+        assert_eq!(objects.disk_queue(0).pool().finished(), jobs);
     }
 
     #[test]
@@ -97,50 +97,50 @@ mod tests {
         if !gives_large_pages() {
             return eprintln!("left out: this system gives no large pages");
         }
-        let (shelf, ledger) = shelf(4 << 20);
+        let (objects, ledger) = objects(4 << 20);
         let key = ObjectKey::new(b"http://a/1".to_vec());
-        keep(&shelf, &key);
-        let (before, charged) = (place(&shelf, &key), ledger.used());
-        ask(&shelf, &key, 15, 0);
-        assert_eq!(place(&shelf, &key), before);
-        let held = shelf.memory_entry(&key).expect("it is there");
-        offer_to_disk(&shelf.memory, key.hash(), |_| true);
+        keep(&objects, &key);
+        let (before, charged) = (place(&objects, &key), ledger.used());
+        ask(&objects, &key, 15, 0);
+        assert_eq!(place(&objects, &key), before);
+        let held = objects.memory_entry(&key).expect("it is there");
+        offer_to_disk(&objects.memory, key.hash(), |_| true);
         let read = held.body.bytes();
-        ask(&shelf, &key, 0, 1);
-        let after = shelf.memory.peek(key.hash()).expect("it is there");
+        ask(&objects, &key, 0, 1);
+        let after = objects.memory.peek(key.hash()).expect("it is there");
         assert!(after.body.as_ptr().addr() != before && *after.body == read[..] && after.is_same(&held));
         assert!(!after.is_settled.load(Relaxed), "what it is to do for the disk is still to be done");
         assert!(ledger.used() >= 2 * LENGTH as u64, "what is read stays charged");
         drop((held, read, after));
-        shelf.memory.sweep();
+        objects.memory.sweep();
         assert_eq!(ledger.used(), charged, "and no longer");
-        let after = place(&shelf, &key);
-        ask(&shelf, &key, 100, 1);
-        assert_eq!(place(&shelf, &key), after, "once");
-        shelf.disk_queue(0).pool().close();
+        let after = place(&objects, &key);
+        ask(&objects, &key, 100, 1);
+        assert_eq!(place(&objects, &key), after, "once");
+        objects.disk_queue(0).pool().close();
     }
 
     #[test]
     fn what_has_been_replaced_or_does_not_fit_twice_is_left_alone() {
-        let (shelf, ledger) = shelf(LENGTH as u64 * 3 / 2);
+        let (objects, ledger) = objects(LENGTH as u64 * 3 / 2);
         let key = ObjectKey::new(b"http://a/1".to_vec());
-        keep(&shelf, &key);
-        let before = place(&shelf, &key);
-        let held = shelf.memory_entry(&key).expect("it is there");
-        exchange(&shelf.memory, &held);
-        assert_eq!(place(&shelf, &key), before, "no room for both");
+        keep(&objects, &key);
+        let before = place(&objects, &key);
+        let held = objects.memory_entry(&key).expect("it is there");
+        exchange(&objects.memory, &held);
+        assert_eq!(place(&objects, &key), before, "no room for both");
         drop(held);
-        shelf.memory.remove(key.hash());
+        objects.memory.remove(key.hash());
         assert_eq!(ledger.used(), 0);
-        let (shelf, _) = self::shelf(4 << 20);
-        keep(&shelf, &key);
-        let held = shelf.memory_entry(&key).expect("it is there");
-        keep(&shelf, &key);
-        let newer = place(&shelf, &key);
-        exchange(&shelf.memory, &held);
-        assert_eq!(place(&shelf, &key), newer);
-        shelf.memory.remove(key.hash());
-        exchange(&shelf.memory, &held);
-        assert!(shelf.memory.peek(key.hash()).is_none(), "what is gone does not come back");
+        let (objects, _) = self::objects(4 << 20);
+        keep(&objects, &key);
+        let held = objects.memory_entry(&key).expect("it is there");
+        keep(&objects, &key);
+        let newer = place(&objects, &key);
+        exchange(&objects.memory, &held);
+        assert_eq!(place(&objects, &key), newer);
+        objects.memory.remove(key.hash());
+        exchange(&objects.memory, &held);
+        assert!(objects.memory.peek(key.hash()).is_none(), "what is gone does not come back");
     }
 }

@@ -123,10 +123,10 @@ impl HybridCache {
         if pace == Pace::AtOnce || self.refreshes.waiting.lock().len() > SLEEPERS_MAX {
             return self.perform(refresh).await;
         }
-        let shelf = Arc::clone(self);
+        let objects = Arc::clone(self);
         tokio::spawn(async move {
             tokio::time::sleep(SOON).await;
-            shelf.perform(refresh).await;
+            objects.perform(refresh).await;
         });
     }
 

@@ -182,11 +182,11 @@ impl HybridCache {
     /// own, since whoever asked for a removal may be gone by then, with all its tasks.
     fn run_removals(self: &Arc<Self>) {
         let Some(store) = self.disk.clone() else { return };
-        let shelf = Arc::clone(self);
+        let objects = Arc::clone(self);
         let work = move || {
-            while let Some((key, wish)) = shelf.removals.next() {
-                let _ = store.remove(&key).inspect_err(|error| shelf.count_failure(error));
-                if !shelf.removals.unhide(&key, wish) {
+            while let Some((key, wish)) = objects.removals.next() {
+                let _ = store.remove(&key).inspect_err(|error| objects.count_failure(error));
+                if !objects.removals.unhide(&key, wish) {
                     return;
                 }
             }

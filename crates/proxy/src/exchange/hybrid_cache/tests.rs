@@ -122,9 +122,9 @@ impl Insert for HangingInsert {
 /// The second disk fails to remove this one.
 const UNWRITABLE: u32 = 7777;
 
-/// A shelf over these disks, and what is told of it.
+/// A cache over these disks, and what is told of it.
 struct World {
-    shelf: Arc<HybridCache>,
+    objects: Arc<HybridCache>,
     metrics: Arc<Metrics>,
     is_free: Arc<(Mutex<bool>, Condvar)>,
     keys: Arc<Mutex<HashSet<Key>>>,
@@ -144,8 +144,9 @@ impl World {
         let pools: Vec<_> = (0..2).map(|_| Arc::new(IoPool::new(2, 8).expect("threads"))).collect();
         let metrics = Arc::new(Metrics::default());
         let limits = ObjectSizeLimits { memory_object_max: 1 << 10, disk_object_max: 1 << 20 };
-        let shelf = HybridCache::new((memory, ledger, None), Some(disk), pools, Arc::clone(&metrics), limits);
-        Self { shelf: Arc::new(shelf), metrics, is_free, keys }
+        let objects =
+            HybridCache::new((memory, ledger, None), Some(disk), pools, Arc::clone(&metrics), limits);
+        Self { objects: Arc::new(objects), metrics, is_free, keys }
     }
 
     fn answer(&self) {
@@ -155,12 +156,12 @@ impl World {
 
     fn close(self) {
         self.answer();
-        self.shelf.pools().for_each(|pool| pool.close());
+        self.objects.pools().for_each(|pool| pool.close());
     }
 
     /// Until the disk has hung for as long as a client waits, and is known to.
     async fn hang(&self) {
-        assert!(find(&self.shelf, &key(0, 0)).await && self.shelf.disk_queue(0).hangs());
+        assert!(find(&self.objects, &key(0, 0)).await && self.objects.disk_queue(0).hangs());
     }
 }
 
@@ -179,9 +180,9 @@ fn key(lane: usize, number: u32) -> ObjectKey {
 }
 
 /// Whether the object is missed.
-async fn find(shelf: &HybridCache, key: &ObjectKey) -> bool {
+async fn find(objects: &HybridCache, key: &ObjectKey) -> bool {
     let invalidations = Invalidations::new();
-    shelf.find(key, || invalidations.snapshot(key)).await.is_none()
+    objects.find(key, || invalidations.snapshot(key)).await.is_none()
 }
 
 #[tokio::test]
@@ -189,14 +190,14 @@ async fn a_disk_that_hangs_keeps_neither_another_nor_its_own_clients_waiting() {
     let world = World::new(100);
     let hung: Vec<_> = (0..8)
         .map(|number| {
-            let shelf = Arc::clone(&world.shelf);
-            tokio::spawn(async move { find(&shelf, &key(0, number)).await })
+            let objects = Arc::clone(&world.objects);
+            tokio::spawn(async move { find(&objects, &key(0, number)).await })
         })
         .collect();
     tokio::task::yield_now().await;
     let begun = Instant::now();
     for number in 0..100 {
-        assert!(find(&world.shelf, &key(1, number)).await);
+        assert!(find(&world.objects, &key(1, number)).await);
     }
     assert_eq!(world.metrics.disk_corrupt.value(), 100, "the other disk has answered");
     assert!(begun.elapsed() < PATIENCE, "and nobody waited for the one that hangs");
@@ -213,18 +214,18 @@ async fn nobody_waits_for_a_disk_that_is_known_to_hang_until_it_answers() {
     world.hang().await;
     let begun = Instant::now();
     for number in 0..100 {
-        assert!(find(&world.shelf, &key(0, number)).await, "a miss");
+        assert!(find(&world.objects, &key(0, number)).await, "a miss");
         let other = key(0, 200 + number);
-        world.shelf.insert_marker(&other, note(), &valid(&other)).await;
+        world.objects.insert_marker(&other, note(), &valid(&other)).await;
     }
     assert!(begun.elapsed() < 20 * PATIENCE, "two hundred did not wait");
     assert!(world.metrics.disk_busy.value() >= 200, "each is counted");
     world.answer();
-    until(|| !world.shelf.disk_queue(0).hangs()).await;
+    until(|| !world.objects.disk_queue(0).hangs()).await;
     let (asked, other) = (world.metrics.disk_corrupt.value(), key(0, 300));
-    find(&world.shelf, &key(0, 99)).await;
+    find(&world.objects, &key(0, 99)).await;
     assert_eq!(world.metrics.disk_corrupt.value(), asked + 1, "the disk is asked again");
-    world.shelf.insert_marker(&other, note(), &valid(&other)).await;
+    world.objects.insert_marker(&other, note(), &valid(&other)).await;
     assert!(world.keys.lock().contains(&other.hash()), "and takes objects again");
     world.close();
 }
@@ -236,19 +237,19 @@ async fn what_is_removed_from_a_disk_that_hangs_is_hidden_at_once_and_gone_when_
     let begun = Instant::now();
     for number in 0..5 {
         let hidden = Removed { was_there: true, lasts: false };
-        assert_eq!(world.shelf.remove(&key(0, number)).await, hidden, "the disk has not been told");
+        assert_eq!(world.objects.remove(&key(0, number)).await, hidden, "the disk has not been told");
     }
     assert!(begun.elapsed() < 4 * PATIENCE, "five did not wait");
     world.answer();
-    until(|| !world.shelf.disk_queue(0).hangs()).await;
+    until(|| !world.objects.disk_queue(0).hangs()).await;
     let corrupt = world.metrics.disk_corrupt.value();
     for number in 0..5 {
-        assert!(find(&world.shelf, &key(0, number)).await, "{number} has been removed");
+        assert!(find(&world.objects, &key(0, number)).await, "{number} has been removed");
     }
     assert_eq!(world.metrics.disk_corrupt.value(), corrupt, "and the disk has not been asked for it");
     until(|| (0..5).all(|number| !world.keys.lock().contains(&key(0, number).hash()))).await;
     assert!((5..10).all(|number| world.keys.lock().contains(&key(0, number).hash())));
-    until(|| (0..5).all(|number| !world.shelf.removals.is_hidden(&key(0, number)))).await;
+    until(|| (0..5).all(|number| !world.objects.removals.is_hidden(&key(0, number)))).await;
     world.close();
 }
 
@@ -256,9 +257,9 @@ async fn what_is_removed_from_a_disk_that_hangs_is_hidden_at_once_and_gone_when_
 #[tokio::test]
 async fn removals_that_fail_do_not_pass_for_done() {
     let world = World::new(10);
-    assert_eq!(world.shelf.remove(&key(1, 3)).await, Removed { was_there: true, lasts: true });
-    assert_eq!(world.shelf.remove(&key(1, 3)).await, Removed { was_there: false, lasts: true });
-    assert!(!world.shelf.remove(&key(1, UNWRITABLE)).await.lasts);
+    assert_eq!(world.objects.remove(&key(1, 3)).await, Removed { was_there: true, lasts: true });
+    assert_eq!(world.objects.remove(&key(1, 3)).await, Removed { was_there: false, lasts: true });
+    assert!(!world.objects.remove(&key(1, UNWRITABLE)).await.lasts);
     world.close();
 }
 
@@ -267,18 +268,19 @@ async fn more_removals_than_can_be_hidden_are_not_waited_for_and_give_the_disk_u
     let world = World::new(3);
     world.hang().await;
     for number in 0_u64.. {
-        if world.shelf.removals.hide(&ObjectKey::new(number.to_le_bytes())) == removals::HideOutcome::Refused
+        if world.objects.removals.hide(&ObjectKey::new(number.to_le_bytes()))
+            == removals::HideOutcome::Refused
         {
             break;
         }
     }
     for number in 0..3 {
-        let removed = tokio::time::timeout(3 * PATIENCE, world.shelf.remove(&key(0, number))).await;
+        let removed = tokio::time::timeout(3 * PATIENCE, world.objects.remove(&key(0, number))).await;
         assert!(removed.is_ok(), "nobody waits for it without a limit");
-        assert!(!world.shelf.on_disk(&key(0, number)));
+        assert!(!world.objects.on_disk(&key(0, number)));
     }
-    assert!(world.shelf.on_disk(&key(1, 0)), "the other disk is not given up");
-    assert!(world.shelf.remove(&key(1, 0)).await.was_there);
+    assert!(world.objects.on_disk(&key(1, 0)), "the other disk is not given up");
+    assert!(world.objects.remove(&key(1, 0)).await.was_there);
     world.close();
 }
 
@@ -287,13 +289,14 @@ async fn what_is_written_too_late_does_not_come_to_stand() {
     let world = World::new(0);
     let begun = Instant::now();
     let wanted = key(0, 1);
-    world.shelf.insert_marker(&wanted, note(), &valid(&wanted)).await;
+    world.objects.insert_marker(&wanted, note(), &valid(&wanted)).await;
     assert!(begun.elapsed() < 3 * PATIENCE, "the client waits no longer than that");
     assert_eq!(world.metrics.disk_slow.value(), 1);
     // Meanwhile a newer one may have come that the disk does not take.
     world.answer();
-    let pool = world.shelf.disk_queue(0).pool().finished();
-    until(|| world.shelf.disk_queue(0).pool().finished() > pool || !world.shelf.disk_queue(0).hangs()).await;
+    let pool = world.objects.disk_queue(0).pool().finished();
+    until(|| world.objects.disk_queue(0).pool().finished() > pool || !world.objects.disk_queue(0).hangs())
+        .await;
     assert!(world.keys.lock().is_empty(), "the older one is not left on the disk");
     world.close();
 }
@@ -304,29 +307,28 @@ async fn an_invalidation_goes_on_without_its_client() {
     let world = World::new(1);
     let exchange = exchange(&world);
     let wanted = key(0, 0);
-    let left = tokio::time::timeout(PATIENCE / 10, exchange.invalidate_apart(vec![wanted.clone()])).await;
+    let left =
+        tokio::time::timeout(PATIENCE / 10, exchange.cache.invalidate_apart(vec![wanted.clone()])).await;
     assert!(left.is_err(), "the disk is waited for");
     world.answer();
     until(|| !world.keys.lock().contains(&wanted.hash())).await;
     world.close();
 }
 
-/// What an invalidated note led to would be found again by a later one of the same number.
-#[tokio::test]
-async fn no_two_notes_bear_the_same_number() {
-    let world = World::new(0);
-    let exchange = exchange(&world);
-    let numbers: std::collections::HashSet<u64> = (0..1000).map(|_| exchange.generation()).collect();
+/// An invalidated marker led to objects that a later marker of the same number would find again.
+#[test]
+fn marker_numbers_are_unique() {
+    let numbers: std::collections::HashSet<u64> =
+        (0..1000).map(|_| crate::exchange::store_plan::generation()).collect();
     assert_eq!(numbers.len(), 1000);
-    world.close();
 }
 
 fn exchange(world: &World) -> Arc<CacheEngine> {
     let (settings, metrics) = (Settings::default(), &world.metrics);
     CacheEngine::new(CacheEngineParts {
         live: ExchangeSettings::new(&settings, &[], 1).expect("the defaults"),
-        shelf: Arc::clone(&world.shelf),
-        epochs: Arc::new(PurgeTable::in_memory(Timestamp::from_seconds(10))),
+        objects: Arc::clone(&world.objects),
+        purge_table: Arc::new(PurgeTable::in_memory(Timestamp::from_seconds(10))),
         upstreams: Arc::new(Upstreams::new(&settings, Arc::clone(metrics)).expect("the defaults")),
         metrics: Arc::clone(metrics),
         log: AccessLog::open(&settings.log, Arc::clone(metrics)).expect("no log"),

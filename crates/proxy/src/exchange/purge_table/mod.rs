@@ -115,9 +115,9 @@ impl PurgeTable {
 
     /// The table in `path`, made when absent: see [`take_up`](Self::attach_file).
     pub fn open(path: &Path, now: Timestamp) -> std::io::Result<Self> {
-        let epochs = Self::in_memory(now);
-        epochs.attach_file(path)?;
-        Ok(epochs)
+        let purge_table = Self::in_memory(now);
+        purge_table.attach_file(path)?;
+        Ok(purge_table)
     }
 
     /// Adds what the table in `path` says, made when absent, and keeps everything there from now

@@ -41,21 +41,21 @@ impl World {
 
 #[test]
 fn purge_reaches_what_was_asked_for_before_it() {
-    let epochs = PurgeTable::in_memory(NOW);
+    let purge_table = PurgeTable::in_memory(NOW);
     let slots = [PurgeScope::Tag("news").slot(), PurgeScope::Host("example.org").slot()];
-    let before = epochs.sequence();
-    assert!(!epochs.is_purged(&slots, &[], before));
-    epochs.purge(PurgeScope::Tag("news"));
-    assert!(epochs.is_purged(&slots, &[], before) && !epochs.is_purged(&tag("sport"), &[], before));
-    assert!(!epochs.is_purged(&slots, &[], epochs.sequence()), "it can be kept again at once");
+    let before = purge_table.sequence();
+    assert!(!purge_table.is_purged(&slots, &[], before));
+    purge_table.purge(PurgeScope::Tag("news"));
+    assert!(purge_table.is_purged(&slots, &[], before) && !purge_table.is_purged(&tag("sport"), &[], before));
+    assert!(!purge_table.is_purged(&slots, &[], purge_table.sequence()), "it can be kept again at once");
 }
 
 #[test]
 fn step_is_after_what_came_before_it_and_not_after_what_follows() {
-    let epochs = PurgeTable::in_memory(NOW);
-    let before = epochs.sequence();
-    let step = epochs.next_time();
-    assert!(step > before && epochs.sequence() >= step);
+    let purge_table = PurgeTable::in_memory(NOW);
+    let before = purge_table.sequence();
+    let step = purge_table.next_time();
+    assert!(step > before && purge_table.sequence() >= step);
 }
 
 #[tokio::test]
@@ -63,21 +63,21 @@ async fn purges_survive_restarts_whatever_the_clock_says() {
     let world = World::new();
     let mut asked = Vec::new();
     for now in [NOW, Timestamp::from_millis(5), Timestamp::from_seconds(4_000_000_000), NOW] {
-        let epochs = PurgeTable::open(&world.path(), now).expect("opened");
+        let purge_table = PurgeTable::open(&world.path(), now).expect("opened");
         for earlier in &asked {
             assert!(
-                epochs.is_purged(&tag("news"), &[], *earlier)
-                    && !epochs.is_purged(&tag("sport"), &[], *earlier)
+                purge_table.is_purged(&tag("news"), &[], *earlier)
+                    && !purge_table.is_purged(&tag("sport"), &[], *earlier)
             );
         }
-        asked.push(epochs.sequence());
-        assert!(!epochs.is_purged(&tag("news"), &[], epochs.sequence()));
-        epochs.purge(PurgeScope::Tag("news"));
-        epochs.wait_written().await.expect("written");
+        asked.push(purge_table.sequence());
+        assert!(!purge_table.is_purged(&tag("news"), &[], purge_table.sequence()));
+        purge_table.purge(PurgeScope::Tag("news"));
+        purge_table.wait_written().await.expect("written");
     }
-    let epochs = world.open();
-    epochs.purge(PurgeScope::All);
-    assert!(asked.iter().all(|asked| epochs.is_purged(&[PurgeScope::All.slot()], &[], *asked)));
+    let purge_table = world.open();
+    purge_table.purge(PurgeScope::All);
+    assert!(asked.iter().all(|asked| purge_table.is_purged(&[PurgeScope::All.slot()], &[], *asked)));
 }
 
 #[tokio::test]
@@ -85,10 +85,10 @@ async fn purge_reaches_what_was_asked_for_when_the_clock_was_ahead() {
     let world = World::new();
     let asked =
         PurgeTable::open(&world.path(), Timestamp::from_seconds(4_000_000_000)).expect("made").sequence();
-    let epochs = PurgeTable::open(&world.path(), NOW).expect("opened");
-    assert!(!epochs.is_purged(&tag("news"), &[], asked), "nothing was purged");
-    epochs.purge(PurgeScope::Tag("news"));
-    assert!(epochs.is_purged(&tag("news"), &[], asked));
+    let purge_table = PurgeTable::open(&world.path(), NOW).expect("opened");
+    assert!(!purge_table.is_purged(&tag("news"), &[], asked), "nothing was purged");
+    purge_table.purge(PurgeScope::Tag("news"));
+    assert!(purge_table.is_purged(&tag("news"), &[], asked));
 }
 
 #[tokio::test]
@@ -111,26 +111,29 @@ async fn an_older_foreign_or_lost_table_vouches_for_nothing_that_it_does_not_kno
     // What is known of both, and whether the purge of the first is.
     for (bytes, known) in [(newest, [true, true]), (older, [true, false]), (foreign, [false, false])] {
         world.put(&bytes);
-        let epochs = world.open();
-        let is_served = [early, late].map(|asked| !epochs.is_purged(&tag("weather"), &[], asked));
+        let purge_table = world.open();
+        let is_served = [early, late].map(|asked| !purge_table.is_purged(&tag("weather"), &[], asked));
         assert_eq!(is_served, known);
-        assert!(epochs.is_purged(&tag("sport"), &[], early) && epochs.is_purged(&tag("news"), &[], late));
+        assert!(
+            purge_table.is_purged(&tag("sport"), &[], early)
+                && purge_table.is_purged(&tag("news"), &[], late)
+        );
     }
     std::fs::remove_file(world.path()).expect("there");
-    let epochs = world.open();
-    assert!([early, late].iter().all(|asked| epochs.is_purged(&tag("weather"), &[], *asked)));
-    assert!(!epochs.is_purged(&tag("weather"), &[], epochs.sequence()), "what comes now is kept");
+    let purge_table = world.open();
+    assert!([early, late].iter().all(|asked| purge_table.is_purged(&tag("weather"), &[], *asked)));
+    assert!(!purge_table.is_purged(&tag("weather"), &[], purge_table.sequence()), "what comes now is kept");
 }
 
 #[tokio::test]
 async fn no_flipped_bit_undoes_a_purge() {
     let world = World::new();
-    let epochs = world.open();
-    let asked = epochs.sequence();
-    epochs.purge(PurgeScope::Tag("news"));
-    epochs.purge_groups("http://a", &["g".to_owned()], NOW);
-    epochs.wait_written().await.expect("written");
-    drop(epochs);
+    let purge_table = world.open();
+    let asked = purge_table.sequence();
+    purge_table.purge(PurgeScope::Tag("news"));
+    purge_table.purge_groups("http://a", &["g".to_owned()], NOW);
+    purge_table.wait_written().await.expect("written");
+    drop(purge_table);
     let whole = world.bytes();
     assert_eq!(whole.len() as u64, PurgeTable::BYTES);
     let groups = [group_key("http://a", "g")];
@@ -142,11 +145,11 @@ async fn no_flipped_bit_undoes_a_purge() {
         let mut bytes = whole.clone();
         bytes[at] ^= 1 << (at % 8);
         world.put(&bytes);
-        let epochs = world.open();
-        assert!(epochs.is_purged(&tag("news"), &[], asked), "byte {at}");
-        assert!(epochs.is_purged(&[], &groups, asked), "byte {at}");
+        let purge_table = world.open();
+        assert!(purge_table.is_purged(&tag("news"), &[], asked), "byte {at}");
+        assert!(purge_table.is_purged(&[], &groups, asked), "byte {at}");
         assert!(
-            !epochs.is_purged(&tag("news"), &groups, epochs.sequence()),
+            !purge_table.is_purged(&tag("news"), &groups, purge_table.sequence()),
             "byte {at}: it can be kept again"
         );
     }
@@ -164,10 +167,10 @@ async fn damage_is_mended_and_costs_hits_once() {
     let slot = tag("news");
     bytes[layout::piece_of_slot(usize::from(slot[0].0)) as usize * 512] ^= 1;
     world.put(&bytes);
-    let epochs = world.open();
-    let after = epochs.sequence();
-    epochs.wait_written().await.expect("written");
-    drop(epochs);
+    let purge_table = world.open();
+    let after = purge_table.sequence();
+    purge_table.wait_written().await.expect("written");
+    drop(purge_table);
     assert!(!world.open().is_purged(&slot, &[], after));
 }
 
@@ -181,15 +184,15 @@ async fn table_of_earlier_versions_is_taken_up() {
         bytes[at..at + 8].copy_from_slice(&(NOW.millis() + 5).to_le_bytes());
         world.put(&bytes);
         for _ in 0..2 {
-            let epochs = world.open();
+            let purge_table = world.open();
             assert!(
-                epochs.is_purged(&tag("news"), &[], asked(5))
-                    && !epochs.is_purged(&tag("news"), &[], asked(6))
+                purge_table.is_purged(&tag("news"), &[], asked(5))
+                    && !purge_table.is_purged(&tag("news"), &[], asked(6))
             );
-            assert!(!epochs.is_purged(&tag("sport"), &[], asked(5)));
-            epochs.purge(PurgeScope::Tag("weather"));
-            assert!(epochs.is_purged(&tag("weather"), &[], asked(1_000_000)));
-            epochs.wait_written().await.expect("written");
+            assert!(!purge_table.is_purged(&tag("sport"), &[], asked(5)));
+            purge_table.purge(PurgeScope::Tag("weather"));
+            assert!(purge_table.is_purged(&tag("weather"), &[], asked(1_000_000)));
+            purge_table.wait_written().await.expect("written");
             assert_eq!(world.bytes().len() as u64, PurgeTable::BYTES);
         }
     }
@@ -204,20 +207,21 @@ async fn a_table_that_comes_later_is_heeded_and_told_what_it_missed() {
         let asked = earlier.sequence();
         earlier.purge(PurgeScope::Tag("sport"));
         earlier.wait_written().await.expect("written");
-        let epochs = PurgeTable::in_memory(now);
-        epochs.detach_file("its disk is away");
-        epochs.purge(PurgeScope::Tag("news"));
-        assert_eq!(&*epochs.wait_written().await.expect_err("it has no file"), "its disk is away");
-        epochs.attach_file(&world.path()).expect("read");
-        let check = |epochs: &PurgeTable| {
+        let purge_table = PurgeTable::in_memory(now);
+        purge_table.detach_file("its disk is away");
+        purge_table.purge(PurgeScope::Tag("news"));
+        assert_eq!(&*purge_table.wait_written().await.expect_err("it has no file"), "its disk is away");
+        purge_table.attach_file(&world.path()).expect("read");
+        let check = |purge_table: &PurgeTable| {
             assert!(
-                epochs.is_purged(&tag("sport"), &[], asked) && epochs.is_purged(&tag("news"), &[], asked)
+                purge_table.is_purged(&tag("sport"), &[], asked)
+                    && purge_table.is_purged(&tag("news"), &[], asked)
             );
-            assert!(!epochs.is_purged(&tag("weather"), &[], asked));
+            assert!(!purge_table.is_purged(&tag("weather"), &[], asked));
         };
-        check(&epochs);
-        assert!(!epochs.is_purged(&tag("news"), &[], epochs.sequence()));
-        epochs.wait_written().await.expect("written");
+        check(&purge_table);
+        assert!(!purge_table.is_purged(&tag("news"), &[], purge_table.sequence()));
+        purge_table.wait_written().await.expect("written");
         let next = world.open();
         check(&next);
     }
@@ -226,16 +230,16 @@ async fn a_table_that_comes_later_is_heeded_and_told_what_it_missed() {
 #[tokio::test]
 async fn a_table_that_was_away_for_a_while_goes_on_in_its_era() {
     let world = World::new();
-    let epochs = world.open();
-    let before = epochs.sequence();
-    epochs.detach_file("its disk is away");
-    epochs.purge(PurgeScope::Tag("news"));
-    let meanwhile = epochs.sequence();
-    epochs.attach_file(&world.path()).expect("it is back");
+    let purge_table = world.open();
+    let before = purge_table.sequence();
+    purge_table.detach_file("its disk is away");
+    purge_table.purge(PurgeScope::Tag("news"));
+    let meanwhile = purge_table.sequence();
+    purge_table.attach_file(&world.path()).expect("it is back");
     for asked in [before, meanwhile] {
-        assert!(!epochs.is_purged(&tag("sport"), &[], asked), "RAM keeps what it has");
+        assert!(!purge_table.is_purged(&tag("sport"), &[], asked), "RAM keeps what it has");
     }
-    epochs.wait_written().await.expect("written");
+    purge_table.wait_written().await.expect("written");
     let next = world.open();
     assert!(next.is_purged(&tag("news"), &[], before) && !next.is_purged(&tag("news"), &[], meanwhile));
 }
@@ -243,24 +247,24 @@ async fn a_table_that_was_away_for_a_while_goes_on_in_its_era() {
 #[tokio::test]
 async fn many_purges_stay_known_after_a_kill() {
     let world = World::new();
-    let epochs = world.open();
+    let purge_table = world.open();
     for _ in 0..3_000_000 {
-        epochs.next();
+        purge_table.next();
     }
-    epochs.purge(PurgeScope::Tag("sport"));
-    let asked = epochs.sequence();
-    epochs.wait_written().await.expect("written");
-    std::mem::forget(epochs);
+    purge_table.purge(PurgeScope::Tag("sport"));
+    let asked = purge_table.sequence();
+    purge_table.wait_written().await.expect("written");
+    std::mem::forget(purge_table);
     assert!(!world.open().is_purged(&tag("news"), &[], asked));
 }
 
 #[tokio::test]
 async fn a_table_that_is_let_go_of_leaves_its_disk_free() {
     let world = World::new();
-    let epochs = world.open();
-    epochs.purge(PurgeScope::All);
-    epochs.wait_written().await.expect("written");
-    epochs.detach_file("its disk is away");
+    let purge_table = world.open();
+    purge_table.purge(PurgeScope::All);
+    purge_table.wait_written().await.expect("written");
+    purge_table.detach_file("its disk is away");
     let is_open = || {
         let open = std::fs::read_dir("/proc/self/fd").expect("there");
         open.flatten().any(|open| std::fs::read_link(open.path()).is_ok_and(|target| target == world.path()))

@@ -170,8 +170,8 @@ fn exchange(settings: &Settings, metrics: &Arc<Metrics>) -> Arc<CacheEngine> {
     let limits = ObjectSizeLimits { memory_object_max: settings.cache.ram_object_max.0, disk_object_max: 0 };
     CacheEngine::new(CacheEngineParts {
         live: ExchangeSettings::new(settings, &[], SEED).expect("valid settings"),
-        shelf: Arc::new(HybridCache::new((memory, ledger, None), None, pools, Arc::clone(metrics), limits)),
-        epochs: Arc::new(PurgeTable::in_memory(Timestamp::from_seconds(10))),
+        objects: Arc::new(HybridCache::new((memory, ledger, None), None, pools, Arc::clone(metrics), limits)),
+        purge_table: Arc::new(PurgeTable::in_memory(Timestamp::from_seconds(10))),
         upstreams: Arc::new(Upstreams::new(settings, Arc::clone(metrics)).expect("upstreams")),
         metrics: Arc::clone(metrics),
         log: AccessLog::open(&settings.log, Arc::clone(metrics)).expect("no log"),

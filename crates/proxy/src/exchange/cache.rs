@@ -1,0 +1,30 @@
+//! The stored responses of the exchange: RAM over disk, the purges that hide some of them, and the
+//! fetches that will store more.
+//!
+//! Lookups ([`super::lookup`]), the plan of what is stored where ([`super::store_plan`]) and
+//! invalidation ([`super::invalidate`]) work on it.
+
+use super::flight::Flights;
+use super::hybrid_cache::HybridCache;
+use super::invalidations::Invalidations;
+use super::purge_table::PurgeTable;
+use std::sync::Arc;
+
+/// Stored responses, and the fetches that will store more.
+pub struct Cache {
+    /// RAM over disk.
+    pub(super) objects: Arc<HybridCache>,
+    /// When tags, hosts, groups and everything were purged.
+    pub(super) purge_table: Arc<PurgeTable>,
+    /// URLs invalidated while something of them is being fetched or read.
+    pub(super) invalidations: Arc<Invalidations>,
+    /// Fetches that several requests share.
+    pub(super) flights: Arc<Flights>,
+}
+
+impl Cache {
+    /// A cache over `objects`, with nothing under way.
+    pub(super) fn new(objects: Arc<HybridCache>, purge_table: Arc<PurgeTable>) -> Arc<Self> {
+        Arc::new(Self { objects, purge_table, invalidations: Invalidations::new(), flights: Flights::new() })
+    }
+}

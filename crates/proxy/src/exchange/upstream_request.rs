@@ -1,0 +1,147 @@
+//! The request to an origin: the client's request as it may travel on, with what this node adds.
+
+use super::fetch::Fetch;
+use super::request::RequestContext;
+use crate::ip_text::push_address;
+use crate::route::{self, Speaking};
+use crate::upstream::{Caller, Destination, Origin, Scheme, UpstreamRequest, connection_auth};
+use http::{HeaderName, HeaderValue, Method, header};
+use shoal_core::{FieldLines, Fields, Key};
+use shoal_semantics::{NextHopFields, NextHopFieldsBuilder, fields, surrogate, validation};
+use std::sync::Arc;
+
+/// The request that a fetch sends: conditions of ours instead of the client's.
+pub(super) fn upstream_request(fetch: &Fetch) -> UpstreamRequest {
+    let ask = &*fetch.ask;
+    let keeps_conditions = fetch.conditional && fetch.stored.is_none();
+    let mut onward = forwardable(ask, |name| {
+        let is_range = matches!(name, b"range" | b"if-range");
+        let is_replaced = is_range || !keeps_conditions && validation::is_condition(name);
+        is_replaced || is_for_body(ask, name)
+    });
+    if let Some((_, stored)) = &fetch.stored {
+        let held = &stored.head.stored;
+        for (name, value) in validation::conditions_of(held.status(), &held.fields()) {
+            onward.field(&name, value.as_bytes());
+        }
+    }
+    if let Some(range) = &fetch.range {
+        onward.field(&header::RANGE, range.as_bytes());
+        if let Some(validator) = &fetch.if_range {
+            onward.field(&header::IF_RANGE, validator.as_bytes());
+        }
+    }
+    let mut request = request_for(ask, onward.finish());
+    request.method = Method::GET;
+    request
+}
+
+pub(super) fn request_for(ask: &RequestContext, fields: NextHopFields) -> UpstreamRequest {
+    let (destination, host) = match &ask.site {
+        Some(site) => {
+            let group = Arc::clone(&site.group);
+            let host = site.preserve_host.then(|| named_host(ask)).flatten();
+            (Destination::Group { group, key: Key::unkeyed(ask.primary.full()).low() }, host)
+        }
+        None => {
+            let scheme = if ask.target.https { Scheme::Https } else { Scheme::Http };
+            let origin = Origin::new(scheme, ask.target.host(), ask.target.port);
+            (Destination::Origin { origin, rules: Arc::clone(&ask.live.forward) }, None)
+        }
+    };
+    UpstreamRequest {
+        method: ask.method.clone(),
+        destination,
+        target: ask.path.clone(),
+        fields,
+        host,
+        takes_trailers: takes_trailers(&ask.fields),
+        body: None,
+        interim: ask.interim.clone(),
+        upgrade: None,
+        caller: Caller {
+            client: Some(Arc::clone(&ask.client)),
+            pins: false,
+            authenticates: connection_auth::authenticates(&ask.fields),
+        },
+    }
+}
+
+/// The request's fields as they may travel on, but for those that `is_left_out` names, with
+/// what this node adds.
+pub(super) fn forwardable<'a>(
+    ask: &'a RequestContext,
+    is_left_out: impl Fn(&[u8]) -> bool,
+) -> NextHopFieldsBuilder<'a> {
+    let live = &ask.live;
+    let forwards_left = ask.max_forwards();
+    let is_ours = |name: &[u8]| match name {
+        b"host" | b"via" | b"cdn-loop" => true,
+        b"max-forwards" => forwards_left.is_some(),
+        _ => ask.keeps_back(name),
+    };
+    let mut onward = NextHopFieldsBuilder::of(&ask.fields, |name| is_ours(name) || is_left_out(name));
+    if let Some(left) = forwards_left {
+        onward.field(&header::MAX_FORWARDS, HeaderValue::from(left.saturating_sub(1)).as_bytes());
+    }
+    // RFC 9110, 7.6.3: "An HTTP-to-HTTP gateway MUST send an appropriate Via header field in
+    // each inbound request message". An operator may have a site deviate, whose upstreams
+    // answer otherwise for proxies; CDN-Loop finds loops as well.
+    if ask.site.as_ref().is_none_or(|site| site.via) {
+        onward.member(&header::VIA, |out| fields::write_via(ask.version, &live.hop, out));
+    }
+    onward.member(&fields::CDN_LOOP, |out| out.extend_from_slice(live.hop.as_bytes()));
+    if ask.site.is_some() {
+        if let Some(capability) = &live.surrogate_capability {
+            onward.field(&surrogate::SURROGATE_CAPABILITY, capability.as_bytes());
+        }
+        add_client(&mut onward, ask);
+    }
+    onward
+}
+
+/// Whether a field says something of a request's body, and does not go along without one. Its
+/// length does for methods that are meant for content, and with an Upgrade.
+pub(super) fn is_for_body(ask: &RequestContext, name: &[u8]) -> bool {
+    match name {
+        // RFC 9110, 10.1.1: "A client MUST NOT generate a 100-continue expectation in a request
+        // that does not include content."
+        b"expect" => true,
+        b"content-length" => ask.is_lookup() && !ask.fields.has(&header::UPGRADE),
+        _ => false,
+    }
+}
+
+/// The effective URI's authority, mostly as the client spelt it.
+pub(super) fn named_host(ask: &RequestContext) -> Option<HeaderValue> {
+    let authority = ask.target.authority();
+    let said = ask.fields.shared_value(&header::HOST).filter(|said| said.as_bytes() == authority.as_bytes());
+    said.or_else(|| HeaderValue::from_str(authority).ok())
+}
+
+/// Says who asks, and how. Fields that a trusted proxy named the client by get the address that is
+/// gone by here.
+pub(super) fn add_client(onward: &mut NextHopFieldsBuilder<'_>, ask: &RequestContext) {
+    let proxies = ask.way.as_ref().map_or(&[][..], |way| &way.proxies);
+    route::add_forwarded(onward, &ask.client, proxies, ask.target.authority());
+    if ask.way.is_none() {
+        return;
+    }
+    let is_address = |name: &&[u8]| Speaking::of(name) == Some(Speaking::Address) && *name != X_FORWARDED_FOR;
+    let mut told: Vec<&[u8]> = ask.fields.lines().map(|(name, _)| name).filter(is_address).collect();
+    told.sort_unstable();
+    told.dedup();
+    let mut address = Vec::new();
+    push_address(&mut address, ask.client.address.ip().to_canonical());
+    for name in told.iter().filter_map(|name| HeaderName::from_bytes(name).ok()) {
+        onward.field(&name, &address);
+    }
+}
+
+/// Whether the client said `TE: trailers`.
+pub(super) fn takes_trailers(fields: &FieldLines) -> bool {
+    let mut members = fields.values(&header::TE).flat_map(|value| value.split(|byte| *byte == b','));
+    members.any(|member| member.trim_ascii().eq_ignore_ascii_case(b"trailers"))
+}
+
+const X_FORWARDED_FOR: &[u8] = b"x-forwarded-for";
