@@ -1,9 +1,9 @@
 //! Bodies as their readers see them: whole in RAM, in pieces on the disk, or still growing.
 
-use super::Volume;
 use super::format::{PIECE_BYTES, PieceLocation, RecordHead};
 use super::index::VolumeEntry;
 use super::pending::{ByteLocation, GrowingBody};
+use super::reader::Reader;
 use super::stripes::StripePin;
 use crate::{Error, StoredBody};
 use bytes::Bytes;
@@ -55,7 +55,7 @@ fn part(bytes: &Bytes, offset: u64, limit: usize) -> Bytes {
 
 /// A body in pieces on the disk, whose stripes are pinned while it is read.
 pub(super) struct LargeBody {
-    volume: Arc<Volume>,
+    reader: Arc<Reader>,
     key: ObjectKey,
     entry: VolumeEntry,
     head: RecordHead,
@@ -65,13 +65,13 @@ pub(super) struct LargeBody {
 
 impl LargeBody {
     pub(super) fn new(
-        volume: Arc<Volume>,
+        reader: Arc<Reader>,
         key: ObjectKey,
         (entry, head): (VolumeEntry, RecordHead),
         places: Vec<PieceLocation>,
         pin: StripePin,
     ) -> Self {
-        Self { volume, key, entry, head, places, _pin: pin }
+        Self { reader, key, entry, head, places, _pin: pin }
     }
 }
 
@@ -94,11 +94,11 @@ impl StoredBody for LargeBody {
         let Some(place) = self.places.get(index) else {
             return Err(Error::Corrupt { part: "table of pieces" });
         };
-        match self.volume.read_piece(*place, index as u32, piece_bytes, self.head.id) {
+        match self.reader.read_piece(*place, index as u32, piece_bytes, self.head.id) {
             Ok(piece) => Ok(cut(piece, skip, limit)),
             Err(error) => {
                 if let Error::Corrupt { part } = error {
-                    self.volume.drop_corrupt(&self.key, self.entry, part);
+                    self.reader.drop_corrupt(&self.key, self.entry, part);
                 }
                 Err(error)
             }
@@ -108,13 +108,13 @@ impl StoredBody for LargeBody {
 
 /// A body that is being written, or was until a moment ago.
 pub(super) struct UnwrittenBody {
-    volume: Arc<Volume>,
+    reader: Arc<Reader>,
     growing: Arc<GrowingBody>,
 }
 
 impl UnwrittenBody {
-    pub(super) fn new(volume: Arc<Volume>, growing: Arc<GrowingBody>) -> Self {
-        Self { volume, growing }
+    pub(super) fn new(reader: Arc<Reader>, growing: Arc<GrowingBody>) -> Self {
+        Self { reader, growing }
     }
 }
 
@@ -127,7 +127,7 @@ impl StoredBody for UnwrittenBody {
         match self.growing.find(offset) {
             ByteLocation::Memory(bytes) => Ok(cut(bytes, 0, limit)),
             ByteLocation::Disk { place, index, skip, piece_bytes } => {
-                let piece = self.volume.read_piece(place, index, piece_bytes, self.growing.id)?;
+                let piece = self.reader.read_piece(place, index, piece_bytes, self.growing.id)?;
                 Ok(cut(piece, skip, limit))
             }
             ByteLocation::End => Ok(Bytes::new()),

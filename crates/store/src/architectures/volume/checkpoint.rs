@@ -6,6 +6,7 @@
 //! are checked against their records, and what came after the header's chunk is entered again.
 
 use super::Volume;
+use super::directory::Directory;
 use super::format::u64_at;
 use super::index::HEADERS;
 use super::state::State;
@@ -116,12 +117,13 @@ impl Volume {
     /// Writes the index when enough has been written to the log since the last time. So early that
     /// whoever writes to the log meanwhile hardly ever comes so far that he has to wait for it.
     pub(super) fn checkpoint_if_due(&self) -> Result<(), Error> {
-        let interval_bytes = self.checkpoint.lock().interval_bytes;
+        let interval_bytes = self.directory.checkpoint.lock().interval_bytes;
         let is_due = {
             let writer = self.writer.lock();
-            self.log_since_checkpoint(&writer) >= interval_bytes.min(self.geometry.log_bytes() / 8 * 3)
+            self.directory.log_since_checkpoint(&writer)
+                >= interval_bytes.min(self.geometry.log_bytes() / 8 * 3)
         };
-        let is_due = is_due || !self.is_index_known.load(Relaxed);
+        let is_due = is_due || !self.directory.is_index_known.load(Relaxed);
         if is_due { self.write_index(false) } else { Ok(()) }
     }
 
@@ -129,21 +131,40 @@ impl Volume {
     /// written since, no more may be before the index is. Else removals would be written over while
     /// the index on disk still has what they removed.
     pub(super) fn checkpoint_before_more(&self, writer: &LogWriter) -> Result<(), Error> {
-        if self.log_since_checkpoint(writer) < self.geometry.log_bytes() / 2 {
+        if self.directory.log_since_checkpoint(writer) < self.geometry.log_bytes() / 2 {
             return Ok(());
         }
-        self.write_index_as(&mut self.checkpoint.lock(), self.header(writer, false))
-    }
-
-    fn log_since_checkpoint(&self, writer: &LogWriter) -> u64 {
-        let position = u64::from(writer.stripe) * self.geometry.stripe_bytes + writer.offset;
-        let around = self.geometry.log_bytes();
-        (position + around - self.checkpointed_at.load(Relaxed) % around) % around
+        self.directory
+            .write_index_as(&mut self.directory.checkpoint.lock(), self.directory.header(writer, false))
     }
 
     /// Writes the index and says that it is complete.
     pub(super) fn write_checkpoint(&self) -> Result<(), Error> {
         self.write_index(true)
+    }
+
+    fn write_index(&self, is_clean: bool) -> Result<(), Error> {
+        // The log's end is locked before the checkpoint, or not at the same time: who holds it may
+        // need a checkpoint.
+        let writer = self.writer.lock();
+        if is_clean {
+            // Nothing may be written until the index on disk says that nothing was.
+            let header = self.directory.header(&writer, true);
+            return self.directory.write_index_as(&mut self.directory.checkpoint.lock(), header);
+        }
+        // Whoever has it writes the index already.
+        let Some(mut checkpoint) = self.directory.checkpoint.try_lock() else { return Ok(()) };
+        let begun = self.directory.begin_index(&mut checkpoint, self.directory.header(&writer, false));
+        drop(writer);
+        begun.map_or(Ok(()), |header| self.directory.write_blocks(&mut checkpoint, header))
+    }
+}
+
+impl Directory {
+    fn log_since_checkpoint(&self, writer: &LogWriter) -> u64 {
+        let position = u64::from(writer.stripe) * self.geometry.stripe_bytes + writer.offset;
+        let around = self.geometry.log_bytes();
+        (position + around - self.checkpointed_at.load(Relaxed) % around) % around
     }
 
     /// Something is about to be written to the log: the index must not be taken for complete.
@@ -154,7 +175,7 @@ impl Volume {
         }
         let mut checkpoint = self.checkpoint.lock();
         let state = State {
-            sealed_from: self.sealed_from.load(Relaxed),
+            sealed_from: self.file.sealed_from.load(Relaxed),
             ..checkpoint.state.next(checkpoint.header.generation)
         };
         let session = self.changed.session();
@@ -162,32 +183,18 @@ impl Volume {
         // An index that is being made anew gets a header when it is complete.
         if self.is_index_known.load(Relaxed) {
             let written = checkpoint.write_header(header);
-            written.map_err(|source| self.failed("write the volume's index", source))?;
+            written.map_err(|source| self.file.failed("write the volume's index", source))?;
         } else {
             checkpoint.header = header;
         }
-        self.write_state(state).map_err(|source| self.failed("write the volume's state", source))?;
+        self.file
+            .write_state(state)
+            .map_err(|source| self.file.failed("write the volume's state", source))?;
         checkpoint.state = state;
         self.changed.rename(&header);
         self.is_generation_due.store(false, Relaxed);
         self.index_may_be_clean.store(false, Relaxed);
         Ok(())
-    }
-
-    fn write_index(&self, is_clean: bool) -> Result<(), Error> {
-        // The log's end is locked before the checkpoint, or not at the same time: who holds it may
-        // need a checkpoint.
-        let writer = self.writer.lock();
-        if is_clean {
-            // Nothing may be written until the index on disk says that nothing was.
-            let header = self.header(&writer, true);
-            return self.write_index_as(&mut self.checkpoint.lock(), header);
-        }
-        // Whoever has it writes the index already.
-        let Some(mut checkpoint) = self.checkpoint.try_lock() else { return Ok(()) };
-        let begun = self.begin_index(&mut checkpoint, self.header(&writer, false));
-        drop(writer);
-        begun.map_or(Ok(()), |header| self.write_blocks(&mut checkpoint, header))
     }
 
     /// What an index that is written now vouches for. What is entered while its blocks are copied
@@ -232,8 +239,8 @@ impl Volume {
         let forgotten = self.forgotten();
         let mut write_all = || {
             // What the header vouches for has to be there, whatever becomes of what comes later.
-            self.sync_data()?;
-            let failed = |source| self.failed("write the volume's index", source);
+            self.file.sync_data()?;
+            let failed = |source| self.file.failed("write the volume's index", source);
             self.write_dirty(&*checkpoint.file).map_err(failed)?;
             // Also when it fails: it may have come to the disk nevertheless.
             self.index_may_be_clean.fetch_or(header.is_clean, Relaxed);
@@ -247,9 +254,7 @@ impl Volume {
         self.checkpointed_at.store(header.stripe * self.geometry.stripe_bytes + header.offset, Relaxed);
         Ok(())
     }
-}
 
-impl Volume {
     /// Brings to disk what has changed of the table. When that fails all of it still has to be: the
     /// system may have dropped what it could not write, and say so once only.
     fn write_dirty(&self, file: &dyn File) -> std::io::Result<()> {

@@ -7,6 +7,7 @@
 
 use super::Volume;
 use super::index::VolumeEntry;
+use super::reader::Reader;
 use shoal_core::Key;
 use std::sync::atomic::Ordering::Relaxed;
 use tracing::warn;
@@ -14,8 +15,10 @@ use tracing::warn;
 impl Volume {
     /// Tells of the next objects that were crowded out, and once says that they are many.
     pub(super) fn report_index_evictions(&self) {
-        let (crowded_out, most) = (self.table.crowded_out(), self.table.objects_max());
-        if crowded_out >= (most / SAID_SHARE).max(SAID_MIN) && !self.has_said_crowded.swap(true, Relaxed) {
+        let (crowded_out, most) = (self.directory.table.crowded_out(), self.directory.table.objects_max());
+        if crowded_out >= (most / SAID_SHARE).max(SAID_MIN)
+            && !self.directory.has_said_crowded.swap(true, Relaxed)
+        {
             warn!(
                 crowded_out,
                 objects_max = most,
@@ -23,19 +26,25 @@ impl Volume {
                  volume that is made anew with a larger store.max_objects keeps them"
             );
         }
-        let Some(gave_up) = self.gave_up.get() else { return };
-        let keys =
-            self.table.take_crowded_out(TOLD_AT_ONCE).into_iter().filter_map(|entry| self.key_of(entry));
+        let Some(gave_up) = self.directory.gave_up.get() else { return };
+        let keys = self
+            .directory
+            .table
+            .take_crowded_out(TOLD_AT_ONCE)
+            .into_iter()
+            .filter_map(|entry| self.reader.key_of(entry));
         keys.filter(|key| !self.may_contain(*key)).for_each(|key| gave_up(key));
     }
+}
 
+impl Reader {
     /// Whose record an entry leads to.
     fn key_of(&self, entry: VolumeEntry) -> Option<Key> {
         let stripe = self.geometry.stripe_of(entry.position())?;
         let _pin = self.stripes.pin([stripe])?;
         let span = self.read_span(entry.position(), entry.bytes().min(HEAD_READ_MAX), None).ok()?;
         let head = self.decode_head(&span, entry.position()).ok()?;
-        let is_it = entry.is_of(head.key) && head.sequence >= self.table.stripe_sequence(stripe);
+        let is_it = entry.is_of(head.key) && head.sequence >= self.directory.table.stripe_sequence(stripe);
         is_it.then_some(head.key)
     }
 }

@@ -65,7 +65,7 @@ impl Volume {
     /// Begins a round if one is due. Says for how long there will be nothing to do, unless the bell
     /// rings.
     pub(super) fn sync_if_due(&self, clock: Clock<'_>) -> Duration {
-        if !self.is_recovered.load(Relaxed) {
+        if !self.directory.is_recovered.load(Relaxed) {
             // Nothing may be written yet; the bell rings when it may.
             return IDLE_PAUSE;
         }
@@ -79,7 +79,7 @@ impl Volume {
             Some(due) if due > began => due - began,
             Some(_) => {
                 // After a failure the next round tries again.
-                self.note_in_background(self.flush_and_sync());
+                self.file.note_in_background(self.flush_and_sync());
                 let more_waits = self.queue.lock().is_unsynced();
                 pace.end_round(began, clock(), more_waits);
                 Duration::ZERO
@@ -95,9 +95,9 @@ impl Volume {
         let unmarked = self.queue.lock().take_unmarked();
         for (key, entry) in unmarked {
             // The object is out of the table, and the log says so.
-            self.note_in_background(self.mark_removed(key, entry));
+            self.file.note_in_background(self.mark_removed(key, entry));
         }
-        let outcome = written.and_then(|_| self.sync_data());
+        let outcome = written.and_then(|_| self.file.sync_data());
         if outcome.is_err() {
             self.queue.lock().leave_unsynced();
         }

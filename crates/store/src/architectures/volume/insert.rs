@@ -31,12 +31,12 @@ impl Volume {
         metadata: &[u8],
         body_bytes: Option<u64>,
     ) -> Result<Box<dyn Insert>, Error> {
-        self.check_service()?;
+        self.file.check_service()?;
         self.check_lengths(key, metadata, body_bytes.unwrap_or(0))?;
         if !self.admits(key, body_bytes) {
             return Err(Error::Declined(Declined::OnProbation));
         }
-        let body = GrowingBody::new(self.next_id.fetch_add(1, Relaxed));
+        let body = GrowingBody::new(self.directory.next_id.fetch_add(1, Relaxed));
         let (volume, key) = (Arc::clone(self), key.clone());
         Ok(Box::new(VolumeInsert {
             volume,
@@ -60,7 +60,7 @@ impl Volume {
         // Who writes everything himself, for want of background work, waits.
         let must_wait = self.is_alone
             || body.len() > PIECE_BYTES
-            || self.check_service().is_err()
+            || self.file.check_service().is_err()
             || self.queue.lock().bytes() >= QUEUED_STRIPES * self.geometry.stripe_bytes;
         if must_wait {
             return Ok(TryInsert::WouldBlock);
@@ -68,7 +68,7 @@ impl Volume {
         if !self.admits(key, Some(body.len() as u64)) {
             return Err(Error::Declined(Declined::OnProbation));
         }
-        let (id, metadata) = (self.next_id.fetch_add(1, Relaxed), Bytes::copy_from_slice(metadata));
+        let (id, metadata) = (self.directory.next_id.fetch_add(1, Relaxed), Bytes::copy_from_slice(metadata));
         let object = PendingObject::new(key.clone(), id, 0, metadata, PendingBody::Whole(body.clone()));
         // It may have become longer meanwhile, which `append` leaves room for.
         let limit_bytes = 2 * QUEUED_STRIPES * self.geometry.stripe_bytes;
@@ -77,7 +77,7 @@ impl Volume {
             self.remove_later(key);
         }
         let is_due = waiting >= enough_for(self.geometry.stripe_bytes)
-            && self.is_recovered.load(Relaxed)
+            && self.directory.is_recovered.load(Relaxed)
             && !self.is_write_due.swap(true, Relaxed);
         Ok(if is_due { TryInsert::InsertedFlushDue } else { TryInsert::Inserted })
     }
@@ -90,8 +90,8 @@ impl Volume {
             Admission::Always => true,
             Admission::Probation => {
                 let is_small = body_bytes.is_some_and(|bytes| bytes <= ALWAYS_BYTES);
-                is_small || !self.is_full() || self.may_contain(key.hash()) || {
-                    let remembered = self.table.objects().max(REMEMBERED_MIN) as usize;
+                is_small || !self.directory.is_full() || self.may_contain(key.hash()) || {
+                    let remembered = self.directory.table.objects().max(REMEMBERED_MIN) as usize;
                     self.probation.lock().admits(key.hash(), remembered)
                 }
             }
@@ -125,7 +125,7 @@ impl Insert for VolumeInsert {
     }
 
     fn body(&self) -> Arc<dyn StoredBody> {
-        Arc::new(UnwrittenBody::new(Arc::clone(&self.volume), Arc::clone(&self.body)))
+        Arc::new(UnwrittenBody::new(Arc::clone(&self.volume.reader), Arc::clone(&self.body)))
     }
 
     fn commit(self: Box<Self>, metadata: Option<&[u8]>) -> Result<(), Error> {

@@ -83,7 +83,7 @@ impl Inspect for VolumeInspector {
             bytes_max: usage.bytes_max,
             stripe_bytes: volume.geometry.stripe_bytes,
             stripes: volume.geometry.stripes,
-            written_stripes: volume.written_stripes.load(Relaxed),
+            written_stripes: volume.directory.written_stripes.load(Relaxed),
             cursor,
             cursor_bytes,
             index_bytes: VolumeIndex::file_bytes(volume.geometry.buckets, volume.geometry.stripes),
@@ -106,7 +106,7 @@ impl Inspect for VolumeInspector {
             let pages = self.read_stripe(stripe)?;
             for entry in group {
                 let Some(record) = self.record(pages.as_ref(), stripe, *entry) else { continue };
-                let Ok(head) = self.volume.decode_head(record, entry.position()) else { continue };
+                let Ok(head) = self.volume.reader.decode_head(record, entry.position()) else { continue };
                 let Some((key, metadata)) =
                     head.key_and_metadata(record).filter(|_| is_object(&head, *entry))
                 else {
@@ -125,7 +125,7 @@ impl Inspect for VolumeInspector {
         let mut verified = VerifyReport::default();
         let mut entries = self.entries();
         entries.sort_unstable_by_key(|entry| entry.position());
-        let written = self.volume.written_stripes.load(Relaxed);
+        let written = self.volume.directory.written_stripes.load(Relaxed);
         let mut from = 0;
         for stripe in 0..written {
             progress(u64::from(stripe), u64::from(written));
@@ -160,14 +160,15 @@ impl VolumeInspector {
                 *entry,
             ))
         };
-        let mut entries: Vec<_> = self.volume.table.entries().filter_map(|entry| age(&entry)).collect();
+        let mut entries: Vec<_> =
+            self.volume.directory.table.entries().filter_map(|entry| age(&entry)).collect();
         entries.sort_unstable_by_key(|(age, entry)| (*age, entry.position()));
         entries.into_iter().map(|(_, entry)| entry).collect()
     }
 
     fn read_stripe(&self, stripe: u32) -> Result<AlignedPages, Error> {
         let mut pages = AlignedPages::zeroed(self.volume.geometry.stripe_bytes as usize);
-        let read = self.volume.read_pages(&mut pages, self.volume.geometry.stripe_at(stripe));
+        let read = self.volume.file.read_pages(&mut pages, self.volume.geometry.stripe_at(stripe));
         read.map_err(|source| Error::Disk { action: "read from the volume", source })?;
         Ok(pages)
     }
@@ -221,7 +222,7 @@ impl VolumeInspector {
     /// Checks the chunks of a stripe, and gives what the last sound ones list.
     fn verify_chunks(&self, bytes: &[u8], stripe: u32, found: &mut VerifyReport) -> Vec<ContentsItem> {
         let (id, stripe_at) = (self.volume.geometry.id, self.volume.geometry.stripe_at(stripe));
-        let walked = self.volume.walk_through(bytes, stripe);
+        let walked = self.volume.reader.walk_through(bytes, stripe);
         let (at, last) = walked.as_ref().map_or((0, 0), |walked| (walked.offset as usize, walked.last));
         let full =
             full_stripe(bytes, stripe_at, id).filter(|(chunk, _)| chunk.sequence > last || walked.is_none());
@@ -256,7 +257,7 @@ impl VolumeInspector {
         entry: VolumeEntry,
     ) -> Result<Option<u64>, &'static str> {
         let record = self.record(bytes, stripe, entry).ok_or("record that is cut off")?;
-        let head = self.volume.decode_head(record, entry.position())?;
+        let head = self.volume.reader.decode_head(record, entry.position())?;
         if !is_object(&head, entry) {
             return Ok(None);
         }
@@ -264,8 +265,8 @@ impl VolumeInspector {
         if head.kind == RecordKind::Whole {
             return Ok(Some(head.body_bytes));
         }
-        let Some(pin) = self.volume.stripes.pin([stripe]) else { return Ok(None) };
-        let (places, _pin) = match self.volume.pieces_of(&head, payload, pin) {
+        let Some(pin) = self.volume.reader.stripes.pin([stripe]) else { return Ok(None) };
+        let (places, _pin) = match self.volume.reader.pieces_of(&head, payload, pin) {
             Ok(Some(pieces)) => pieces,
             Ok(None) => return Ok(None),
             Err(_) if decode_table(payload).iter().any(|place| self.is_gone(place, &head)) => {
@@ -276,7 +277,7 @@ impl VolumeInspector {
         for (index, place) in places.iter().enumerate() {
             let left = head.body_bytes - (index * PIECE_BYTES) as u64;
             let length = left.min(PIECE_BYTES as u64) as usize;
-            if self.volume.read_piece(*place, index as u32, length, head.id).is_err() {
+            if self.volume.reader.read_piece(*place, index as u32, length, head.id).is_err() {
                 return if self.is_gone(place, &head) { Ok(None) } else { Err("piece of a body") };
             }
         }
@@ -286,7 +287,7 @@ impl VolumeInspector {
     /// Whether a piece of the object has been written over since the index was written.
     fn is_gone(&self, place: &PieceLocation, head: &RecordHead) -> bool {
         let stripe = self.volume.geometry.stripe_of(place.position);
-        let first = stripe.and_then(|stripe| self.volume.first_chunk(stripe));
+        let first = stripe.and_then(|stripe| self.volume.reader.first_chunk(stripe));
         first.is_some_and(|chunk| chunk.sequence > head.sequence)
     }
 }

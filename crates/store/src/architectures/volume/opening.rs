@@ -2,14 +2,16 @@
 
 use super::changed::Changed;
 use super::checkpoint::{Checkpoint, Header};
+use super::directory::Directory;
 use super::format::{DAMAGED, DATA_AT, Geometry, POSITION_MAX, STATE_AT, STRIPE_MAX, SUPERBLOCK_BYTES};
 use super::index::{HEADER_WORDS, VolumeIndex};
 use super::queue::WriteQueue;
+use super::reader::Reader;
 use super::recovery::{LogScan, Recovery};
 use super::state::State;
-use super::windows::WindowCache;
+use super::volume_file::{Health, VolumeFile};
 use super::writer::LogWriter;
-use super::{Counts, Health, TornWriteSuspects, Volume, VolumeStore};
+use super::{Volume, VolumeStore};
 use crate::Error;
 use crate::architectures::maintenance::Maintenance;
 use crate::architectures::opening::check_maker;
@@ -21,8 +23,8 @@ use parking_lot::Mutex;
 use shoal_core::Key;
 use shoal_policy::Probation;
 use std::io;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicU64};
 use tracing::{info, warn};
 
 /// Opens or makes a store of one volume.
@@ -62,57 +64,47 @@ impl Volume {
         let index_bytes = VolumeIndex::file_bytes(geometry.buckets, geometry.stripes);
         let (header, is_known) = header_or_new(&*files, &geometry, state, index_bytes)?;
         let loaded = files.load(INDEX, index_bytes).map_err(|error| unusable("map", INDEX, &error))?;
-        let file = files.open(INDEX, Access::Write).map_err(|error| unusable("open", INDEX, &error))?;
+        let index = files.open(INDEX, Access::Write).map_err(|error| unusable("open", INDEX, &error))?;
         let is_sound = is_known && header.is_clean;
         let known = is_known.then_some(&header);
         let numbers = (geometry.id, geometry.buckets, session(settings, parts.boot));
         let changed = Changed::open(parts.transient, numbers, known);
         let recovery = recovery_from(known);
         let writer = LogWriter::at_end(&header, geometry.stripe_bytes);
-        let checkpoint = Checkpoint::new(file, (header, state), index_bytes, geometry.stripe_bytes);
-        Ok(Self {
-            name,
+        let checkpoint = Checkpoint::new(index, (header, state), index_bytes, geometry.stripe_bytes);
+        let table = VolumeIndex::new(loaded, geometry.buckets, geometry.stripes, header.objects, is_sound);
+        let file = Arc::new(VolumeFile {
             data,
             geometry,
             seal: Seal::of(&*files)?,
             sealed_from: AtomicU64::new(state.sealed_from),
-            table: VolumeIndex::new(loaded, geometry.buckets, geometry.stripes, header.objects, is_sound),
+            health: Health::default(),
+        });
+        let parts_of_directory = (table, checkpoint, changed);
+        let least_id = settings.now.millis() << 16;
+        let directory =
+            Arc::new(Directory::new(&file, parts_of_directory, &header, (is_known, is_sound), least_id));
+        let reader = Arc::new(Reader::new(&directory, settings.volume.window_bytes, &header, is_sound));
+        Ok(Self {
+            name,
+            file,
+            directory,
+            reader,
+            geometry,
             queue: Mutex::new(WriteQueue::default()),
             writer: Mutex::new(writer),
             pace: Mutex::default(),
             sync_bell: Arc::default(),
-            windows: WindowCache::new(settings.volume.window_bytes, &geometry),
-            used: Arc::default(),
-            stripes: Arc::default(),
             admission: settings.volume.admission,
             probation: Mutex::new(Probation::default()),
-            checkpoint: Mutex::new(checkpoint),
-            updating: Mutex::new(()),
-            update_turns: Default::default(),
-            doubts: Mutex::new(TornWriteSuspects { from: header.sequence, ..TornWriteSuspects::default() }),
-            may_be_stale: !is_sound,
-            recovery: Mutex::new(recovery),
-            has_missed: AtomicBool::new(false),
-            changed,
             is_reclaiming: AtomicBool::new(false),
-            is_followed: AtomicBool::new(is_sound),
-            is_recovered: AtomicBool::new(false),
+            update_turns: Default::default(),
+            recovery: Mutex::new(recovery),
             removed_early: Mutex::default(),
-            next_id: AtomicU64::new(header.next_id.max(settings.now.millis() << 16)),
             object_max_bytes: settings.object_max_bytes.min(geometry.volume_bytes() / 4),
             disk_bytes: settings.disk_bytes,
             own_bytes: DATA_AT + index_bytes + PAGE_BYTES as u64,
-            written_stripes: AtomicU32::new(header.written_stripes as u32),
             is_write_due: AtomicBool::default(),
-            is_index_read: AtomicBool::default(),
-            health: Health::default(),
-            has_said_crowded: AtomicBool::new(false),
-            counts: Counts::default(),
-            gave_up: OnceLock::new(),
-            index_may_be_clean: AtomicBool::new(is_known),
-            is_generation_due: AtomicBool::new(true),
-            is_index_known: AtomicBool::new(is_known),
-            checkpointed_at: AtomicU64::new(header.stripe * geometry.stripe_bytes + header.offset),
             is_alone: !parts.background,
             _lock: parts.lock,
         })

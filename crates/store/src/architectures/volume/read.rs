@@ -7,6 +7,7 @@ use super::format::{
 };
 use super::index::{VolumeEntry, VolumeIndex};
 use super::pending::{PendingBody, PendingObject};
+use super::reader::Reader;
 use super::stripes::StripePin;
 use super::windows::ReadDirection;
 use super::writer::SKIPPED_MAX;
@@ -44,11 +45,11 @@ impl Volume {
         for _ in 0..2 {
             let waiting = self.queue.lock().find(key.hash()).map(Arc::clone);
             if let Some(object) = waiting.filter(|object| object.key == *key) {
-                return Ok(Some(self.stored_of(object)));
+                return Ok(Some(self.reader.stored_of(object)));
             }
             if let Some(found) = self.find(key)? {
-                self.table.count_hit(key.hash(), found.entry);
-                let stored = self.stored(key, found);
+                self.directory.table.count_hit(key.hash(), found.entry);
+                let stored = self.reader.stored(key, found);
                 if let Ok(Some(_)) | Err(_) = stored {
                     return stored;
                 }
@@ -63,21 +64,22 @@ impl Volume {
         let waiting = self.queue.lock().find(key.hash()).map(Arc::clone);
         if let Some(object) = waiting.filter(|object| object.key == *key) {
             // Pieces may be on the disk already.
-            return matches!(object.body, PendingBody::Whole(_)).then(|| self.stored_of(object));
+            return matches!(object.body, PendingBody::Whole(_)).then(|| self.reader.stored_of(object));
         }
-        let may_be_overruled = || !self.is_followed.load(Acquire) && self.changed.may_have(key.hash());
-        if self.check_service().is_err() || may_be_overruled() {
+        let may_be_overruled =
+            || !self.directory.is_followed.load(Acquire) && self.directory.changed.may_have(key.hash());
+        if self.file.check_service().is_err() || may_be_overruled() {
             return None;
         }
-        self.table.candidates(key.hash()).find_map(|entry| {
-            let length = entry.bytes().min(self.left_in_stripe(entry.position()));
-            let record = self.windows.try_find(&self.geometry, entry.position(), length)?;
+        self.directory.table.candidates(key.hash()).find_map(|entry| {
+            let length = entry.bytes().min(self.reader.left_in_stripe(entry.position()));
+            let record = self.reader.windows.try_find(&self.geometry, entry.position(), length)?;
             // What does not stand up to its checks is looked at again by who may read.
-            let (head, record) = self.check_record(key, entry, record).ok()?;
+            let (head, record) = self.reader.check_record(key, entry, record).ok()?;
             let (_, metadata) = head.key_and_metadata(&record)?;
             let payload =
                 head.payload(&record).filter(|_| head.kind == RecordKind::Whole && !may_be_overruled())?;
-            self.table.count_hit(key.hash(), entry);
+            self.directory.table.count_hit(key.hash(), entry);
             Some(whole(&record, metadata, payload))
         })
     }
@@ -86,41 +88,43 @@ impl Volume {
     /// yet, is not found: the index of a process that was killed may have an object that was
     /// replaced since, and then removed.
     pub(super) fn find(&self, key: &ObjectKey) -> Result<Option<FoundRecord>, Error> {
-        if !self.is_followed.load(Acquire) {
-            if let Some(found) = self.find_unchanged(key)? {
+        if !self.directory.is_followed.load(Acquire) {
+            if let Some(found) = self.reader.find_unchanged(key)? {
                 return Ok(Some(found));
             }
             if !self.is_followed() {
                 return Ok(None);
             }
         }
-        for entry in self.table.candidates(key.hash()).collect::<Vec<_>>() {
-            self.check_service()?;
+        for entry in self.directory.table.candidates(key.hash()).collect::<Vec<_>>() {
+            self.file.check_service()?;
             let Some(stripe) = self.geometry.stripe_of(entry.position()) else {
-                self.table.remove(key.hash(), entry);
+                self.directory.table.remove(key.hash(), entry);
                 continue;
             };
-            let Some(pin) = self.stripes.pin([stripe]) else { continue };
-            match self.read_record(key, entry) {
+            let Some(pin) = self.reader.stripes.pin([stripe]) else { continue };
+            match self.reader.read_record(key, entry) {
                 Ok((head, record)) => return Ok(Some(FoundRecord { entry, head, record, pin })),
                 Err(RecordMismatch::OtherKey) => {}
-                Err(RecordMismatch::Stale) => drop(self.table.remove(key.hash(), entry)),
-                Err(RecordMismatch::Corrupt(part)) => self.drop_corrupt(key, entry, part),
+                Err(RecordMismatch::Stale) => drop(self.directory.table.remove(key.hash(), entry)),
+                Err(RecordMismatch::Corrupt(part)) => self.reader.drop_corrupt(key, entry, part),
                 Err(RecordMismatch::Disk(error)) => return Err(error),
             }
         }
         Ok(None)
     }
+}
 
+impl Reader {
     /// Finds the object's record where the log has not been followed and says nothing of the object
     /// since the index was written. Not one with pieces, some of which may have been written over.
     fn find_unchanged(&self, key: &ObjectKey) -> Result<Option<FoundRecord>, Error> {
-        let is_changed = || self.changed.may_have(key.hash());
+        let is_changed = || self.directory.changed.may_have(key.hash());
         if is_changed() {
             return Ok(None);
         }
-        for entry in self.table.candidates(key.hash()).collect::<Vec<_>>() {
-            self.check_service()?;
+        for entry in self.directory.table.candidates(key.hash()).collect::<Vec<_>>() {
+            self.file.check_service()?;
             let stripe = self.geometry.stripe_of(entry.position());
             let Some(pin) = stripe.and_then(|stripe| self.stripes.pin([stripe])) else { continue };
             match self.read_record(key, entry) {
@@ -172,7 +176,8 @@ impl Volume {
         let head = self.decode_head(&record, entry.position()).map_err(RecordMismatch::Corrupt)?;
         // What is older than its stripe was there before something that has been lost.
         let stripe = self.geometry.stripe_of(entry.position());
-        let is_older = stripe.is_none_or(|stripe| head.sequence < self.table.stripe_sequence(stripe));
+        let is_older =
+            stripe.is_none_or(|stripe| head.sequence < self.directory.table.stripe_sequence(stripe));
         if head.kind == RecordKind::Removed || is_older {
             return Err(RecordMismatch::Stale);
         }
@@ -192,7 +197,7 @@ impl Volume {
 
     /// The head of the record that begins these bytes and is meant to stand there.
     pub(super) fn decode_head(&self, record: &[u8], position: u64) -> Result<RecordHead, &'static str> {
-        RecordHead::decode(record, position, self.seal, || self.takes_unsealed(position))
+        RecordHead::decode(record, position, self.file.seal, || self.takes_unsealed(position))
     }
 
     /// Bytes of the disk, from a window or by a read of whole pages; fewer at the stripe's end.
@@ -219,9 +224,10 @@ impl Volume {
             |reading| reading.range.clone(),
         );
         let mut pages = self.used.pages((range.end - range.start) as usize);
-        self.read_pages(&mut pages, range.start)
-            .map_err(|source| self.failed("read from the volume", source))?;
-        self.succeeded();
+        self.file
+            .read_pages(&mut pages, range.start)
+            .map_err(|source| self.file.failed("read from the volume", source))?;
+        self.file.succeeded();
         let bytes = Bytes::from_owner(pages);
         if let Some(reading) = reading {
             reading.done(&bytes);
@@ -231,13 +237,14 @@ impl Volume {
     }
 
     /// Looks at where the groups of a stripe begin that another process wrote, once.
-    fn learn_borders(&self, position: u64) {
+    pub(super) fn learn_borders(&self, position: u64) {
         let Some(stripe) = self.geometry.stripe_of(position) else { return };
         if !self.windows.wants_borders(stripe) {
             return;
         }
         let last = self.last_chunk(stripe);
-        let current = last.filter(|(chunk, _)| chunk.sequence >= self.table.stripe_sequence(stripe));
+        let current =
+            last.filter(|(chunk, _)| chunk.sequence >= self.directory.table.stripe_sequence(stripe));
         let items = current.map_or_else(Vec::new, |(_, items)| items);
         let mut offsets: Vec<u64> = items.iter().filter_map(ContentsItem::group_at).collect();
         if let (false, Some(last)) = (offsets.is_empty(), items.last()) {
@@ -277,10 +284,10 @@ impl Volume {
 
     pub(super) fn drop_corrupt(&self, key: &ObjectKey, entry: VolumeEntry, part: &'static str) {
         // What has been replaced meanwhile was not corrupt.
-        let is_removed = self.table.remove(key.hash(), entry);
-        self.counts.dropped.fetch_add(u64::from(is_removed), Relaxed);
+        let is_removed = self.directory.table.remove(key.hash(), entry);
+        self.directory.counts.dropped.fetch_add(u64::from(is_removed), Relaxed);
         let is_damage = is_removed && !self.is_in_doubt(entry.position());
-        if is_damage && self.counts.corrupt.fetch_add(1, Relaxed) == 0 {
+        if is_damage && self.directory.counts.corrupt.fetch_add(1, Relaxed) == 0 {
             let position = entry.position();
             warn!(
                 part,
@@ -296,12 +303,12 @@ impl Volume {
             return false;
         }
         let stripe = self.geometry.stripe_of(position);
-        let Some(stripe) = stripe.filter(|_| self.is_recovered.load(Relaxed)) else { return true };
+        let Some(stripe) = stripe.filter(|_| self.directory.is_recovered.load(Relaxed)) else { return true };
         let doubts = self.doubts.lock();
         let stripes = self.geometry.stripes;
         let is_near_end = (doubts.end + stripes - stripe) % stripes < SKIPPED_MAX;
         // What has been written since is as it was written.
-        self.table.stripe_sequence(stripe) <= doubts.until
+        self.directory.table.stripe_sequence(stripe) <= doubts.until
             && (is_near_end || doubts.stripes.contains(&stripe))
     }
 
@@ -317,7 +324,11 @@ impl Volume {
     }
 
     /// `None` when the object has been given up meanwhile.
-    fn stored(self: &Arc<Self>, key: &ObjectKey, found: FoundRecord) -> Result<Option<OpenObject>, Error> {
+    pub(super) fn stored(
+        self: &Arc<Self>,
+        key: &ObjectKey,
+        found: FoundRecord,
+    ) -> Result<Option<OpenObject>, Error> {
         let FoundRecord { entry, head, record, pin } = found;
         let parts = head.key_and_metadata(&record).zip(head.payload(&record));
         let Some(((_, metadata), payload)) = parts else { return Ok(None) };
@@ -328,7 +339,7 @@ impl Volume {
         let (places, pin) = match self.pieces_of(&head, payload, pin) {
             Ok(Some(pieces)) => pieces,
             Ok(None) => {
-                self.table.remove(key.hash(), entry);
+                self.directory.table.remove(key.hash(), entry);
                 return Ok(None);
             }
             Err(Error::Corrupt { part }) => {
@@ -338,7 +349,7 @@ impl Volume {
             Err(error) => return Err(error),
         };
         // Pinned first and looked at afterwards: what is still in the table has all its pieces.
-        if self.table.entry_at(key.hash(), entry.position()).is_none() {
+        if self.directory.table.entry_at(key.hash(), entry.position()).is_none() {
             return Ok(None);
         }
         let body = LargeBody::new(Arc::clone(self), key.clone(), (entry, head), places, pin);
@@ -354,7 +365,7 @@ impl Volume {
         mut pin: StripePin,
     ) -> Result<Option<(Vec<PieceLocation>, StripePin)>, Error> {
         // A stripe that was written over since has other things in it.
-        let is_as_it_was = |stripe: u32| self.table.stripe_sequence(stripe) <= head.sequence;
+        let is_as_it_was = |stripe: u32| self.directory.table.stripe_sequence(stripe) <= head.sequence;
         let pin_all = |pin: &mut StripePin, places: &[PieceLocation]| {
             let stripes = places.iter().map(|place| self.geometry.stripe_of(place.position));
             let stripes: Option<Vec<u32>> = stripes.collect();

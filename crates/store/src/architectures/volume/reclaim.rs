@@ -2,6 +2,7 @@
 //! over, the rest given up.
 
 use super::Volume;
+use super::directory::Directory;
 use super::format::{
     Chunk, ChunkEnd, ContentsItem, END_BYTES, ITEM_BYTES, RecordHead, RecordKind, class_bytes,
     decode_contents,
@@ -9,6 +10,8 @@ use super::format::{
 use super::index::VolumeEntry;
 use super::pages::AlignedPages;
 use super::pending::{PendingBody, PendingObject, QueuedRecord};
+use super::reader::Reader;
+use super::volume_file::VolumeFile;
 use crate::fs::{PAGE_BYTES, read_full};
 use bytes::Bytes;
 use shoal_core::{Key, ObjectKey};
@@ -29,25 +32,25 @@ impl Volume {
     /// Takes all objects out of a stripe, which nobody reads. What is popular is queued to be
     /// written again. False when the stripe is worth keeping as it is.
     pub(super) fn reclaim(&self, stripe: u32) -> bool {
-        if stripe >= self.written_stripes.load(Relaxed) {
+        if stripe >= self.directory.written_stripes.load(Relaxed) {
             return true;
         }
-        let Some(items) = self.contents(stripe) else { return true };
-        let live = self.live(stripe, &items);
+        let Some(items) = self.reader.contents(stripe) else { return true };
+        let live = self.directory.live(stripe, &items);
         let is_carried = |live: &&LiveObject| matches!(live.verdict, ReinsertionDecision::Reinsert(_));
         let carried: u64 = live.iter().filter(is_carried).map(|live| live.entry.bytes()).sum();
         if carried > self.geometry.stripe_bytes * KEPT_PERCENT / 100 {
             for live in live {
                 let hits = if let ReinsertionDecision::Reinsert(hits) = live.verdict { hits } else { 0 };
-                self.table.set_hits(live.item.key, live.entry, hits);
+                self.directory.table.set_hits(live.item.key, live.entry, hits);
             }
             return false;
         }
         let wanted: Vec<&LiveObject> = live.iter().filter(is_carried).collect();
-        let carried = self.read_live(stripe, &wanted);
+        let carried = self.reader.read_live(stripe, &wanted);
         let given_up = self.requeue_reinserted(&live, carried);
-        given_up.into_iter().for_each(|key| self.count_evicted(key));
-        self.evict_broken(&items);
+        given_up.into_iter().for_each(|key| self.directory.count_evicted(key));
+        self.reader.evict_broken(&items);
         true
     }
 
@@ -63,17 +66,19 @@ impl Volume {
         let is_current = |entry: VolumeEntry, object: &PendingObject| {
             let key = object.key.hash();
             // It may have been hit since.
-            let now = self.table.entry_at(key, entry.position());
+            let now = self.directory.table.entry_at(key, entry.position());
             queue.find(key).is_none() && now.is_some_and(|now| now.is_same(entry))
         };
         let current = |(entry, object): &(VolumeEntry, Arc<PendingObject>)| is_current(*entry, object);
         let carried: Vec<_> = carried.into_iter().filter(current).map(|(_, object)| object).collect();
         let kept: HashSet<Key> = carried.iter().map(|object| object.key.hash()).collect();
         queue.push_front(carried.into_iter().map(QueuedRecord::Object).collect());
-        let removed = live.iter().filter(|live| self.table.remove(live.item.key, live.entry));
+        let removed = live.iter().filter(|live| self.directory.table.remove(live.item.key, live.entry));
         removed.map(|live| live.item.key).filter(|key| !kept.contains(key)).collect()
     }
+}
 
+impl Directory {
     fn count_evicted(&self, key: Key) {
         self.counts.evictions.fetch_add(1, Relaxed);
         self.report_evicted(key);
@@ -102,18 +107,20 @@ impl Volume {
         });
         live.collect()
     }
+}
 
+impl Reader {
     /// Large objects that lose a piece with this stripe go as a whole.
     fn evict_broken(&self, items: &[ContentsItem]) {
         let mut seen = HashSet::new();
         let pieces =
             items.iter().filter(|item| matches!(item.kind, RecordKind::Piece | RecordKind::TablePiece));
         for item in pieces.filter(|item| seen.insert(item.id)) {
-            for entry in self.table.candidates(item.key).collect::<Vec<_>>() {
+            for entry in self.directory.table.candidates(item.key).collect::<Vec<_>>() {
                 // A table's pieces have the complement of their object's number.
                 let is_it = self.read_head(entry).is_some_and(|head| [item.id, !item.id].contains(&head.id));
-                if is_it && self.table.remove(item.key, entry) {
-                    self.count_evicted(item.key);
+                if is_it && self.directory.table.remove(item.key, entry) {
+                    self.directory.count_evicted(item.key);
                 }
             }
         }
@@ -158,7 +165,9 @@ impl Volume {
     pub(super) fn contents(&self, stripe: u32) -> Option<Vec<ContentsItem>> {
         // Where a stripe was not filled, what ended it a lap before still stands there.
         match self.last_chunk(stripe) {
-            Some((chunk, items)) if chunk.sequence >= self.table.stripe_sequence(stripe) => Some(items),
+            Some((chunk, items)) if chunk.sequence >= self.directory.table.stripe_sequence(stripe) => {
+                Some(items)
+            }
             _ => self.walk(stripe).map(|walked| walked.items),
         }
     }
@@ -185,6 +194,22 @@ impl Volume {
         decode_contents(&more.as_ref()[at..length - END_BYTES], &chunk).map(|items| (chunk, items))
     }
 
+    /// The same for who can do without: a failure is counted.
+    pub(super) fn read_pages_or_count(&self, pages: &mut AlignedPages, position: u64) -> Option<()> {
+        let read = self.file.read_pages(pages, position);
+        let read = read.map_err(|source| self.file.failed("read what the volume lists", source));
+        match read.is_ok() {
+            true => self.file.succeeded(),
+            false if !self.directory.is_recovered.load(Relaxed) => {
+                self.directory.has_missed.store(true, Relaxed)
+            }
+            false => {}
+        }
+        self.file.note_in_background(read)
+    }
+}
+
+impl VolumeFile {
     /// Fills whole pages from the disk.
     pub(super) fn read_pages(&self, pages: &mut AlignedPages, position: u64) -> std::io::Result<()> {
         let wanted = pages.as_ref().len();
@@ -193,18 +218,6 @@ impl Volume {
             Ok(_) => Err(std::io::ErrorKind::UnexpectedEof.into()),
             Err(error) => Err(error),
         }
-    }
-
-    /// The same for who can do without: a failure is counted.
-    pub(super) fn read_pages_or_count(&self, pages: &mut AlignedPages, position: u64) -> Option<()> {
-        let read = self.read_pages(pages, position);
-        let read = read.map_err(|source| self.failed("read what the volume lists", source));
-        match read.is_ok() {
-            true => self.succeeded(),
-            false if !self.is_recovered.load(Relaxed) => self.has_missed.store(true, Relaxed),
-            false => {}
-        }
-        self.note_in_background(read)
     }
 }
 

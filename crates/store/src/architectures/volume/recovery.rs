@@ -12,11 +12,13 @@
 //! entered, since memory does the same.
 
 use super::Volume;
+use super::directory::Directory;
 use super::format::{
     Chunk, ChunkEnd, ContentsItem, END_BYTES, ITEM_BYTES, RecordKind, UNIT_BYTES, decode_contents,
 };
 use super::index::VolumeEntry;
 use super::pages::AlignedPages;
+use super::reader::Reader;
 use super::writer::SKIPPED_MAX;
 use crate::fs::PAGE_BYTES;
 use crate::together::run_parallel;
@@ -125,7 +127,7 @@ impl Recovery {
 impl Volume {
     /// Finds the end of the log.
     pub(super) fn recover(&self) {
-        while !self.is_recovered.load(Relaxed) {
+        while !self.directory.is_recovered.load(Relaxed) {
             self.recover_step(RECOVERED_AT_ONCE);
         }
     }
@@ -134,19 +136,19 @@ impl Volume {
     /// it is followed there now; where an index is being made anew from all stripes, that is not
     /// waited for.
     pub(super) fn is_followed(&self) -> bool {
-        while !self.is_followed.load(Acquire) {
+        while !self.directory.is_followed.load(Acquire) {
             if !matches!(*self.recovery.lock(), Recovery::Clean | Recovery::Following(_)) {
                 break;
             }
             self.recover_step(RECOVERED_AT_ONCE);
         }
-        self.is_followed.load(Acquire)
+        self.directory.is_followed.load(Acquire)
     }
 
     /// Looks at some stripes. Says how many.
     pub(super) fn recover_step(&self, most: usize) -> usize {
         let mut recovery = self.recovery.lock();
-        if self.is_recovered.load(Relaxed) {
+        if self.directory.is_recovered.load(Relaxed) {
             return 0;
         }
         let most = most.min((AHEAD_BYTES / self.geometry.stripe_bytes) as usize).max(1);
@@ -180,13 +182,13 @@ impl Volume {
                     Followed::On => {}
                     Followed::End => {
                         *recovery = Recovery::Counting(std::mem::take(&mut following.rewritten));
-                        self.is_followed.store(true, Release);
+                        self.directory.is_followed.store(true, Release);
                     }
                     Followed::TooFar => *recovery = self.begin_anew(),
                 }
                 false
             }
-            (Recovery::Counting(rewritten), _) => !self.count_some(rewritten),
+            (Recovery::Counting(rewritten), _) => !self.directory.count_some(rewritten),
             (Recovery::Dating { next, dated }, Some(ends)) => {
                 dated.extend(ends.first.map(|chunk| (chunk.sequence, *next)));
                 *next += 1;
@@ -205,8 +207,8 @@ impl Volume {
             }
             (Recovery::Following(_), None) => true,
             (Recovery::Entering { .. }, None) => {
-                self.is_followed.store(true, Release);
-                !self.count_some(&RewrittenStripes::new())
+                self.directory.is_followed.store(true, Release);
+                !self.directory.count_some(&RewrittenStripes::new())
             }
         }
     }
@@ -215,10 +217,10 @@ impl Volume {
     /// chunk is newer.
     fn read_ends(&self, stripes: &[u32], newer_than: u64) -> Vec<Ends> {
         let read = |stripe: &u32| {
-            let first = self.first_chunk(*stripe);
+            let first = self.reader.first_chunk(*stripe);
             // Where the beginning is damaged, the end may say as much.
             let may_be_newer = first.is_none_or(|chunk| chunk.sequence > newer_than);
-            let last = if may_be_newer { self.last_chunk(*stripe) } else { None };
+            let last = if may_be_newer { self.reader.last_chunk(*stripe) } else { None };
             Ends { first, last: last.filter(|(chunk, _)| first.is_some() || chunk.sequence > newer_than) }
         };
         if stripes.len() <= READ_BY_ONE {
@@ -237,19 +239,19 @@ impl Volume {
             writer.sequence += SEQUENCE_STEP;
             let after = (1..=self.geometry.stripes.min(SKIPPED_MAX))
                 .map(|step| (writer.stripe + step) % self.geometry.stripes);
-            let mut doubts = self.doubts.lock();
+            let mut doubts = self.reader.doubts.lock();
             doubts.stripes.extend(after);
             (doubts.until, doubts.end) = (writer.sequence, writer.stripe);
-            info!(objects = self.table.objects(), "the end of the log has been found");
+            info!(objects = self.directory.table.objects(), "the end of the log has been found");
         }
-        if self.sealed_from.load(Relaxed) == u64::MAX {
+        if self.file.sealed_from.load(Relaxed) == u64::MAX {
             // An earlier version wrote all of this. What comes now stands in other stripes.
-            self.sealed_from.store(writer.sequence + 1, Relaxed);
+            self.file.sealed_from.store(writer.sequence + 1, Relaxed);
             writer.offset = self.geometry.stripe_bytes;
         }
         let mut removed_early = self.removed_early.lock();
-        self.is_followed.store(true, Release);
-        self.is_recovered.store(true, Relaxed);
+        self.directory.is_followed.store(true, Release);
+        self.directory.is_recovered.store(true, Relaxed);
         *removed_early = HashSet::new();
         self.sync_bell.ring();
     }
@@ -264,9 +266,9 @@ impl Volume {
         (writer.stripe, writer.offset, writer.sequence) = (0, 0, 0);
         writer.items.clear();
         // What is entered first may be older than what comes.
-        self.changed.forget();
-        self.table.clear();
-        self.is_index_known.store(false, Relaxed);
+        self.directory.changed.forget();
+        self.directory.table.clear();
+        self.directory.is_index_known.store(false, Relaxed);
         Recovery::Dating { next: 0, dated: Vec::new() }
     }
 
@@ -295,7 +297,7 @@ impl Volume {
         } else {
             following.not_newer += 1;
             // Passed over, or written in part when power was lost.
-            self.doubts.lock().stripes.insert(stripe);
+            self.reader.doubts.lock().stripes.insert(stripe);
         }
         following.next = (stripe + 1) % self.geometry.stripes;
         // The one that was written last is among them.
@@ -305,19 +307,6 @@ impl Volume {
         }
     }
 
-    /// Counts entries, and takes out those whose records have been written over. False when all
-    /// have been counted.
-    fn count_some(&self, rewritten: &RewrittenStripes) -> bool {
-        let is_dead = |entry: VolumeEntry| {
-            let Some(stripe) = self.geometry.stripe_of(entry.position()) else { return true };
-            let Some(entries) = rewritten.get(&stripe) else { return false };
-            let found = entries.binary_search_by_key(&entry.position(), |entry| entry.position());
-            !found.is_ok_and(|at| entries[at].is_same(entry))
-        };
-        // Some at a time: who removes something waits for these.
-        (0..COUNTED_AT_ONCE).all(|_| self.table.count_next(COUNTED_TOGETHER, is_dead))
-    }
-
     /// Learns what stands in the stripe where the log ends: the chunk that ends it will list that
     /// too.
     fn resume(&self) {
@@ -325,7 +314,7 @@ impl Volume {
         if writer.offset == 0 || writer.offset >= self.geometry.stripe_bytes {
             return;
         }
-        match self.walk(writer.stripe) {
+        match self.reader.walk(writer.stripe) {
             Some(walked) if walked.last >= writer.sequence => {
                 // What came later is entered, and listed, when it is followed.
                 let end = (writer.offset / UNIT_BYTES) as u32;
@@ -348,23 +337,38 @@ impl Volume {
                 let offset = self.geometry.stripe_bytes;
                 Some(StripeScan { items, first, last: last.sequence, offset })
             }
-            _ => self.walk(stripe),
+            _ => self.reader.walk(stripe),
         };
         let Some(walked) = walked.filter(|walked| walked.last > writer.sequence) else { return false };
-        self.table.set_stripe_sequence(stripe, walked.first);
+        self.directory.table.set_stripe_sequence(stripe, walked.first);
         let stripe_at = self.geometry.stripe_at(stripe);
         let removed_early = self.removed_early.lock();
         for items in walked.items.chunks(ENTERED_TOGETHER) {
-            items.iter().for_each(|item| self.table.touch(item.key));
+            items.iter().for_each(|item| self.directory.table.touch(item.key));
             let wanted = items.iter().filter(|item| !removed_early.contains(&item.key));
-            wanted.for_each(|item| self.enter_item(stripe_at, item));
+            wanted.for_each(|item| self.directory.enter_item(stripe_at, item));
         }
         let ids = walked.items.iter().map(|item| item.id.min(!item.id));
-        self.next_id.fetch_max(ids.max().map_or(0, |id| id + 1), Relaxed);
-        self.written_stripes.fetch_max(stripe + 1, Relaxed);
+        self.directory.next_id.fetch_max(ids.max().map_or(0, |id| id + 1), Relaxed);
+        self.directory.written_stripes.fetch_max(stripe + 1, Relaxed);
         (writer.stripe, writer.offset, writer.sequence) = (stripe, walked.offset, walked.last);
         writer.items = walked.items;
         true
+    }
+}
+
+impl Directory {
+    /// Counts entries, and takes out those whose records have been written over. False when all
+    /// have been counted.
+    fn count_some(&self, rewritten: &RewrittenStripes) -> bool {
+        let is_dead = |entry: VolumeEntry| {
+            let Some(stripe) = self.geometry.stripe_of(entry.position()) else { return true };
+            let Some(entries) = rewritten.get(&stripe) else { return false };
+            let found = entries.binary_search_by_key(&entry.position(), |entry| entry.position());
+            !found.is_ok_and(|at| entries[at].is_same(entry))
+        };
+        // Some at a time: who removes something waits for these.
+        (0..COUNTED_AT_ONCE).all(|_| self.table.count_next(COUNTED_TOGETHER, is_dead))
     }
 
     fn enter_item(&self, stripe_at: u64, item: &ContentsItem) {
@@ -381,7 +385,9 @@ impl Volume {
             RecordKind::Piece | RecordKind::TablePiece => {}
         }
     }
+}
 
+impl Reader {
     /// The chunk that a stripe begins with.
     pub(super) fn first_chunk(&self, stripe: u32) -> Option<Chunk> {
         let position = self.geometry.stripe_at(stripe);

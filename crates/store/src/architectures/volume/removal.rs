@@ -1,6 +1,7 @@
 //! Objects taken out, for good: not found from now on, nor after a kill.
 
 use super::Volume;
+use super::directory::Directory;
 use super::index::VolumeEntry;
 use super::pending::QueuedRecord;
 use super::recovery::RECOVERED_AT_ONCE;
@@ -28,7 +29,7 @@ impl Volume {
         let limit_bytes = 2 * QUEUED_STRIPES * self.geometry.stripe_bytes;
         // What the log has and the index has not is to be marked too: the line that says that it
         // was removed may come too late.
-        while !self.is_followed.load(Relaxed) {
+        while !self.directory.is_followed.load(Relaxed) {
             self.recover_step(RECOVERED_AT_ONCE);
         }
         let taken = self.take_out(key, limit_bytes);
@@ -43,7 +44,7 @@ impl Volume {
             self.queue_up(QueuedRecord::Removed(key.hash()), limit_bytes)?;
         }
         marked.into_iter().collect::<Result<(), Error>>()?;
-        if self.has_missed.load(Relaxed) {
+        if self.directory.has_missed.load(Relaxed) {
             // What could not be read when the log was followed may have it: then that line alone
             // keeps it away.
             self.flush_and_sync()?;
@@ -70,17 +71,17 @@ impl Volume {
         let (taken, is_first) = {
             // Held until it is out of the table, lest recovery enter it in between.
             let mut removed_early = self.removed_early.lock();
-            if !self.is_recovered.load(Relaxed) {
+            if !self.directory.is_recovered.load(Relaxed) {
                 removed_early.insert(key.hash());
             }
             let mut queue = self.queue.lock();
             let has_waited = queue.remove(key.hash()).is_some();
-            let mut entries: Vec<VolumeEntry> = self.table.candidates(key.hash()).collect();
-            entries.retain(|entry| self.table.remove(key.hash(), *entry));
+            let mut entries: Vec<VolumeEntry> = self.directory.table.candidates(key.hash()).collect();
+            entries.retain(|entry| self.directory.table.remove(key.hash(), *entry));
             let found = has_waited || !entries.is_empty();
             let is_logged = queue.bytes() < limit_bytes;
             let removal = QueuedRecord::Removed(key.hash());
-            let is_first = match found || !self.is_recovered.load(Relaxed) {
+            let is_first = match found || !self.directory.is_recovered.load(Relaxed) {
                 true => is_logged && queue.push(removal),
                 // The index on disk may still have what was given up since. Such removals are no
                 // reason to write at all: a stream of unsafe requests for what is not stored would
@@ -95,7 +96,7 @@ impl Volume {
             (TakenOut { found, entries, is_logged }, is_first)
         };
         // When it is out of the table: an index that is written from now on does not have it.
-        self.changed.add([key.hash()].into_iter());
+        self.directory.changed.add([key.hash()].into_iter());
         if is_first {
             self.sync_bell.ring();
         }
@@ -105,9 +106,12 @@ impl Volume {
     /// Whether the index on disk may lead to objects that the table has lost, and of which the log
     /// says nothing: what is not found has to be removed by a line of the log then.
     fn may_be_on_disk_alone(&self) -> bool {
-        self.is_reclaiming.load(Relaxed) || self.forgotten() > self.counts.forgotten_before.load(Relaxed)
+        self.is_reclaiming.load(Relaxed)
+            || self.directory.forgotten() > self.directory.counts.forgotten_before.load(Relaxed)
     }
+}
 
+impl Directory {
     /// Entries that went out of the table since the volume was opened, neither by a removal nor for
     /// a later record.
     pub(super) fn forgotten(&self) -> u64 {

@@ -6,9 +6,10 @@
 //! state: an index of any other generation belongs to another time of this volume, however clean it
 //! says that it is, and does not count.
 
-use super::Volume;
 use super::format::{STATE_AT, u64_at};
 use super::pages::AlignedPages;
+use super::reader::Reader;
+use super::volume_file::VolumeFile;
 use crate::fs::{PAGE_BYTES, write_full};
 use std::io;
 use std::sync::atomic::Ordering::Relaxed;
@@ -81,21 +82,23 @@ impl State {
     }
 }
 
-impl Volume {
+impl Reader {
+    /// Whether records without a seal may stand at a position: an earlier version wrote its stripe.
+    /// Elsewhere whoever made a body could have made them.
+    pub(super) fn takes_unsealed(&self, position: u64) -> bool {
+        let sealed_from = self.file.sealed_from.load(Relaxed);
+        let stripe = self.geometry.stripe_of(position);
+        stripe.is_some_and(|stripe| self.directory.table.stripe_sequence(stripe) < sealed_from)
+    }
+}
+
+impl VolumeFile {
     /// Brings the state to disk.
     pub(super) fn write_state(&self, state: State) -> io::Result<()> {
         let mut page = AlignedPages::zeroed(PAGE_BYTES);
         page.as_mut().copy_from_slice(&state.encode(self.geometry.id));
         write_full(&*self.data, page.as_ref(), state.at())?;
         self.data.sync()
-    }
-
-    /// Whether records without a seal may stand at a position: an earlier version wrote its stripe.
-    /// Elsewhere whoever made a body could have made them.
-    pub(super) fn takes_unsealed(&self, position: u64) -> bool {
-        let sealed_from = self.sealed_from.load(Relaxed);
-        let stripe = self.geometry.stripe_of(position);
-        stripe.is_some_and(|stripe| self.table.stripe_sequence(stripe) < sealed_from)
     }
 }
 

@@ -8,6 +8,7 @@ use super::pages::AlignedPages;
 use super::pending::{MetadataChange, PendingBody, PendingObject, QueuedRecord};
 use super::queue::WriteQueue;
 use super::read::FoundRecord;
+use super::volume_file::VolumeFile;
 use crate::Error;
 use crate::fs::{PAGE_BYTES, write_full};
 use bytes::Bytes;
@@ -66,16 +67,16 @@ impl Volume {
     /// Writes head, key and metadata over what stands there, unless that has been removed
     /// meanwhile.
     fn replace_in_place(&self, key: &ObjectKey, found: &FoundRecord, metadata: &[u8]) -> Result<bool, Error> {
-        let _updating = self.updating.lock();
+        let _updating = self.reader.updating.lock();
         let position = found.entry.position();
-        if self.table.entry_at(key.hash(), position).is_none() {
+        if self.directory.table.entry_at(key.hash(), position).is_none() {
             return Ok(false);
         }
         let head = RecordHead { metadata_bytes: metadata.len() as u32, ..found.head };
         let mut bytes = vec![0; found.head.payload_at()];
-        head.encode(self.seal, key.full(), metadata, &mut bytes);
-        let outcome = self.write_over(position, &bytes);
-        self.windows.forget(position..position + bytes.len() as u64);
+        head.encode(self.file.seal, key.full(), metadata, &mut bytes);
+        let outcome = self.file.write_over(position, &bytes);
+        self.reader.windows.forget(position..position + bytes.len() as u64);
         outcome.map(|()| true)
     }
 
@@ -85,16 +86,17 @@ impl Volume {
     pub(super) fn mark_removed(&self, key: Key, entry: VolumeEntry) -> Result<(), Error> {
         let position = entry.position();
         let stripe = self.geometry.stripe_of(position);
-        let pinned = stripe.and_then(|stripe| Some((stripe, self.stripes.pin([stripe])?)));
+        let pinned = stripe.and_then(|stripe| Some((stripe, self.reader.stripes.pin([stripe])?)));
         // Otherwise it is being written over.
         let Some((stripe, _pin)) = pinned else { return Ok(()) };
-        let _updating = self.updating.lock();
-        let record = self.read_span(position, entry.bytes(), None)?;
+        let _updating = self.reader.updating.lock();
+        let record = self.reader.read_span(position, entry.bytes(), None)?;
         // What is older than its stripe is being written over too, and the rest of its pages with
         // it.
-        let is_it =
-            |head: &RecordHead| head.key == key && head.sequence >= self.table.stripe_sequence(stripe);
-        let Some(head) = self.decode_head(&record, position).ok().filter(is_it) else { return Ok(()) };
+        let is_it = |head: &RecordHead| {
+            head.key == key && head.sequence >= self.directory.table.stripe_sequence(stripe)
+        };
+        let Some(head) = self.reader.decode_head(&record, position).ok().filter(is_it) else { return Ok(()) };
         let removed = RecordHead {
             kind: RecordKind::Removed,
             body_bytes: 0,
@@ -104,28 +106,14 @@ impl Volume {
             ..head
         };
         let mut mark = [0; HEAD_BYTES];
-        removed.encode(self.seal, &[], &[], &mut mark);
-        let outcome = self.write_over(position, &mark);
-        self.windows.forget(position..position + HEAD_BYTES as u64);
+        removed.encode(self.file.seal, &[], &[], &mut mark);
+        let outcome = self.file.write_over(position, &mark);
+        self.reader.windows.forget(position..position + HEAD_BYTES as u64);
         // What waits may have been brought to disk meanwhile.
         if self.queue.lock().leave_unsynced() {
             self.sync_bell.ring();
         }
         outcome
-    }
-
-    /// Writes bytes with the rest of their pages.
-    fn write_over(&self, position: u64, bytes: &[u8]) -> Result<(), Error> {
-        let page = PAGE_BYTES as u64;
-        let from = position / page * page;
-        let to = (position + bytes.len() as u64).next_multiple_of(page);
-        let mut pages = AlignedPages::zeroed((to - from) as usize);
-        self.read_pages(&mut pages, from)
-            .map_err(|source| self.failed("read what stands beside metadata", source))?;
-        let at = (position - from) as usize;
-        pages.as_mut()[at..at + bytes.len()].copy_from_slice(bytes);
-        let written = write_full(&*self.data, pages.as_ref(), from);
-        written.map_err(|source| self.failed("write metadata to the volume", source))
     }
 
     /// Queues the object with its new metadata. A large one keeps what it has: it is validated
@@ -148,10 +136,26 @@ impl Volume {
         let object = PendingObject::new(key.clone(), found.head.id, hits, metadata, body);
         // What was removed or replaced meanwhile stays so.
         let is_current = |queue: &WriteQueue| {
-            let entry = self.table.entry_at(key.hash(), found.entry.position());
+            let entry = self.directory.table.entry_at(key.hash(), found.entry.position());
             queue.find(key.hash()).is_none() && entry.is_some()
         };
         self.append_if(QueuedRecord::Object(object), is_current)
+    }
+}
+
+impl VolumeFile {
+    /// Writes bytes with the rest of their pages.
+    fn write_over(&self, position: u64, bytes: &[u8]) -> Result<(), Error> {
+        let page = PAGE_BYTES as u64;
+        let from = position / page * page;
+        let to = (position + bytes.len() as u64).next_multiple_of(page);
+        let mut pages = AlignedPages::zeroed((to - from) as usize);
+        self.read_pages(&mut pages, from)
+            .map_err(|source| self.failed("read what stands beside metadata", source))?;
+        let at = (position - from) as usize;
+        pages.as_mut()[at..at + bytes.len()].copy_from_slice(bytes);
+        let written = write_full(&*self.data, pages.as_ref(), from);
+        written.map_err(|source| self.failed("write metadata to the volume", source))
     }
 }
 

@@ -2,6 +2,7 @@
 
 use super::Volume;
 use super::checkpoint::Header;
+use super::directory::Directory;
 use super::format::{
     Chunk, ChunkEnd, ContentsItem, END_BYTES, Geometry, ITEM_BYTES, UNIT_BYTES, class_of, encode_contents,
 };
@@ -69,7 +70,7 @@ impl Volume {
         record: QueuedRecord,
         is_wanted: impl FnOnce(&WriteQueue) -> bool,
     ) -> Result<bool, Error> {
-        self.check_service()?;
+        self.file.check_service()?;
         let limit_bytes = 2 * QUEUED_STRIPES * self.geometry.stripe_bytes;
         let Some(waiting) = self.queue_up_if(record, limit_bytes, is_wanted)? else { return Ok(false) };
         self.flush_full_stripes(waiting).map(|()| true)
@@ -79,13 +80,13 @@ impl Volume {
     fn flush_full_stripes(&self, waiting: u64) -> Result<(), Error> {
         let stripe_bytes = self.geometry.stripe_bytes;
         if waiting >= QUEUED_STRIPES * stripe_bytes {
-            if !self.is_recovered.load(Relaxed) {
+            if !self.directory.is_recovered.load(Relaxed) {
                 self.recover_step(RECOVERED_AT_ONCE);
             }
             return self.flush(false).map(drop);
         }
         if waiting >= stripe_bytes
-            && self.is_recovered.load(Relaxed)
+            && self.directory.is_recovered.load(Relaxed)
             && let Some(mut writer) = self.writer.try_lock()
         {
             // Otherwise who is writing already sees to it.
@@ -125,7 +126,7 @@ impl Volume {
 
     /// Writes what fills stripes, or all that waits. Whether anything was written.
     pub(super) fn flush(&self, all: bool) -> Result<bool, Error> {
-        if !self.is_recovered.load(Relaxed) {
+        if !self.directory.is_recovered.load(Relaxed) {
             return Ok(false);
         }
         let due = self.queue.lock().due(all);
@@ -150,7 +151,7 @@ impl Volume {
             let room = writer.room(stripe_bytes);
             if !self.queue.lock().is_done(due, room) {
                 // Before anything is taken from the queue, which nobody else would see to any more.
-                self.leave_clean()?;
+                self.directory.leave_clean()?;
             }
             let Some(batch) = self.queue.lock().take(room, due) else { return Ok(has_written) };
             self.write_chunk(writer, batch)?;
@@ -164,16 +165,16 @@ impl Volume {
         for step in 1..=self.geometry.stripes {
             let stripe = (u64::from(writer.stripe) + u64::from(step)) % u64::from(self.geometry.stripes);
             let stripe = stripe as u32;
-            if !self.stripes.take(stripe) {
+            if !self.reader.stripes.take(stripe) {
                 continue;
             }
             self.is_reclaiming.store(true, Relaxed);
             let is_ours = self.reclaim(stripe);
             if is_ours {
                 // Known before it can be pinned again: what is older is not there any more.
-                self.table.set_stripe_sequence(stripe, writer.sequence + 1);
+                self.directory.table.set_stripe_sequence(stripe, writer.sequence + 1);
             }
-            self.stripes.release();
+            self.reader.stripes.release();
             if is_ours {
                 return self.continue_in(writer, stripe, step);
             }
@@ -187,7 +188,7 @@ impl Volume {
 
     /// Has the log go on in a stripe that has no old records any more, so many steps ahead.
     fn continue_in(&self, writer: &mut LogWriter, stripe: u32, steps: u32) -> Result<(), Error> {
-        self.doubts.lock().stripes.remove(&stripe);
+        self.reader.doubts.lock().stripes.remove(&stripe);
         let before = std::mem::replace(&mut writer.stripe, stripe);
         writer.offset = 0;
         writer.items.clear();
@@ -196,40 +197,42 @@ impl Volume {
         }
         // So far ahead it would not be looked for after a crash, unless the index on disk says
         // where it goes on.
-        self.write_index_as(&mut self.checkpoint.lock(), self.header(writer, false)).inspect_err(|_| {
-            (writer.stripe, writer.offset) = (before, self.geometry.stripe_bytes);
-        })
+        self.directory
+            .write_index_as(&mut self.directory.checkpoint.lock(), self.directory.header(writer, false))
+            .inspect_err(|_| {
+                (writer.stripe, writer.offset) = (before, self.geometry.stripe_bytes);
+            })
     }
 
     fn write_chunk(&self, writer: &mut LogWriter, batch: Batch) -> Result<(), Error> {
         let stripe_at = self.geometry.stripe_at(writer.stripe);
         let chunk_at = writer.offset;
         let listed = writer.items.len();
-        let (placed, lost) = lay_out(writer, stripe_at, self.seal, batch.records);
+        let (placed, lost) = lay_out(writer, stripe_at, self.file.seal, batch.records);
         lost.into_iter().for_each(|record| self.fail_record(record));
         let records_end = writer.offset;
         let chunk = finish(writer, &self.geometry, (chunk_at, listed), batch.is_full);
         let length = chunk.bytes as usize;
         let position = stripe_at + chunk_at;
         let bytes = &writer.buffer.as_ref()[..length];
-        self.changed.add(writer.items[listed..].iter().map(|item| item.key));
-        let outcome = write_full(&*self.data, bytes, position);
-        self.windows.forget(position..position + length as u64);
+        self.directory.changed.add(writer.items[listed..].iter().map(|item| item.key));
+        let outcome = write_full(&*self.file.data, bytes, position);
+        self.reader.windows.forget(position..position + length as u64);
         if chunk_at == 0 {
-            self.windows.clear_borders(writer.stripe);
+            self.reader.windows.clear_borders(writer.stripe);
         }
         let begin = writer.items[listed..].iter().filter_map(ContentsItem::group_at);
         // What comes after the last record is of no group.
-        self.windows.mark_borders(writer.stripe, begin.chain([records_end]));
+        self.reader.windows.mark_borders(writer.stripe, begin.chain([records_end]));
         writer.offset = chunk_at + length as u64;
         // Also of a chunk that failed: it may stand on the disk nevertheless, and must not have the
         // number of another.
         writer.sequence = chunk.sequence;
         match outcome {
             Ok(()) => {
-                self.succeeded();
+                self.file.succeeded();
                 self.is_reclaiming.store(false, Relaxed);
-                self.written_stripes.fetch_max(writer.stripe + 1, Relaxed);
+                self.directory.written_stripes.fetch_max(writer.stripe + 1, Relaxed);
                 placed.into_iter().for_each(|placed| self.publish(placed, writer.stripe));
                 Ok(())
             }
@@ -237,9 +240,9 @@ impl Volume {
                 // What is lost is fetched again; the rest of the stripe is left alone.
                 writer.offset = self.geometry.stripe_bytes;
                 // What stood there before may stand there still.
-                self.counts.dropped.fetch_add(1, Relaxed);
+                self.directory.counts.dropped.fetch_add(1, Relaxed);
                 placed.into_iter().for_each(|placed| self.fail_record(placed.record));
-                Err(self.failed("write to the volume", source))
+                Err(self.file.failed("write to the volume", source))
             }
         }
     }
@@ -252,7 +255,7 @@ impl Volume {
                 // Under the queue's lock, so that a removal finds it in one place or the other.
                 let is_dead = object.is_dead();
                 if !is_dead {
-                    self.enter(&object, placed.position);
+                    self.directory.enter(&object, placed.position);
                 }
                 queue.remove_written(&object);
                 let key = object.key.hash();
@@ -262,13 +265,11 @@ impl Volume {
                     queue.mark_later(key, [entry]);
                 }
             }
-            QueuedRecord::Piece { growing, index, .. } => growing.written(index, stripe, &self.stripes),
+            QueuedRecord::Piece { growing, index, .. } => {
+                growing.written(index, stripe, &self.reader.stripes)
+            }
             QueuedRecord::Removed(_) => {}
         }
-    }
-
-    fn enter(&self, object: &Arc<PendingObject>, position: u64) {
-        self.table.put(object.key.hash(), position, class_of(object.record_bytes()), object.hits);
     }
 
     /// A record was not written. With an object goes the older one that it was to replace; that
@@ -302,15 +303,21 @@ impl Volume {
             if !queue.remove_written(object) {
                 return false;
             }
-            let mut older: Vec<VolumeEntry> = self.table.candidates(key).collect();
-            older.retain(|entry| self.table.remove(key, *entry));
+            let mut older: Vec<VolumeEntry> = self.directory.table.candidates(key).collect();
+            older.retain(|entry| self.directory.table.remove(key, *entry));
             // Also when there is none: what could not be written may stand on the disk
             // nevertheless, and be older by then than what came after it and was lost too.
             let is_first = queue.push(QueuedRecord::Removed(key));
             queue.mark_later(key, older) || is_first
         };
-        self.report_evicted(key);
+        self.directory.report_evicted(key);
         is_first
+    }
+}
+
+impl Directory {
+    pub(super) fn enter(&self, object: &Arc<PendingObject>, position: u64) {
+        self.table.put(object.key.hash(), position, class_of(object.record_bytes()), object.hits);
     }
 }
 

@@ -136,7 +136,7 @@ fn probation_is_the_same() {
     world.settings.volume.admission = Admission::Probation;
     let store = world.open();
     let mut number = 0;
-    while !store.volume.is_full() {
+    while !store.volume.directory.is_full() {
         put(&store, number, 1, 10_000).unwrap();
         number += 1;
     }
@@ -206,7 +206,7 @@ fn a_new_volume_is_filled_without_reading() {
     let store = world.try_open(counted.clone()).unwrap();
     counted.take();
     let mut number = 0;
-    while store.volume.written_stripes.load(Relaxed) < 20 {
+    while store.volume.directory.written_stripes.load(Relaxed) < 20 {
         put(&store, number, 1, 10_000).unwrap();
         number += 1;
     }

@@ -11,7 +11,7 @@ impl World {
     /// would have to.
     fn found_at_once(&self, number: u32) -> (Option<u32>, bool) {
         let store = self.try_open_unrecovered(self.files.clone()).unwrap();
-        (version_of(&store, number), store.volume.is_followed.load(Relaxed))
+        (version_of(&store, number), store.volume.directory.is_followed.load(Relaxed))
     }
 }
 
@@ -49,7 +49,9 @@ fn what_nothing_can_overrule_is_served_before_the_log_has_been_followed() {
     let store = world.try_open_unrecovered(world.files.clone()).unwrap();
     let at_hand = |number| store.try_open(&key(number)).is_some();
     (30..100).for_each(|number| assert_eq!(version_of(&store, number), Some(1)));
-    assert!((30..100).all(at_hand) && !(0..30).any(at_hand) && !store.volume.is_followed.load(Relaxed));
+    assert!(
+        (30..100).all(at_hand) && !(0..30).any(at_hand) && !store.volume.directory.is_followed.load(Relaxed)
+    );
 }
 
 type Damage<'a> = &'a dyn Fn(&World, &MemoryFs);
@@ -167,7 +169,7 @@ fn what_stands_in_a_stripe_that_is_being_written_over_is_removed_for_good_all_th
     let world = World::new(6 << 20);
     let store = world.open();
     let mut number = 0;
-    while !store.volume.is_full() {
+    while !store.volume.directory.is_full() {
         put(&store, number, 1, 9000).unwrap();
         number += 1;
     }
@@ -200,7 +202,7 @@ fn what_stood_where_a_write_failed_is_removed_for_good_all_the_same() {
     let door = Scripted::new(&world.files);
     let store = world.try_open(door.clone()).unwrap();
     let mut number = 0;
-    while !store.volume.is_full() {
+    while !store.volume.directory.is_full() {
         put(&store, number, 1, 9000).unwrap();
         number += 1;
     }
@@ -257,7 +259,7 @@ fn whatever_was_done_before_a_kill_nothing_older_is_served() {
                         store.write_all();
                         unwritten.drain(..).for_each(|(number, version)| oldest[number as usize] = version);
                     }
-                    9 if store.volume.is_recovered.load(Relaxed) => store.write_index(),
+                    9 if store.volume.directory.is_recovered.load(Relaxed) => store.write_index(),
                     10..14 => drop(version_of(&store, number)),
                     _ => {
                         put(&store, number, version, random.length() / 4).unwrap();
@@ -281,5 +283,5 @@ fn whatever_was_done_before_a_kill_nothing_older_is_served() {
 
 fn some_header() -> Header {
     let store = World::new(8 << 20).open();
-    store.volume.header(&store.volume.writer.lock(), false)
+    store.volume.directory.header(&store.volume.writer.lock(), false)
 }

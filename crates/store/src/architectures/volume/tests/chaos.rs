@@ -167,7 +167,7 @@ impl Session {
             assert_eq!(self.store.usage().corrupt, 0, "nothing was damaged, seed {}", self.seed);
         }
         let counted = self.store.usage().objects as usize;
-        assert_eq!(counted, self.store.volume.table.entries().count(), "objects are counted right");
+        assert_eq!(counted, self.store.volume.directory.table.entries().count(), "objects are counted right");
         self.let_writes_fail(seed);
     }
 }

@@ -130,7 +130,7 @@ fn stopped_at(world: &World, seed: u64, calls: u64, history: &mut History) -> bo
     let faults = Faults::new(seed).crash_at(Arc::clone(&crash));
     let door = Arc::new(FaultyFs::new(world.files.clone(), faults));
     if let Ok(store) = world.try_open_unrecovered(door) {
-        while !store.volume.is_recovered.load(Relaxed) && !crash.has_come() {
+        while !store.volume.directory.is_recovered.load(Relaxed) && !crash.has_come() {
             store.volume.recover_step(16);
         }
         work(&store, seed, 1000 * calls as u32, history);
@@ -270,7 +270,7 @@ fn what_was_removed_is_not_served_before_the_log_has_been_followed_either() {
         for _ in 0..steps {
             store.volume.recover_step(1);
         }
-        assert!(!store.volume.is_recovered.load(Relaxed));
+        assert!(!store.volume.directory.is_recovered.load(Relaxed));
         for number in 0..120 {
             let version = version_of(&store, number);
             assert_eq!(version.is_none(), is_removed(number), "{number} {what}, {steps} steps");
@@ -297,7 +297,7 @@ fn closed_before_the_log_has_been_followed_to_its_end_nothing_is_lost() {
         drop(store);
         let store = world.try_open_unrecovered(world.files.clone()).unwrap();
         store.volume.recover_step(steps);
-        assert!(!store.volume.is_recovered.load(Relaxed));
+        assert!(!store.volume.directory.is_recovered.load(Relaxed));
         if steps == 3 {
             store.remove(&key(990)).unwrap();
         }
@@ -355,7 +355,7 @@ fn what_was_replaced_does_not_come_back_while_an_index_is_made() {
     drop(store);
     world.files.tamper(INDEX, Vec::clear);
     let store = world.try_open_unrecovered(world.files.clone()).unwrap();
-    while !store.volume.is_recovered.load(Relaxed) {
+    while !store.volume.directory.is_recovered.load(Relaxed) {
         assert_eq!(version_of(&store, 1), None);
         store.volume.recover_step(1);
     }

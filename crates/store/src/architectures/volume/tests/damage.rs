@@ -79,7 +79,7 @@ fn damage_is_counted_after_a_kill_too() {
     put(&store, 3999, 3, 9000).unwrap();
     store.write_all();
     flip(store.position(&key(3999)).expect("on the disk") as usize);
-    volume.windows.forget(0..u64::MAX);
+    volume.reader.windows.forget(0..u64::MAX);
     assert_eq!((version_of(&store, 3999), store.usage().corrupt), (None, 2));
 }
 
@@ -91,8 +91,9 @@ fn what_stood_in_the_place_of_a_newer_version_is_not_taken_for_it() {
     put(&store, 1, 1, 4000).unwrap();
     store.write_all();
     let hash = key(1).hash();
-    let place =
-        |store: &VolumeStore| store.volume.table.candidates(hash).next().map(|entry| entry.position());
+    let place = |store: &VolumeStore| {
+        store.volume.directory.table.candidates(hash).next().map(|entry| entry.position())
+    };
     let first = place(&store).expect("it is there");
     let (last, stripe_bytes) = (store.volume.geometry.stripes - 1, store.volume.geometry.stripe_bytes);
     for number in (100..).take_while(|_| store.volume.writer.lock().stripe < last) {
@@ -170,7 +171,7 @@ fn an_index_whose_last_header_is_torn_is_used_from_the_one_before() {
         world.files.tamper(INDEX, |bytes| bytes[page * 4096 + 20] ^= 4);
         let store = world.open();
         assert!((0..5).all(|number| version_of(&store, number) == Some(1)), "page {page}");
-        assert!(store.volume.table.objects() >= 4, "the index was made anew");
+        assert!(store.volume.directory.table.objects() >= 4, "the index was made anew");
     }
 }
 
@@ -288,7 +289,7 @@ fn a_disk_that_goes_on_failing_is_left_alone() {
     let store = world.try_open_unrecovered(world.files.clone()).unwrap();
     store.volume.recover_step(1);
     for _ in 0..super::super::FAILURES_MAX {
-        store.volume.failed("read from the volume", std::io::ErrorKind::TimedOut.into());
+        store.volume.file.failed("read from the volume", std::io::ErrorKind::TimedOut.into());
     }
     let outcome = put(&store, 1, 1, 100);
     assert!(matches!(outcome, Err(Error::Declined(crate::Declined::OutOfService))));

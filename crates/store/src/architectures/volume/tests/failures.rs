@@ -199,7 +199,7 @@ fn failures_in_the_background_are_counted() {
     assert_eq!(store.usage().failures, 1);
     store.volume.checkpoint_if_due().unwrap();
     door.play(|call| if call.path == DATA && call.kind == Kind::Read { Fate::Fails } else { Fate::Passes });
-    assert!(store.volume.contents(0).is_none());
+    assert!(store.volume.reader.contents(0).is_none());
     assert_eq!(store.usage().failures, 3, "its end and its beginning");
 }
 
@@ -252,7 +252,7 @@ fn what_is_hit_while_it_is_carried_over_is_carried_over() {
     store.write_all();
     assert_eq!(version_of(&store, 1), Some(1));
     let hash = key(1).hash();
-    let entry = store.volume.table.candidates(hash).next().expect("it was written");
+    let entry = store.volume.directory.table.candidates(hash).next().expect("it was written");
     assert_eq!(entry.hits(), 1);
     let (volume, reads) = (Arc::downgrade(&store.volume), Arc::new(std::sync::atomic::AtomicU32::new(0)));
     let counter = Arc::clone(&reads);
@@ -260,7 +260,7 @@ fn what_is_hit_while_it_is_carried_over_is_carried_over() {
         let range = call.offset..call.offset + call.length;
         if call.path == DATA && call.kind == Kind::Read && range.contains(&entry.position()) {
             counter.fetch_add(1, Relaxed);
-            volume.upgrade().expect("it calls").table.count_hit(hash, entry);
+            volume.upgrade().expect("it calls").directory.table.count_hit(hash, entry);
         }
         Fate::Passes
     });

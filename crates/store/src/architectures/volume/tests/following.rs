@@ -16,7 +16,7 @@ fn lapped(disk_bytes: u64, object_bytes: usize, stripe_wanted: u32) -> (World, u
     let store = world.open();
     let mut number = 0;
     let cursor = || store.volume.writer.lock().stripe;
-    while !store.volume.is_full() || cursor() < stripe_wanted || cursor() > stripe_wanted + 20 {
+    while !store.volume.directory.is_full() || cursor() < stripe_wanted || cursor() > stripe_wanted + 20 {
         put(&store, number, 1, object_bytes).unwrap();
         number += 1;
     }
@@ -73,7 +73,7 @@ fn what_comes_before_the_end_of_the_log_is_found_is_written_afterwards() {
             assert_eq!(version_of(&store, number), Some(1), "it waits in memory");
             assert!(store.volume.queue.lock().bytes() < 6 * stripe_bytes);
         }
-        assert_eq!(store.volume.is_recovered.load(Relaxed), count > 50);
+        assert_eq!(store.volume.directory.is_recovered.load(Relaxed), count > 50);
         store.volume.recover();
         store.write_all();
         drop(store);
@@ -94,7 +94,7 @@ fn the_cursor_passes_over_any_number_of_stripes_that_are_read() {
         let volume = &store.volume;
         assert!(volume.geometry.stripes > 230);
         let next = volume.writer.lock().stripe + 1;
-        let pin = volume.stripes.pin(next..next + pinned).unwrap();
+        let pin = volume.reader.stripes.pin(next..next + pinned).unwrap();
         for number in 1..100 {
             put(&store, number, 1, 9000).unwrap_or_else(|error| panic!("{pinned} are read: {error}"));
         }
@@ -131,7 +131,7 @@ fn what_stood_in_a_stripe_that_was_half_written_is_not_served_in_part() {
     put_until(&|| cursor() == torn + 4);
     insert.append(&body[140_000..]).unwrap();
     insert.commit(None).unwrap();
-    put_until(&|| store.volume.is_full() && cursor() == torn - 1);
+    put_until(&|| store.volume.directory.is_full() && cursor() == torn - 1);
     store.volume.write_checkpoint().unwrap();
     assert_eq!(version_of(&store, 0), Some(1));
     let mut before = Vec::new();
@@ -191,5 +191,8 @@ fn crashes_leave_no_dead_entries_in_the_index() {
     let objects = store.usage().objects as usize;
     let found = found(&store, 0..count);
     assert!(found > 700 && objects <= found + 30, "{objects} entries, of which {found} are objects");
-    assert_eq!(store.volume.table.objects() as usize, store.volume.table.entries().count());
+    assert_eq!(
+        store.volume.directory.table.objects() as usize,
+        store.volume.directory.table.entries().count()
+    );
 }

@@ -131,7 +131,7 @@ fn forge(store: &VolumeStore, version: u8, seal: Seal) -> Option<u32> {
     let volume = &store.volume;
     put(store, 1, 1, 30_000).unwrap();
     store.write_all();
-    let entry = volume.table.candidates(key(1).hash()).next().expect("it was entered");
+    let entry = volume.directory.table.candidates(key(1).hash()).next().expect("it was entered");
     let stripe_at = |position: u64| position.next_multiple_of(64);
     let position = stripe_at(entry.position() + 4096);
     let body = body_of(2, 666, 1000);
@@ -159,12 +159,12 @@ fn forge(store: &VolumeStore, version: u8, seal: Seal) -> Option<u32> {
     record.extend_from_slice(&body);
     let page = position / 4096 * 4096;
     let mut pages = vec![0; 64 << 10];
-    volume.data.read_at(&mut pages, page).expect("it is there");
+    volume.file.data.read_at(&mut pages, page).expect("it is there");
     let at = (position - page) as usize;
     pages[at..at + record.len()].copy_from_slice(&record);
-    crate::fs::write_full(&*volume.data, &pages, page).expect("it is taken");
-    volume.windows.forget(page..page + (64 << 10));
-    volume.table.put(key(2).hash(), position, class_of(record.len() as u64), 0);
+    crate::fs::write_full(&*volume.file.data, &pages, page).expect("it is taken");
+    volume.reader.windows.forget(page..page + (64 << 10));
+    volume.directory.table.put(key(2).hash(), position, class_of(record.len() as u64), 0);
     version_of(store, 2)
 }
 
@@ -177,17 +177,17 @@ fn a_record_that_somebody_else_made_is_a_miss() {
     }
     // So it would pass if its maker knew the secret.
     let store = World::new(16 << 20).open();
-    assert_eq!(forge(&store, 2, store.volume.seal), Some(666));
+    assert_eq!(forge(&store, 2, store.volume.file.seal), Some(666));
 }
 
 /// Makes the files what an earlier version would have left: records without a seal, an index
 /// without a generation, and no state.
 fn as_earlier_version(world: &World, store: &VolumeStore) {
     let volume = &store.volume;
-    for entry in volume.table.entries().collect::<Vec<_>>() {
+    for entry in volume.directory.table.entries().collect::<Vec<_>>() {
         world.files.tamper(DATA, |bytes| {
             let record = &mut bytes[entry.position() as usize..];
-            let head = volume.decode_head(record, entry.position()).expect("sound");
+            let head = volume.reader.decode_head(record, entry.position()).expect("sound");
             record[4] = 1;
             let unsealed = head.unsealed_check(record);
             record[80..88].copy_from_slice(&unsealed.to_le_bytes());
@@ -231,17 +231,17 @@ fn a_volume_of_an_earlier_version_is_served_and_goes_on_sealed() {
 /// A record without a seal over a new object's own.
 fn forge_unsealed_beside(store: &VolumeStore, number: u32) -> Option<u32> {
     let volume = &store.volume;
-    let entry = volume.table.candidates(key(number).hash()).next().expect("it was entered");
+    let entry = volume.directory.table.candidates(key(number).hash()).next().expect("it was entered");
     let page = entry.position() / 4096 * 4096;
     let mut pages = vec![0; 8192];
-    volume.data.read_at(&mut pages, page).expect("it is there");
+    volume.file.data.read_at(&mut pages, page).expect("it is there");
     let record = &mut pages[(entry.position() - page) as usize..];
-    let head = volume.decode_head(record, entry.position()).expect("sound");
+    let head = volume.reader.decode_head(record, entry.position()).expect("sound");
     record[4] = 1;
     let unsealed = head.unsealed_check(record);
     record[80..88].copy_from_slice(&unsealed.to_le_bytes());
-    crate::fs::write_full(&*volume.data, &pages, page).expect("it is taken");
-    volume.windows.forget(page..page + 8192);
+    crate::fs::write_full(&*volume.file.data, &pages, page).expect("it is taken");
+    volume.reader.windows.forget(page..page + 8192);
     let found = version_of(store, number);
     put(store, number, 1, 3000).unwrap();
     store.write_all();

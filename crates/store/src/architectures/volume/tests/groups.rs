@@ -65,7 +65,7 @@ fn where_it_is_not_known_what_belongs_together_windows_are_as_large_as_ever() {
     let budget = Budget::new(&filled());
     let volume = &budget.store.volume;
     for stripe in 0..volume.geometry.stripes {
-        volume.windows.learn_borders(stripe, &[]);
+        volume.reader.windows.learn_borders(stripe, &[]);
     }
     let (reads, kilobytes) = cost_of_site(&budget, 3);
     assert!((1..=2).contains(&reads) && kilobytes == reads * 56, "{reads} reads, {kilobytes} KiB");

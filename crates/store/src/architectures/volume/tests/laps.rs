@@ -82,9 +82,13 @@ fn objects_of_common_sizes_all_find_a_place_in_the_index() {
         put(&store, number, 1, 500 + random.below(13_000) as usize).unwrap();
     }
     let volume = &store.volume;
-    assert!(volume.is_full() && volume.counts.evictions.load(Relaxed) > 1000);
-    assert!(volume.table.objects() > 2500, "{} objects", volume.table.objects());
-    assert!(volume.table.crowded_out() < 5, "{} were crowded out", volume.table.crowded_out());
+    assert!(volume.directory.is_full() && volume.directory.counts.evictions.load(Relaxed) > 1000);
+    assert!(volume.directory.table.objects() > 2500, "{} objects", volume.directory.table.objects());
+    assert!(
+        volume.directory.table.crowded_out() < 5,
+        "{} were crowded out",
+        volume.directory.table.crowded_out()
+    );
 }
 
 #[test]
@@ -140,7 +144,7 @@ fn who_finds_no_place_in_the_index_is_counted_and_told_of() {
     }
     let usage = store.usage();
     assert_eq!((usage.crowded_out, usage.evictions), (told.len() as u64, told.len() as u64));
-    assert!(told.len() > 1000 && store.volume.has_said_crowded.load(Relaxed));
+    assert!(told.len() > 1000 && store.volume.directory.has_said_crowded.load(Relaxed));
 }
 
 #[test]

@@ -65,7 +65,7 @@ impl World {
 
     fn try_open(&self, files: Arc<dyn FileSystem>) -> Result<VolumeStore, Error> {
         let store = self.try_open_unrecovered(files)?;
-        while !store.volume.is_recovered.load(Relaxed) {
+        while !store.volume.directory.is_recovered.load(Relaxed) {
             store.volume.recover_step(16);
         }
         Ok(store)
@@ -102,8 +102,11 @@ impl VolumeStore {
     /// The index, which is not said to be complete.
     fn write_index(&self) {
         let volume = &self.volume;
-        let header = volume.header(&volume.writer.lock(), false);
-        volume.write_index_as(&mut volume.checkpoint.lock(), header).expect("a disk in RAM takes all");
+        let header = volume.directory.header(&volume.writer.lock(), false);
+        volume
+            .directory
+            .write_index_as(&mut volume.directory.checkpoint.lock(), header)
+            .expect("a disk in RAM takes all");
     }
 }
 

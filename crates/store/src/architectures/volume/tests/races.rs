@@ -13,7 +13,7 @@ fn full() -> (VolumeStore, u32, Arc<Scripted>) {
     let door = Scripted::new(&world.files);
     let store = world.try_open(door.clone()).unwrap();
     let mut number = 0;
-    while !store.volume.is_full() {
+    while !store.volume.directory.is_full() {
         put(&store, number, 1, 9000).unwrap();
         number += 1;
     }

@@ -169,7 +169,7 @@ fn new_metadata_is_no_hit() {
     let store = world.open();
     put(&store, 1, 1, 9000).unwrap();
     store.write_all();
-    let hits = || store.volume.table.candidates(key(1).hash()).next().expect("an entry").hits();
+    let hits = || store.volume.directory.table.candidates(key(1).hash()).next().expect("an entry").hits();
     assert!(store.update_metadata(&key(1), b"version 1 length 9000 ", &|_| true).unwrap());
     assert_eq!(hits(), 0);
     assert_eq!((version_of(&store, 1), hits()), (Some(1), 1));
@@ -217,7 +217,7 @@ fn newcomers_to_a_full_volume_are_on_probation() {
     world.settings.volume.admission = Admission::Probation;
     let store = world.open();
     let mut number = 0;
-    while !store.volume.is_full() {
+    while !store.volume.directory.is_full() {
         put(&store, number, 1, 20_000).expect("there is unused space");
         number += 1;
     }
@@ -293,13 +293,13 @@ fn removals_wait_in_bounded_memory_and_once_for_each_object() {
     store.remove(&key(1)).unwrap();
     assert!(bytes() >= 500 + 3 * 32, "what came behind it has a line of its own");
     let limit_bytes = 2 * super::super::writer::QUEUED_STRIPES * store.volume.geometry.stripe_bytes;
-    assert!(!store.volume.is_recovered.load(Relaxed));
+    assert!(!store.volume.directory.is_recovered.load(Relaxed));
     for number in 0..100_000 {
         store.remove(&key(number)).unwrap();
         assert!(bytes() <= limit_bytes, "{} bytes wait", bytes());
     }
     assert!(
-        store.volume.is_recovered.load(Relaxed),
+        store.volume.directory.is_recovered.load(Relaxed),
         "who found so much waiting has looked for the log's end"
     );
     assert!(store.volume.removed_early.lock().is_empty());

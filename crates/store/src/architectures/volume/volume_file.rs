@@ -1,0 +1,75 @@
+//! The file or device of a volume: its bytes, its seal, and whether the disk can be relied on.
+
+use super::FAILURES_MAX;
+use super::format::Geometry;
+use crate::architectures::seal::Seal;
+use crate::fs::File;
+use crate::{Declined, Error};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
+use tracing::{debug, error};
+
+/// The volume's file.
+pub(super) struct VolumeFile {
+    pub(super) data: Box<dyn File>,
+    pub(super) geometry: Geometry,
+    pub(super) seal: Seal,
+    /// Records are sealed in stripes that begin with a chunk of this number or a later one.
+    pub(super) sealed_from: AtomicU64,
+    pub(super) health: Health,
+}
+
+/// Whether the disk can be relied on.
+#[derive(Default)]
+pub(super) struct Health {
+    /// Failures of the disk in a row.
+    failures: AtomicU32,
+    /// Failures that no caller waited for.
+    pub(super) in_background: AtomicU64,
+    has_been_said: AtomicBool,
+    out_of_service: AtomicBool,
+}
+
+impl VolumeFile {
+    pub(super) fn sync_data(&self) -> Result<(), Error> {
+        self.data.sync().map_err(|source| self.failed("bring the volume to disk", source))
+    }
+
+    /// Notes a failure of the disk, says it once, and takes the disk out of service when it goes
+    /// on.
+    pub(super) fn failed(&self, action: &'static str, source: std::io::Error) -> Error {
+        let failures = self.health.failures.fetch_add(1, Relaxed) + 1;
+        if !self.health.has_been_said.swap(true, Relaxed) {
+            error!(
+                action,
+                error = %source,
+                "the disk failed; what cannot be read or written is fetched again. Further failures are counted"
+            );
+        }
+        if failures >= FAILURES_MAX && !self.health.out_of_service.swap(true, Relaxed) {
+            // Whoever has several disks says so, with the name of this one.
+            debug!(action, error = %source, "the disk goes on failing and is left alone until it is opened again");
+        }
+        Error::Disk { action, source }
+    }
+
+    /// Counts a failure that nobody else gets to know of.
+    pub(super) fn note_in_background<T>(&self, outcome: Result<T, Error>) -> Option<T> {
+        if matches!(outcome, Err(Error::Disk { .. })) {
+            self.health.in_background.fetch_add(1, Relaxed);
+        }
+        outcome.ok()
+    }
+
+    pub(super) fn succeeded(&self) {
+        if self.health.failures.load(Relaxed) != 0 {
+            self.health.failures.store(0, Relaxed);
+        }
+    }
+
+    pub(super) fn check_service(&self) -> Result<(), Error> {
+        match self.health.out_of_service.load(Relaxed) {
+            true => Err(Error::Declined(Declined::OutOfService)),
+            false => Ok(()),
+        }
+    }
+}
