@@ -3,7 +3,7 @@
 //! Each [`Count`] looks at sources and pages and gives a number that should fall ([`prose`],
 //! [`names`]). Its limit stands in `xtask/house.toml` and only falls: `cargo xtask tidy` fails when
 //! a count is above its limit, and when a count is so far below that the limit should follow.
-//! `cargo xtask house --lower` writes the limits down.
+//! `cargo xtask house --lower` writes the limits down, `--show COUNT` names the places.
 
 mod names;
 mod prose;
@@ -29,56 +29,94 @@ struct Count {
     name: &'static str,
     /// What is counted, for the table.
     meaning: &'static str,
-    count: fn(&House<'_>) -> usize,
+    count: Counting,
+}
+
+/// How a number is taken.
+enum Counting {
+    /// As many as there are places.
+    Places(fn(&House<'_>) -> Vec<Place>),
+    Number(fn(&House<'_>) -> usize),
+}
+
+/// Line of the house that counts.
+pub struct Place {
+    path: String,
+    /// From 1.
+    line: usize,
+    text: String,
+}
+
+impl Place {
+    fn new(file: &TextFile, line: usize, text: &str) -> Self {
+        Self { path: file.path.clone(), line, text: text.trim().to_string() }
+    }
+}
+
+impl Count {
+    fn number(&self, house: &House<'_>) -> usize {
+        match self.count {
+            Counting::Places(find) => find(house).len(),
+            Counting::Number(count) => count(house),
+        }
+    }
 }
 
 const COUNTS: &[Count] = &[
     Count {
         name: "free_relatives",
         meaning: "*what*, *who*, *whose*, *whoever*, *whatever* in comments",
-        count: prose::free_relatives,
+        count: Counting::Places(prose::free_relatives),
     },
     Count {
         name: "openings",
         meaning: "comments that begin with a question word, *Whether* or a pronoun",
-        count: prose::openings,
+        count: Counting::Places(prose::openings),
     },
     Count {
         name: "quantities",
         meaning: "*so many*, *so much*, *so few* without *that* or *as* in comments",
-        count: prose::quantities,
+        count: Counting::Places(prose::quantities),
     },
     Count {
         name: "long_sentences",
         meaning: "sentences of more than 25 words in comments",
-        count: prose::long_sentences,
+        count: Counting::Places(prose::long_sentences),
     },
     Count {
         name: "long_lines",
         meaning: "lines of comments and pages above 100 columns, tables apart",
-        count: prose::long_lines,
+        count: Counting::Places(prose::long_lines),
     },
     Count {
         name: "participles",
         meaning: "types named by a participle or gerund",
-        count: names::participles,
+        count: Counting::Places(names::participles),
     },
     Count {
         name: "shared_names",
         meaning: "definitions of a type name that another type of the crate has too",
-        count: names::shared_names,
+        count: Counting::Places(names::shared_names),
     },
     Count {
         name: "test_names",
         meaning: "tests named by more than 50 characters, or with *what*, *who*, *which*",
-        count: names::test_names,
+        count: Counting::Places(names::test_names),
     },
-    Count { name: "widest_type", meaning: "methods of the widest type", count: names::widest_type },
-    Count { name: "store_calls", meaning: "calls of the trait `Store`", count: names::store_calls },
+    Count {
+        name: "widest_type",
+        meaning: "methods of the widest type",
+        count: Counting::Number(names::widest_type),
+    },
+    Count {
+        name: "store_calls",
+        meaning: "calls of the trait `Store`",
+        count: Counting::Number(names::store_calls),
+    },
     Count {
         name: "unasserted",
         meaning: "product lines for each assertion",
-        count: names::lines_for_an_assertion,
+        count: Counting::Number(names::lines_for_an_assertion),
     },
 ];
 
@@ -89,7 +127,9 @@ pub fn run(root: &Path, options: &[&str]) -> Outcome {
     match options {
         [] => Ok(table(&counts, &limits(root)?)),
         ["--lower"] => lower(root, &counts),
-        _ => Err("cargo xtask house [--lower]".into()),
+        ["--show", name] => show(&files, name, ""),
+        ["--show", name, below] => show(&files, name, below),
+        _ => Err("cargo xtask house [--lower | --show COUNT [FOLDER]]".into()),
     }
 }
 
@@ -111,11 +151,29 @@ pub fn check(root: &Path, files: &[TextFile]) -> Result<Vec<Finding>, String> {
 }
 
 fn counts(files: &[TextFile]) -> Vec<(&'static str, usize)> {
+    let house = house(files);
+    COUNTS.iter().map(|count| (count.name, count.number(&house))).collect()
+}
+
+fn house(files: &[TextFile]) -> House<'_> {
     let is_source = |file: &&TextFile| file.extension() == "rs" && file.path.starts_with("crates/");
     let is_page = |file: &&TextFile| file.extension() == "md" && !GENERATED.contains(&file.path.as_str());
     let sources = files.iter().filter(is_source).map(|file| (file, Source::scan(&file.path, &file.text)));
-    let house = House { sources: sources.collect(), pages: files.iter().filter(is_page).collect() };
-    COUNTS.iter().map(|count| (count.name, (count.count)(&house))).collect()
+    House { sources: sources.collect(), pages: files.iter().filter(is_page).collect() }
+}
+
+/// The places of one count whose path begins with `below`.
+fn show(files: &[TextFile], name: &str, below: &str) -> Outcome {
+    let counts = COUNTS.iter().find(|count| count.name == name);
+    let Some(Count { count: Counting::Places(find), .. }) = counts else {
+        return Err(format!("no count with places is called {name}; xtask/house.toml has the names"));
+    };
+    let places = find(&house(files));
+    let lines = places.iter().filter(|place| place.path.starts_with(below));
+    Ok(lines
+        .map(|place| format!("{}:{}: {}", place.path, place.line, place.text))
+        .collect::<Vec<_>>()
+        .join("\n"))
 }
 
 fn limits(root: &Path) -> Result<BTreeMap<String, usize>, String> {

@@ -1,44 +1,48 @@
 //! Counts of names, of methods and of assertions.
 
-use super::House;
+use super::{House, Place};
+use crate::workspace::TextFile;
 use std::collections::HashMap;
 
 /// Types whose name is what happened or happens to something, and no noun.
-pub fn participles(house: &House<'_>) -> usize {
+pub fn participles(house: &House<'_>) -> Vec<Place> {
     let is_one = |name: &&str| {
         let ends = ["ed", "ing"].iter().any(|end| name.ends_with(end));
         let last = name.rfind(char::is_uppercase).map_or(*name, |at| &name[at..]);
         (ends && !NOUNS.contains(&last)) || IRREGULAR.contains(&last)
     };
-    types(house).map(|(_, name)| name).filter(is_one).count()
+    types(house).filter(|definition| is_one(&definition.name)).map(|definition| definition.place()).collect()
 }
 
 /// Definitions that share their name with another of the crate.
-pub fn shared_names(house: &House<'_>) -> usize {
+pub fn shared_names(house: &House<'_>) -> Vec<Place> {
     let mut found: HashMap<(&str, &str), usize> = HashMap::new();
-    types(house).for_each(|key| *found.entry(key).or_default() += 1);
-    found.values().filter(|count| **count > 1).sum()
+    types(house).for_each(|definition| *found.entry(definition.key()).or_default() += 1);
+    let is_shared = |definition: &Definition<'_>| found[&definition.key()] > 1;
+    types(house).filter(is_shared).map(|definition| definition.place()).collect()
 }
 
 /// Tests whose name is a story.
-pub fn test_names(house: &House<'_>) -> usize {
+pub fn test_names(house: &House<'_>) -> Vec<Place> {
     let is_story = |name: &str| {
         name.len() > TEST_NAME_MAX
             || name.split('_').any(|word| ["what", "who", "which", "whose", "whom"].contains(&word))
     };
-    let mut count = 0;
-    for (_, source) in &house.sources {
+    let mut places = Vec::new();
+    for (file, source) in &house.sources {
         let mut is_test = false;
-        for line in source.code.lines().map(str::trim_start) {
+        for (at, line) in source.code.lines().map(str::trim_start).enumerate() {
             if line.starts_with("#[test]") || line.starts_with("#[tokio::test") {
                 is_test = true;
             } else if let Some(name) = after(line, "fn ").filter(|_| is_test) {
-                count += usize::from(is_story(name));
+                if is_story(name) {
+                    places.push(Place::new(file, at + 1, name));
+                }
                 is_test = false;
             }
         }
     }
-    count
+    places
 }
 
 /// Methods of the type that has most, over all its `impl` blocks.
@@ -83,18 +87,37 @@ pub fn lines_for_an_assertion(house: &House<'_>) -> usize {
     lines / usize::max(assertions, 1)
 }
 
-/// Crate and name of each type of the product.
-fn types<'a>(house: &'a House<'_>) -> impl Iterator<Item = (&'a str, &'a str)> {
+/// Definition of a type of the product.
+struct Definition<'a> {
+    file: &'a TextFile,
+    line: usize,
+    name: &'a str,
+}
+
+impl<'a> Definition<'a> {
+    /// Crate and name.
+    fn key(&self) -> (&'a str, &'a str) {
+        (crate_of(&self.file.path), self.name)
+    }
+
+    fn place(&self) -> Place {
+        Place::new(self.file, self.line, self.name)
+    }
+}
+
+/// Types of the product.
+fn types<'a>(house: &'a House<'_>) -> impl Iterator<Item = Definition<'a>> {
     house.sources.iter().flat_map(|(file, source)| {
         let product = source.lines().filter(|(_, _, is_test)| !is_test);
-        let names = product.filter_map(|(_, line, _)| {
+        product.filter_map(|(number, line, _)| {
             let line = line.trim_start();
             let line = line
                 .strip_prefix("pub")
                 .map_or(line, |rest| rest.trim_start_matches(|c| c != ' ').trim_start());
-            ["struct ", "enum ", "trait "].iter().find_map(|kind| line.strip_prefix(kind)).map(word)
-        });
-        names.map(|name| (crate_of(&file.path), name))
+            let name =
+                ["struct ", "enum ", "trait "].iter().find_map(|kind| line.strip_prefix(kind)).map(word)?;
+            Some(Definition { file, line: number, name })
+        })
     })
 }
 

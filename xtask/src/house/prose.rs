@@ -1,86 +1,106 @@
 //! Counts of words and sentences in comments and pages.
 
-use super::House;
+use super::{House, Place};
 
 /// Words that begin a free relative clause.
-pub fn free_relatives(house: &House<'_>) -> usize {
+pub fn free_relatives(house: &House<'_>) -> Vec<Place> {
     let is_free = |word: &&str| FREE.contains(&bare(word).to_lowercase().as_str());
-    paragraphs(house).iter().map(|text| text.split_whitespace().filter(is_free).count()).sum()
+    in_paragraphs(house, |text| text.split_whitespace().filter(is_free).map(str::to_string).collect())
 }
 
 /// Doc comments whose first word is a question word or a pronoun.
-pub fn openings(house: &House<'_>) -> usize {
-    let mut count = 0;
+pub fn openings(house: &House<'_>) -> Vec<Place> {
+    let mut places = Vec::new();
     for (file, _) in &house.sources {
         let mut before = "";
-        for line in file.text.lines().map(str::trim_start) {
+        for (at, line) in file.text.lines().map(str::trim_start).enumerate() {
             let first = line.strip_prefix("/// ").filter(|_| !before.starts_with("///"));
             let word = first.and_then(|text| text.split_whitespace().next());
-            count += usize::from(word.is_some_and(|word| OPENINGS.contains(&bare(word))));
+            if word.is_some_and(|word| OPENINGS.contains(&bare(word))) {
+                places.push(Place::new(file, at + 1, line));
+            }
             before = line;
         }
     }
-    count
+    places
 }
 
 /// Quantities without a name.
-pub fn quantities(house: &House<'_>) -> usize {
-    let in_text = |text: &String| {
+pub fn quantities(house: &House<'_>) -> Vec<Place> {
+    in_paragraphs(house, |text| {
         let words: Vec<String> = text.split_whitespace().map(|word| bare(word).to_lowercase()).collect();
         let is_one = |words: &[String]| {
             words[0] == "so"
                 && ["many", "much", "few"].contains(&words[1].as_str())
                 && words.get(2).is_none_or(|next| !["that", "as"].contains(&next.as_str()))
         };
-        (0..words.len().saturating_sub(1)).filter(|at| is_one(&words[*at..])).count()
-    };
-    paragraphs(house).iter().map(in_text).sum()
+        let starts = (0..words.len().saturating_sub(1)).filter(|at| is_one(&words[*at..]));
+        starts.map(|at| words[at..].iter().take(4).cloned().collect::<Vec<_>>().join(" ")).collect()
+    })
 }
 
 /// Sentences that nobody reads in one breath.
-pub fn long_sentences(house: &House<'_>) -> usize {
+pub fn long_sentences(house: &House<'_>) -> Vec<Place> {
     let is_long = |sentence: &&str| sentence.split_whitespace().count() > SENTENCE_WORDS;
-    paragraphs(house).iter().map(|text| sentences(text).filter(is_long).count()).sum()
+    in_paragraphs(house, |text| sentences(text).filter(is_long).map(str::to_string).collect())
 }
 
 /// Lines of prose that are too long. Tables and headings of pages are no prose.
-pub fn long_lines(house: &House<'_>) -> usize {
-    let is_long = |line: &&str| line.chars().count() > COLUMNS;
-    let comments = house.sources.iter().flat_map(|(file, _)| file.text.lines());
-    let comments = comments.filter(|line| line.trim_start().starts_with("//"));
-    let pages = house.pages.iter().flat_map(|page| page.text.lines());
-    let pages = pages.filter(|line| !line.starts_with(['|', '#']));
-    comments.filter(is_long).count() + pages.filter(is_long).count()
+pub fn long_lines(house: &House<'_>) -> Vec<Place> {
+    let is_long = |line: &str| line.chars().count() > COLUMNS;
+    let comments = house.sources.iter().flat_map(|(file, _)| {
+        let lines = file.text.lines().enumerate();
+        lines
+            .filter(|(_, line)| line.trim_start().starts_with("//") && is_long(line))
+            .map(|(at, line)| Place::new(file, at + 1, line))
+    });
+    let pages = house.pages.iter().flat_map(|page| {
+        let lines = page.text.lines().enumerate();
+        lines
+            .filter(|(_, line)| !line.starts_with(['|', '#']) && is_long(line))
+            .map(|(at, line)| Place::new(page, at + 1, line))
+    });
+    comments.chain(pages).collect()
 }
 
-/// Paragraphs of comments, each in one line, without code.
-fn paragraphs(house: &House<'_>) -> Vec<String> {
-    let mut found = Vec::new();
+/// A place for each text that `find` returns for a paragraph of a comment.
+fn in_paragraphs(house: &House<'_>, find: impl Fn(&str) -> Vec<String>) -> Vec<Place> {
+    let mut places = Vec::new();
     for (file, _) in &house.sources {
-        let (mut text, mut is_code) = (String::new(), false);
-        for line in file.text.lines().chain([""]) {
-            let comment =
-                line.trim_start().strip_prefix("//").map(|rest| rest.trim_start_matches(['/', '!']).trim());
-            is_code ^= comment.is_some_and(|comment| comment.starts_with("```"));
-            match comment.filter(|comment| {
-                !is_code
-                    && !comment.is_empty()
-                    && !comment.starts_with(['|', '#'])
-                    && !comment.starts_with("```")
-            }) {
-                Some(comment) if !comment.starts_with("- ") => {
-                    text.push_str(comment);
-                    text.push(' ');
-                }
-                other => {
-                    found.push(std::mem::replace(&mut text, other.unwrap_or_default().to_string()));
-                    is_code &= comment.is_some();
-                }
+        for (line, text) in paragraphs(&file.text) {
+            places.extend(find(&text).iter().map(|found| Place::new(file, line, found)));
+        }
+    }
+    places
+}
+
+/// Paragraphs of comments without code: the number of the first line, and the text as one line.
+fn paragraphs(text: &str) -> Vec<(usize, String)> {
+    let mut found = Vec::new();
+    let (mut paragraph, mut begun, mut is_code) = (String::new(), 1, false);
+    for (at, line) in text.lines().chain([""]).enumerate() {
+        let comment =
+            line.trim_start().strip_prefix("//").map(|rest| rest.trim_start_matches(['/', '!']).trim());
+        is_code ^= comment.is_some_and(|comment| comment.starts_with("```"));
+        let is_prose = |comment: &&str| {
+            !is_code && !comment.is_empty() && !comment.starts_with(['|', '#']) && !comment.starts_with("```")
+        };
+        match comment.filter(is_prose) {
+            Some(comment) if !comment.starts_with("- ") => {
+                begun = if paragraph.is_empty() { at + 1 } else { begun };
+                paragraph.push_str(comment);
+                paragraph.push(' ');
+            }
+            other => {
+                let next = other.map(|item| format!("{item} ")).unwrap_or_default();
+                found.push((begun, std::mem::replace(&mut paragraph, next)));
+                begun = at + 1;
+                is_code &= comment.is_some();
             }
         }
-        found.push(text);
     }
-    found.retain(|text| !text.is_empty());
+    found.push((begun, paragraph));
+    found.retain(|(_, text)| !text.is_empty());
     found
 }
 
