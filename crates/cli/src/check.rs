@@ -80,7 +80,8 @@ fn warnings(settings: &Settings) -> Vec<String> {
         false => format!("store.disks[{at}].bytes"),
     };
     let misfits = shoal_proxy::node::misfits(settings).into_iter();
-    misfits.map(|(at, why)| format!("{}: {why}", of_disk(at))).collect()
+    let misfits = misfits.map(|(at, why)| format!("{}: {why}", of_disk(at)));
+    misfits.chain(shoal_rules::warnings(settings)).collect()
 }
 
 /// What a node makes when it starts, and does not start without.

@@ -31,9 +31,15 @@ impl Configuration {
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
         let mut overrides = Override::from_environment(variables);
         overrides.extend(self.options.iter().cloned());
-        SettingsSource { file: &file, text: &text, overrides, readable: &readable }
-            .read()
-            .map_err(Failure::Configuration)
+        SettingsSource {
+            file: &file,
+            text: &text,
+            overrides,
+            readable: &readable,
+            further: &shoal_rules::mistakes,
+        }
+        .read()
+        .map_err(Failure::Configuration)
     }
 }
 

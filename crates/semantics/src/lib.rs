@@ -23,6 +23,7 @@ pub mod invalidation;
 mod lapsing;
 mod lists;
 mod next_hop_fields;
+mod overrides;
 pub mod range;
 pub mod reuse;
 mod rules;
@@ -35,4 +36,5 @@ pub mod vary;
 
 pub use entity_tag::EntityTag;
 pub use next_hop_fields::{NextHopFields, NextHopFieldsBuilder};
+pub use overrides::{IgnoredDirectives, Overrides};
 pub use rules::{CacheRules, HeuristicQuery, SetCookie};

@@ -1,5 +1,6 @@
 //! What the operator decides about the judging of responses.
 
+use crate::Overrides;
 use http::HeaderName;
 use std::time::Duration;
 
@@ -29,6 +30,8 @@ pub struct CacheRules {
     pub set_cookie: SetCookie,
     /// The name by which Surrogate-Control addresses this cache; `None` where it is no surrogate.
     pub surrogate: Option<String>,
+    /// Decisions of the operator about this response.
+    pub overrides: Overrides,
 }
 
 /// What becomes of a response that sets a cookie. The cookie itself is never stored: it is for the
@@ -68,6 +71,7 @@ impl Default for CacheRules {
             ],
             set_cookie: SetCookie::Pass,
             surrogate: None,
+            overrides: Overrides::default(),
         }
     }
 }

@@ -20,9 +20,9 @@ use crate::targeted::{self, EffectiveDirectives};
 use crate::vary::{self, Vary};
 use crate::{CacheRules, EntityTag, directives::RequestDirectives};
 pub use apart::{sets_cookie, split_fields, stored_fields, take_apart, unstored_fields};
-use freshness::Freshness;
 pub use freshness::brings_credentials;
-use http::header::{AUTHORIZATION, LAST_MODIFIED};
+use freshness::{Freshness, LifetimeSource};
+use http::header::{AUTHORIZATION, COOKIE, LAST_MODIFIED};
 use http::{HeaderMap, Method, StatusCode};
 pub use policy::CachePolicy;
 use shoal_core::{Fields, Timestamp};
@@ -82,12 +82,17 @@ pub enum StoreRefusal {
     NotPermitted,
     /// It would never be fresh and has nothing to validate it by.
     NeverReusable,
+    /// A rule of the operator forbids it.
+    Rule,
+    /// Only a rule of the operator gives it a lifetime, and the request had cookies that the rule
+    /// does not name.
+    RequestCookie,
 }
 
 impl StoreRefusal {
     /// Whether it is for what the request says: a response to another's may be stored.
     pub fn is_of_request(self) -> bool {
-        matches!(self, Self::Method | Self::RequestNoStore | Self::Authorization)
+        matches!(self, Self::Method | Self::RequestNoStore | Self::Authorization | Self::RequestCookie)
     }
 
     /// A token for logs and for Cache-Status.
@@ -104,6 +109,8 @@ impl StoreRefusal {
             Self::ContentRange => "content-range",
             Self::NotPermitted => "not-permitted",
             Self::NeverReusable => "never-reusable",
+            Self::Rule => "rule",
+            Self::RequestCookie => "request-cookie",
         }
     }
 }
@@ -124,7 +131,10 @@ pub fn may_store(
     {
         return StorageDecision::Refuse(StoreRefusal::NotPermitted);
     }
-    let policy = CachePolicy::new(exchanged, &governing.directives, freshness);
+    if freshness.basis == LifetimeSource::Rule && !may_share_by_rule(exchanged, &governing, rules) {
+        return StorageDecision::Refuse(StoreRefusal::RequestCookie);
+    }
+    let policy = CachePolicy::new(exchanged, &governing.directives, freshness, rules);
     match is_reusable(&policy, exchanged) {
         true => StorageDecision::Store(policy),
         false => StorageDecision::Refuse(StoreRefusal::NeverReusable),
@@ -146,6 +156,7 @@ fn refusal(
     let refused = |is: bool, why: StoreRefusal| is.then_some(why);
     refused(exchanged.method != Method::GET, StoreRefusal::Method)
         .or_else(|| refused(is_never_stored(exchanged.status), StoreRefusal::Status))
+        .or_else(|| refused(rules.overrides.store == Some(false), StoreRefusal::Rule))
         .or_else(|| refused(directives.must_understand && !understood, StoreRefusal::Status))
         .or_else(|| refused(no_store, StoreRefusal::NoStore))
         .or_else(|| refused(directives.private == Scope::Response, StoreRefusal::Private))
@@ -158,7 +169,7 @@ fn refusal(
         .or_else(|| refused(vary::nominated(exchanged.response) == Vary::Any, StoreRefusal::VaryAny))
         .or_else(|| refused(is_broken_partial(exchanged), StoreRefusal::ContentRange))
         // Last what is for the request, which says nothing of others'.
-        .or_else(|| refused(!may_share_authorized(exchanged, governing), StoreRefusal::Authorization))
+        .or_else(|| refused(!may_share_authorized(exchanged, governing, rules), StoreRefusal::Authorization))
         .or_else(|| refused(RequestDirectives::of(exchanged.request).no_store, StoreRefusal::RequestNoStore))
 }
 
@@ -170,12 +181,28 @@ fn refusal(
 fn may_share_authorized(
     exchanged: &ForwardedExchange<'_, impl Fields, impl Fields>,
     governing: &EffectiveDirectives,
+    rules: &CacheRules,
 ) -> bool {
     let directives = &governing.directives;
     !exchanged.request.has(&AUTHORIZATION)
+        || rules.overrides.share_private == Some(true)
         || directives.must_revalidate
         || directives.public
         || directives.s_maxage.is_some()
+}
+
+/// Returns `true` if a response to which only a rule gives a lifetime may be shared: the origin has
+/// not said that the page is the same for all, so a request with cookies that the key does not have
+/// may have got a page of its own.
+fn may_share_by_rule(
+    exchanged: &ForwardedExchange<'_, impl Fields, impl Fields>,
+    governing: &EffectiveDirectives,
+    rules: &CacheRules,
+) -> bool {
+    !exchanged.request.has(&COOKIE)
+        || governing.directives.public
+        || rules.overrides.cookies_are_keyed == Some(true)
+        || rules.overrides.share_private == Some(true)
 }
 
 /// A partial response whose place within the whole is not known cannot be used for anything.

@@ -25,6 +25,13 @@ pub struct EffectiveDirectives {
 /// it MUST ignore the Cache-Control and Expires header fields in that response, unless no valid,
 /// non-empty value is available from the listed header fields."
 pub fn effective_directives(response: &impl Fields, rules: &CacheRules) -> EffectiveDirectives {
+    let mut governing = said_directives(response, rules);
+    rules.overrides.apply(&mut governing.directives);
+    governing
+}
+
+/// The directives as the origin gave them.
+fn said_directives(response: &impl Fields, rules: &CacheRules) -> EffectiveDirectives {
     for name in &rules.targeted {
         let mut lines = response.values(name);
         let Some(first) = lines.next() else { continue };

@@ -252,6 +252,7 @@ fn type_name(kind: &SettingKind, name: &str) -> String {
         SettingKind::Choice(_) => "one of these".into(),
         SettingKind::Section { .. } => format!("[table](#{anchor})"),
         SettingKind::List(inner) if has_heading(inner) => format!("[list of tables](#entries-of-{anchor})"),
+        SettingKind::List(inner) if matches!(**inner, SettingKind::Choice(_)) => "list of these words".into(),
         SettingKind::List(inner) => format!("list of {}", several(&type_name(inner, name))),
     }
 }

@@ -4,10 +4,12 @@
 
 mod choices;
 mod made;
+mod rule;
 
 use crate::{AdminAddress, Ports};
 pub use choices::{Admission, HeuristicQuery, SegmentPolicy, SetCookie};
 use ipnet::IpNet;
+pub use rule::{OriginDirective, Rule};
 use shoal_core::ByteCount;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -31,6 +33,8 @@ section! {
         pub listen: Vec<Listen> = vec![Listen::forward(([127, 0, 0, 1], 3128).into())],
         /// Sites served in reverse mode; the most specific host answers, and of its sites the longest path prefix.
         pub site: Vec<Site> = Vec::new(),
+        /// Rules for requests and responses of every site and of forward mode.
+        pub rule: Vec<Rule> = Vec::new(),
         /// Rules of forward mode.
         pub forward: Forward = Forward::default(),
         /// What is kept in RAM, and how responses are judged.
@@ -125,6 +129,8 @@ entry! {
         /// Name this node, by `cache.name`, in the Via field of requests to the upstreams, and tell them of proxies before it. nginx sends
         /// nothing compressed to whoever has a Via, unless its `gzip_proxied` allows that. Without, loops are found by CDN-Loop alone.
         pub via: bool = true,
+        /// Rules for requests and responses of this site; they come after the general ones.
+        pub rule: Vec<Rule> = Vec::new(),
     }
     example {
         Self {

@@ -4,7 +4,7 @@ use crate::mistake::{Mistake, Mistakes};
 use crate::overrides::LISTEN_ADDRESS;
 use crate::setting::{Fields, Section as _, Setting};
 use crate::tree::{SourceLocation, Table};
-use crate::{Listen, Override, Settings, Site, Store, check};
+use crate::{Listen, Override, Rule, Settings, Site, Store, check};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
@@ -18,6 +18,8 @@ pub struct SettingsSource<'a> {
     pub overrides: Vec<Override>,
     /// Says why a file that the settings name cannot be read. Called once a file.
     pub readable: &'a dyn Fn(&Path) -> Result<(), String>,
+    /// Names further mistakes of settings that are sound so far, as setting and message.
+    pub further: &'a dyn Fn(&Settings) -> Vec<(String, String)>,
 }
 
 impl SettingsSource<'_> {
@@ -40,6 +42,11 @@ impl SettingsSource<'_> {
         let mut settings = settings.expect("every setting at the top has a default");
         settings.normalise(&table);
         check::check(&settings, &table, self.readable, &mut mistakes);
+        for (key, message) in (self.further)(&settings) {
+            if !mistakes.touches(&key) {
+                mistakes.note(&table.locate(&key), &key, message, None);
+            }
+        }
         if mistakes.is_empty() { Ok(settings) } else { Err(mistakes.placed(self.file, self.text)) }
     }
 }
@@ -52,7 +59,8 @@ impl Settings {
     /// Every mistake, in the order of the file; when it is not TOML, only what keeps it from being
     /// so.
     pub fn parse(text: &str, file: &str) -> Result<Self, Vec<Mistake>> {
-        SettingsSource { file, text, overrides: Vec::new(), readable: &|_| Ok(()) }.read()
+        SettingsSource { file, text, overrides: Vec::new(), readable: &|_| Ok(()), further: &|_| Vec::new() }
+            .read()
     }
 
     /// Puts back the values of `old` whose change takes effect with the next start. Returns the
@@ -102,6 +110,11 @@ impl Override {
     /// A site that takes every host and fetches from `url`, as `shoal run --to URL` serves it.
     pub fn site(origin: &str, url: &str) -> Self {
         Self::entries(origin, "site", &vec![Site::to(url)])
+    }
+
+    /// A general rule, as `shoal run --fresh TIME` makes it.
+    pub fn rule(origin: &str, rule: Rule) -> Self {
+        Self::entries(origin, "rule", &vec![rule])
     }
 
     /// The address of the one listener, as `shoal run --listen ADDRESS` has it.

@@ -29,6 +29,7 @@ mod reloads;
 mod remote_calls;
 mod replays_on_bad_disks;
 mod reverse_mode;
+mod rules;
 mod short_way;
 mod slow_clients;
 mod smuggling;

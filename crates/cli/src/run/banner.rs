@@ -187,7 +187,8 @@ mod tests {
             Override::site("--to", "http://a"),
             Override::listen("--to", ([0, 0, 0, 0], 0).into(), true),
         ];
-        let source = SettingsSource { file: "", text: "", overrides, readable: &|_| Ok(()) };
+        let source =
+            SettingsSource { file: "", text: "", overrides, readable: &|_| Ok(()), further: &|_| Vec::new() };
         let mut settings = source.read().expect("valid");
         let shown = text(&settings, &[([0, 0, 0, 0], 8080).into()], None, &[]);
         assert!(shown.ends_with("\nTry it:\n  curl http://127.0.0.1:8080/\n"), "{shown}");

@@ -2,9 +2,10 @@
 
 use crate::configuration::Configuration;
 use crate::failure::Failure;
-use shoal_settings::{Forward, Override};
+use shoal_settings::{Forward, Override, Rule};
 use std::net::SocketAddr;
 use std::path::PathBuf;
+use std::time::Duration;
 
 /// Run a node: a forward proxy without options, a reverse proxy with --to
 ///
@@ -37,6 +38,14 @@ pub struct Options {
     /// Disk space for the cache
     #[arg(long, value_name = "SIZE")]
     disk: Option<String>,
+    /// Give answers whose origin names no lifetime this one, such as 10m; origins that say nothing
+    /// about caching are cached then
+    #[arg(long, value_name = "TIME", value_parser = shoal_core::parse_duration)]
+    fresh: Option<Duration>,
+    /// Answer reloads of clients (no-cache, Pragma, max-age=0) from the cache, as pip and browsers
+    /// send them
+    #[arg(long)]
+    ignore_client_no_cache: bool,
     /// Serve clients of this network and of this machine, and no others, on every listener; may be
     /// given several times. Without it a forward proxy serves this machine, and a reverse proxy
     /// everybody
@@ -82,6 +91,19 @@ impl Options {
         configuration
     }
 
+    /// The rule that `--fresh` and `--ignore-client-no-cache` make.
+    fn rule(&self) -> Option<Override> {
+        let ignore_client_no_cache = self.ignore_client_no_cache.then_some(true);
+        if self.fresh.is_none() && ignore_client_no_cache.is_none() {
+            return None;
+        }
+        let origin = if self.fresh.is_some() { "--fresh" } else { "--ignore-client-no-cache" };
+        let lifetime_default = self.fresh;
+        let name = "command line".to_owned();
+        let rule = Rule { name, lifetime_default, ignore_client_no_cache, ..Rule::empty() };
+        Some(Override::rule(origin, rule))
+    }
+
     fn overrides(&self) -> Vec<Override> {
         let mut overrides = Vec::new();
         if let Some(url) = &self.to {
@@ -92,6 +114,7 @@ impl Options {
             (_, Some(address)) => overrides.push(Override::listen_address("--listen", address)),
             (None, None) => {}
         }
+        overrides.extend(self.rule());
         let store = self.store.as_deref().map(|folder| if folder == "none" { "" } else { folder });
         let private = (!self.allow_private.is_empty()).then(|| self.allow_private.join(","));
         if !self.allow_clients.is_empty() {
@@ -131,7 +154,13 @@ mod tests {
 
     fn settings(options: Options) -> Result<Settings, Vec<String>> {
         let overrides = options.overrides();
-        let source = SettingsSource { file: "built-in", text: "", overrides, readable: &|_| Ok(()) };
+        let source = SettingsSource {
+            file: "built-in",
+            text: "",
+            overrides,
+            readable: &|_| Ok(()),
+            further: &|_| Vec::new(),
+        };
         source.read().map_err(|mistakes| mistakes.iter().map(ToString::to_string).collect())
     }
 
@@ -183,6 +212,15 @@ mod tests {
         let refused =
             settings(Options { ram: Some("lots".into()), ..Options::default() }).expect_err("no size");
         assert!(refused[0].starts_with("--ram: cache.ram: "), "{refused:?}");
+    }
+
+    #[test]
+    fn fresh_makes_a_rule() {
+        let fresh = Some(Duration::from_secs(600));
+        let made = settings(Options { fresh, ignore_client_no_cache: true, ..Options::default() });
+        let rules = made.expect("valid").rule;
+        assert_eq!(rules.len(), 1);
+        assert_eq!((rules[0].lifetime_default, rules[0].ignore_client_no_cache), (fresh, Some(true)));
     }
 
     #[test]

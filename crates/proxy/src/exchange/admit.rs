@@ -16,7 +16,6 @@ use crate::upstream::connection_auth;
 use bytes::Bytes;
 use http::{Method, StatusCode, header};
 use shoal_core::Fields;
-use shoal_semantics::directives::RequestDirectives;
 use shoal_semantics::fields;
 use shoal_semantics::status_fields::ProxyError;
 use shoal_settings::Mode;
@@ -70,7 +69,7 @@ impl CacheEngine {
     /// Settles who asks for what, and which way the request goes, by one reading of the settings.
     pub(super) fn admit(self: &Arc<Self>, request: Request) -> AdmitOutcome {
         let answered = |reply: Reply| AdmitOutcome::Answered(Box::new(reply));
-        let Request { head, body, client, interim, received } = request;
+        let Request { mut head, body, client, interim, received } = request;
         let requested = clock::time_at(received);
         // Before the settings are looked at, as Live::begin says.
         let sequence = self.cache.purge_table.sequence();
@@ -97,7 +96,7 @@ impl CacheEngine {
         if let Some(reply) = answers::loop_detected(&live, &head, &client) {
             return answered(reply);
         }
-        let target = match target {
+        let mut target = match target {
             Ok(target) => target,
             Err(why) => {
                 let (status, verdict) = (StatusCode::BAD_REQUEST, HandlingReport::local("target"));
@@ -111,11 +110,15 @@ impl CacheEngine {
             }));
         }
         let (user, site) = (grant.user, grant.site.map(Arc::clone));
-        let directives = RequestDirectives::of(&head.fields);
+        let ruling = match live.apply_to_request(&mut head, &mut target, &client, site.as_ref()) {
+            Ok(ruling) => ruling,
+            Err(reply) => return AdmitOutcome::Answered(reply),
+        };
+        let directives = ruling.directives(&head.fields);
         let fields = fields::without_nominated(head.fields);
         let ask = Arc::new(RequestContext {
             primary: target.key(if site.is_some() { Mode::Reverse } else { Mode::Forward }),
-            path: target.path_and_query(&head.uri),
+            path: ruling.upstream_path.clone().unwrap_or_else(|| target.path_and_query(&head.uri)),
             target,
             directives,
             kind: Kind::of(&fields),
@@ -126,6 +129,7 @@ impl CacheEngine {
             way,
             site,
             user,
+            ruling,
             live,
             interim,
             requested,
@@ -157,7 +161,7 @@ impl CacheEngine {
         client: &Client,
         target: Target,
     ) -> Reply {
-        let (status, why) = match self.cache.purge(PurgeRequest::Url(target.url.to_string())).await {
+        let (status, why) = match self.purge(PurgeRequest::Url(target.url.to_string())).await {
             PurgeOutcome::Purged { responses: Some(0) } => (StatusCode::NOT_FOUND, NOTHING_STORED),
             PurgeOutcome::Purged { .. } => (StatusCode::OK, PURGED),
             PurgeOutcome::Invalid(_) => (StatusCode::BAD_REQUEST, NOT_A_URL),

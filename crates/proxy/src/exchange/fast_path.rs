@@ -116,6 +116,12 @@ impl CacheEngine {
             url.extend_from_slice(FORWARD);
         }
         let mut resident = self.cache.objects.memory_entry_by_key(Key::of(url), url)?;
+        if live.rule_set.changes_requests() {
+            let is_variant = matches!(resident.record, Stored::Vary(_));
+            if live.may_change(mode, &url[host.clone()], plain.path, is_variant) {
+                return None;
+            }
+        }
         if let Stored::Vary(note) = &resident.record {
             let told = (mode == Mode::Reverse).then_some(client);
             resident = self.cache.find_variant(note, plain, url, told)?;

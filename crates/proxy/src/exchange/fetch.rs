@@ -16,6 +16,7 @@ use super::invalidations::ValiditySnapshot;
 use super::lookup::StoredResponse;
 use super::metadata::{ObjectMetadata, ResponseMetadata};
 use super::request::RequestContext;
+use super::ruling::ruled;
 use super::shared_body::{BodyReader, SharedBody};
 use super::store_plan;
 use super::store_plan::{StoreDenial, StorePlan};
@@ -255,6 +256,7 @@ impl Fetcher {
             Some(Err(error)) => return fail(&fetch, owner, &error),
             None => return self.metrics.fetches_abandoned.increment(),
         };
+        let response = ruled(&fetch, response);
         self.answered(fetch, owner, response).await;
     }
 

@@ -184,7 +184,7 @@ impl HandlingReport {
             client: Some(ask.client.address),
             user: ask.user.clone(),
             method: Some(ask.method.clone()),
-            url: Arc::clone(&ask.target.url),
+            url: Arc::clone(ask.ruling.asked_url.as_ref().unwrap_or(&ask.target.url)),
             version: version(ask.version),
             status: status.as_u16(),
             outcome: self.outcome,

@@ -1,6 +1,7 @@
 //! Invalidation: unsafe methods (RFC 9111, section 4.4), cache groups (RFC 9875), and purges by the
 //! operator.
 
+use super::CacheEngine;
 use super::cache::Cache;
 use super::hybrid_cache::{CachedObject, Removed};
 use super::metadata::ObjectMetadata;
@@ -15,6 +16,18 @@ use shoal_semantics::{groups, invalidation};
 use std::net::Ipv6Addr;
 use std::sync::Arc;
 use std::time::Duration;
+
+impl CacheEngine {
+    /// Purges by the rules in force: what a URL means by them is purged too.
+    pub async fn purge(&self, request: PurgeRequest) -> PurgeOutcome {
+        match &request {
+            PurgeRequest::Url(url) if let Ok(target) = Target::parse(url) => {
+                self.cache.purge_keys(&self.live().keys_of(&target)).await
+            }
+            _ => self.cache.purge(request).await,
+        }
+    }
+}
 
 impl Cache {
     /// "A cache MUST invalidate the target URI when it receives a non-error status code in response
@@ -37,7 +50,10 @@ impl Cache {
             self.purge_table.purge_groups(origin, &invalidated, clock::now());
         }
         let uris = invalidation::targets(&ask.method, &target, status, response);
-        let keys = uris.iter().filter_map(|uri| Target::of_uri(uri).ok()).flat_map(|target| target.keys());
+        let keys = uris
+            .iter()
+            .filter_map(|uri| Target::of_uri(uri).ok())
+            .flat_map(|target| ask.live.keys_of(&target));
         self.invalidate_apart(keys.collect()).await;
     }
 
@@ -79,19 +95,24 @@ impl Cache {
         removed.and(self.objects.remove(primary).await)
     }
 
+    /// Purges what stands under these primary keys.
+    pub(super) async fn purge_keys(&self, keys: &[ObjectKey]) -> PurgeOutcome {
+        let mut removed = Removed { was_there: false, lasts: true };
+        for key in keys {
+            removed = removed.and(self.invalidate(key).await);
+        }
+        match removed.lasts {
+            true => PurgeOutcome::Purged { responses: Some(u64::from(removed.was_there)) },
+            false => PurgeOutcome::Failed(NOT_FOR_GOOD.into()),
+        }
+    }
+
     /// What the operator asked to purge. What nothing stored could be named by is refused: to purge
     /// nothing and say that it was done would leave what was meant in the cache.
     pub async fn purge(&self, request: PurgeRequest) -> PurgeOutcome {
         match &request {
             PurgeRequest::Url(url) => match Target::parse(url) {
-                Ok(target) => {
-                    let [site, forward] = target.keys();
-                    let removed = self.invalidate(&site).await.and(self.invalidate(&forward).await);
-                    match removed.lasts {
-                        true => PurgeOutcome::Purged { responses: Some(u64::from(removed.was_there)) },
-                        false => PurgeOutcome::Failed(NOT_FOR_GOOD.into()),
-                    }
-                }
+                Ok(target) => self.purge_keys(&target.keys()).await,
                 Err(_) => PurgeOutcome::Invalid(format!("{url} is not an absolute http or https URL")),
             },
             PurgeRequest::Tag(tag) if groups::is_tag(tag) => self.purge_all(PurgeScope::Tag(tag)).await,

@@ -12,7 +12,7 @@
 //!
 //! - *Steps* have the settings in force: `admit`, `serve`, `parts`, `pass`, `outcomes`, `stale`,
 //!   `reloads`, `fast_path`.
-//! - *Admission* has no state: `admission`, `target`, `request`, `denials`.
+//! - *Admission* has no state: `admission`, `ruling`, `target`, `request`, `denials`.
 //! - *Delivery* has no state: `deliver`, `answers`, `handling_report`, `body`, `blocks`.
 //! - The *cache* is [`Cache`]: `lookup`, `store_plan`, `invalidate`, `hybrid_cache`, `purge_table`,
 //!   `metadata`.
@@ -53,6 +53,7 @@ mod purge_table;
 mod reloads;
 mod renewal;
 mod request;
+mod ruling;
 mod serve;
 mod settings;
 mod shared_body;

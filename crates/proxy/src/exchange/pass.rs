@@ -6,6 +6,7 @@ use super::fetch::{FetchFailure, ReceivedHead};
 use super::handling_report::HandlingReport;
 use super::renewal::{FreshenAction, freshen};
 use super::request::RequestContext;
+use super::ruling::represented;
 use super::serve::ForwardContext;
 use super::settings::ExchangeSettings;
 use super::stale;
@@ -41,7 +42,8 @@ impl CacheEngine {
         request.upgrade = tunnel::upgrade_offer(ask.version, &ask.fields);
         let verdict = HandlingReport::forwarded(forwarded).outcome(CacheResult::Pass);
         match self.upstreams.fetch(request).await {
-            Ok(response) => {
+            Ok(mut response) => {
+                ask.live.apply_to_response(ask, response.status, &mut response);
                 self.cache.invalidate_after(ask, response.status, &response.fields).await;
                 let tunnel = response.upgraded.is_some();
                 let verdict = verdict.forward_status(response.status);
@@ -62,7 +64,14 @@ impl CacheEngine {
         let lines = forwardable(ask, |name| is_for_body(ask, name)).finish();
         let request = request_for(ask, lines);
         let response = match self.upstreams.fetch(request).await {
-            Ok(response) => response,
+            Ok(mut response) => {
+                ask.live.apply_to_response(
+                    ask,
+                    represented(response.status, why.stored.as_ref()),
+                    &mut response,
+                );
+                response
+            }
             Err(error) => return self.failed(ask, &why, &FetchFailure::of(&ask.target.url, &error)),
         };
         if reuse::is_error(response.status)

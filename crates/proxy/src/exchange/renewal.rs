@@ -194,7 +194,7 @@ pub(super) fn freshen(
     (response, mut newer): (ReceivedHead<'_>, HeaderMap),
 ) -> FreshenedHead {
     let live = &ask.live;
-    let rules = live.rules(ask);
+    let rules = &*live.rules_for(ask, stored.stored.status(), &fields);
     // Fields for this client alone, such as a cookie, do not change the judgement of the stored
     // response.
     let names = storage::unstored_fields(&newer, rules);

@@ -3,6 +3,7 @@
 use super::flight::FlightKey;
 use super::hit_for_miss::{Kind, PassKey};
 use super::purge_table::Sequence;
+use super::ruling::RuleOutcome;
 use super::settings::ExchangeSettings;
 use super::target::Target;
 use super::variant::push_selecting;
@@ -41,6 +42,8 @@ pub struct RequestContext {
     pub site: Option<Arc<Route>>,
     /// The authenticated user.
     pub user: Option<String>,
+    /// What the operator's rules made of it.
+    pub ruling: RuleOutcome,
     /// The settings under which it is answered.
     pub live: Arc<ExchangeSettings>,
     /// Where interim responses go.

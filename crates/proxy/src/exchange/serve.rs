@@ -13,6 +13,7 @@ use super::lookup::{Lookup, StoredResponse};
 use super::reloads;
 use super::reloads::shared_directives;
 use super::request::RequestContext;
+use super::ruling::ruled;
 use super::stale;
 use super::upstream_request::upstream_request;
 use crate::boxed::in_place;
@@ -312,6 +313,7 @@ impl Fetcher {
             let mut errand = self.upstreams.errand(upstream_request(fetch));
             errand.run().await
         };
+        let outcome = outcome.map(|response| ruled(fetch, response));
         outcome.map_err(|error| FetchFailure::of(&fetch.ask.target.url, &error))
     }
 

@@ -2,11 +2,13 @@
 
 use super::metadata::ResponseMetadata;
 use super::request::RequestContext;
+use super::ruling;
 use crate::access::{AccessError, ForwardRules, ListenerRules, PurgeRules};
 use crate::access_log::AccessLog;
 use crate::message::HitFields;
 use crate::route::{RouteError, Routes};
 use http::{HeaderName, HeaderValue};
+use shoal_rules::RuleSet;
 use shoal_semantics::status_fields::{CacheStatus, Handling};
 use shoal_semantics::{CacheRules, HeuristicQuery, SetCookie, surrogate};
 use shoal_settings::{Cache, Settings, Site};
@@ -49,6 +51,8 @@ pub struct ExchangeSettings {
     /// allowed. A number of the order of purges, which is known only once these settings are in
     /// force.
     pub(super) forward_since: AtomicU64,
+    /// The operator's rules.
+    pub(super) rule_set: RuleSet,
     /// The sites of reverse mode.
     pub routes: Routes,
     /// Who may purge.
@@ -72,6 +76,8 @@ pub enum ExchangeSettingsError {
     Route(RouteError),
     /// A name that is no token.
     Name(String),
+    /// The operator's rules.
+    Rule(String),
 }
 
 impl ExchangeSettings {
@@ -114,6 +120,7 @@ impl ExchangeSettings {
                 ForwardRules::new(&settings.forward, own).map_err(ExchangeSettingsError::Access)?,
             ),
             forward_since: AtomicU64::new(0),
+            rule_set: ruling::compile(settings).map_err(ExchangeSettingsError::Rule)?,
             routes: Routes::after(previous, &settings.site, identity)
                 .map_err(ExchangeSettingsError::Route)?,
             purge: PurgeRules::new(&settings.admin.purge_from),
@@ -178,6 +185,7 @@ impl fmt::Display for ExchangeSettingsError {
         match self {
             Self::Access(error) => write!(f, "{error}"),
             Self::Route(error) => write!(f, "{error}"),
+            Self::Rule(error) => write!(f, "{error}"),
             Self::Name(name) => write!(f, "{name:?} cannot be used as a name"),
         }
     }

@@ -79,7 +79,8 @@ impl Cache {
             request_time: clock::date_at(response.request_time),
             response_time: clock::date_at(response.response_time),
         };
-        let policy = match storage::may_store(&exchanged, ask.live.rules(ask)) {
+        let rules = ask.live.rules_for(ask, response.status, response.fields);
+        let policy = match storage::may_store(&exchanged, &rules) {
             StorageDecision::Store(policy) => policy.received(response.response_time),
             StorageDecision::Refuse(refusal) => {
                 // Authorized requests are remembered apart.
@@ -263,7 +264,7 @@ pub(super) fn split_fields(
     fields: &HeaderMap,
 ) -> (HeaderMap, HeaderMap) {
     let live = &ask.live;
-    let (mut stored, mut own) = storage::split_fields(fields, live.rules(ask));
+    let (mut stored, mut own) = storage::split_fields(fields, &live.rules_for(ask, response.status, fields));
     for fields in [&mut stored, &mut own] {
         fields.remove(header::CONTENT_LENGTH);
     }
@@ -281,7 +282,9 @@ pub(super) fn shared_trailers(
     head: &ResponseMetadata,
     mut trailers: HeaderMap,
 ) -> HeaderMap {
-    let apart = storage::unstored_fields(&head.stored.fields(), ask.live.rules(ask));
+    let fields = head.stored.fields();
+    let rules = ask.live.rules_for(ask, head.stored.status(), &fields);
+    let apart = storage::unstored_fields(&fields, &rules);
     storage::take_apart(&mut trailers, &apart);
     trailers
 }

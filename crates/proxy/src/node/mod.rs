@@ -188,7 +188,7 @@ impl Node {
     /// Removes or invalidates stored responses. Blocks.
     pub fn purge(&self, request: PurgeRequest) -> PurgeOutcome {
         match timers() {
-            Ok(runtime) => runtime.block_on(self.exchange.cache().purge(request)),
+            Ok(runtime) => runtime.block_on(self.exchange.purge(request)),
             Err(error) => PurgeOutcome::Failed(format!("no runtime for the purge: {error}")),
         }
     }

@@ -219,6 +219,7 @@ mod tests {
             heuristic_fraction: None,
             heuristic_query: None,
             via: true,
+            rule: Vec::new(),
         }
     }
 

@@ -39,7 +39,7 @@ pub(super) fn may_go_without_cookie(
     rules: &CacheRules,
 ) -> bool {
     let is_left_out = |name: &HeaderName| limited(directives).any(|limited| limited == name);
-    rules.set_cookie == SetCookie::Strip
+    rules.overrides.strip_cookies.unwrap_or(rules.set_cookie == SetCookie::Strip)
         || COOKIES.iter().all(|name| !response.has(name) || is_left_out(name))
 }
 

@@ -6,6 +6,7 @@ use crate::{CacheRules, HeuristicQuery, date, lapsing, lists};
 use http::HeaderName;
 use http::header::{AGE, AUTHORIZATION, COOKIE, DATE, EXPIRES, LAST_MODIFIED};
 use shoal_core::{Fields, Timestamp};
+use std::time::Duration;
 
 /// What the fields of a response say about time.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -29,6 +30,8 @@ pub(super) struct Freshness {
 pub(super) enum LifetimeSource {
     /// The response said so.
     Explicit,
+    /// A rule of the operator.
+    Rule,
     /// A guess from Last-Modified.
     Heuristic,
     /// A short guess, since it is an error that others are about to get as well.
@@ -65,13 +68,42 @@ impl Freshness {
             }
             None => (0, LifetimeSource::Nothing),
         };
-        let lapses = basis != LifetimeSource::Explicit && !outlasts_its_leave(exchanged.query, rules);
+        let (lifetime, basis) = ruled_lifetime((lifetime, basis), initial_age_ms, exchanged.query, rules);
+        let lapses = !matches!(basis, LifetimeSource::Explicit | LifetimeSource::Rule)
+            && !outlasts_its_leave(exchanged.query, rules);
         Self { lifetime, basis, initial_age_ms, date, last_modified, lapses }
     }
 
     pub fn is_explicit(&self) -> bool {
-        self.basis == LifetimeSource::Explicit
+        matches!(self.basis, LifetimeSource::Explicit | LifetimeSource::Rule)
     }
+}
+
+/// Returns the lifetime by the operator's rules. Their durations count from the arrival, whatever
+/// age the origin names.
+fn ruled_lifetime(
+    (lifetime, basis): (u32, LifetimeSource),
+    initial_age_ms: u64,
+    query: Option<&str>,
+    rules: &CacheRules,
+) -> (u32, LifetimeSource) {
+    let overrides = &rules.overrides;
+    let from_arrival = |duration: Duration| {
+        let seconds = initial_age_ms.div_ceil(1000).saturating_add(duration.as_secs());
+        seconds.min(u64::from(lists::SECONDS_MAX)) as u32
+    };
+    if let Some(instead) = overrides.lifetime {
+        return (from_arrival(instead), LifetimeSource::Rule);
+    }
+    let default = overrides.lifetime_default.filter(|_| outlasts_its_leave(query, rules));
+    let (mut lifetime, mut basis) = match (basis, default) {
+        (LifetimeSource::Explicit, _) | (_, None) => (lifetime, basis),
+        (_, Some(default)) => (from_arrival(default), LifetimeSource::Rule),
+    };
+    if let Some(least) = overrides.lifetime_min.map(from_arrival).filter(|least| *least > lifetime) {
+        (lifetime, basis) = (least, LifetimeSource::Rule);
+    }
+    (overrides.lifetime_max.map_or(lifetime, |most| lifetime.min(from_arrival(most))), basis)
 }
 
 /// Whether a lifetime may be guessed: by status, or by `public`, and by the URL.

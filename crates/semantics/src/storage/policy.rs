@@ -2,6 +2,7 @@
 
 use super::ForwardedExchange;
 use super::freshness::{Freshness, LifetimeSource};
+use crate::CacheRules;
 use crate::directives::CacheControl;
 use http::StatusCode;
 use http::header::AUTHORIZATION;
@@ -45,11 +46,22 @@ impl CachePolicy {
         exchanged: &ForwardedExchange<'_, impl Fields, impl Fields>,
         directives: &CacheControl,
         freshness: Freshness,
+        rules: &CacheRules,
     ) -> Self {
+        let overrides = &rules.overrides;
+        let seconds = |window: Option<Duration>| {
+            window.map(|window| window.as_secs().min(u64::from(crate::lists::SECONDS_MAX)) as u32)
+        };
+        let (while_revalidate, if_error) =
+            (seconds(overrides.stale_while_revalidate), seconds(overrides.stale_if_error));
         // Without a word from the origin nobody is to have it when its leave may have lapsed,
         // errors or not.
-        let says_of_stale =
-            directives.stale_while_revalidate.is_some() || directives.stale_if_error.is_some();
+        let says_of_stale = directives
+            .stale_while_revalidate
+            .or(while_revalidate)
+            .or(directives.stale_if_error)
+            .or(if_error)
+            .is_some();
         let is_negative = freshness.basis == LifetimeSource::Negative;
         let flags = [
             (
@@ -67,8 +79,10 @@ impl CachePolicy {
         Self {
             flags: flags.iter().filter(|(_, set)| *set).map(|(flag, _)| flag).sum(),
             lifetime_seconds: freshness.lifetime,
-            stale_while_revalidate_seconds: directives.stale_while_revalidate.unwrap_or(0),
-            stale_if_error_seconds: directives.stale_if_error,
+            stale_while_revalidate_seconds: while_revalidate
+                .or(directives.stale_while_revalidate)
+                .unwrap_or(0),
+            stale_if_error_seconds: if_error.or(directives.stale_if_error),
             response_time: exchanged.response_time,
             initial_age_ms: freshness.initial_age_ms,
             date: freshness.date,

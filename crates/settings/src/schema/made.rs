@@ -48,6 +48,7 @@ impl Site {
             heuristic_fraction: None,
             heuristic_query: None,
             via: true,
+            rule: Vec::new(),
         }
     }
 }

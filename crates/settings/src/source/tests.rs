@@ -17,7 +17,8 @@ fn shown(text: &str) -> Vec<String> {
 fn with_overrides(text: &str, variables: &[(&str, &str)]) -> Result<Settings, Vec<Mistake>> {
     let variables = variables.iter().map(|(name, value)| (name.to_string(), value.to_string()));
     let overrides = Override::from_environment(variables);
-    SettingsSource { file: "shoal.toml", text, overrides, readable: &|_| Ok(()) }.read()
+    SettingsSource { file: "shoal.toml", text, overrides, readable: &|_| Ok(()), further: &|_| Vec::new() }
+        .read()
 }
 
 #[test]
@@ -286,7 +287,13 @@ fn files_that_cannot_be_read_are_mistakes() {
         true => Ok(()),
         false => Err("No such file or directory".to_owned()),
     };
-    let source = SettingsSource { file: "f", text, overrides: Vec::new(), readable: &readable };
+    let source = SettingsSource {
+        file: "f",
+        text,
+        overrides: Vec::new(),
+        readable: &readable,
+        further: &|_| Vec::new(),
+    };
     let mistakes = source.read().expect_err("one file is absent");
     assert_eq!(mistakes.len(), 1);
     assert_eq!(
@@ -301,7 +308,14 @@ fn options_make_a_reverse_proxy() {
         vec![Override::site("--to", url), Override::listen("--listen", ([127, 0, 0, 1], 8080).into(), true)]
     };
     let read = |url: &str| {
-        SettingsSource { file: "built-in", text: "", overrides: overrides(url), readable: &|_| Ok(()) }.read()
+        SettingsSource {
+            file: "built-in",
+            text: "",
+            overrides: overrides(url),
+            readable: &|_| Ok(()),
+            further: &|_| Vec::new(),
+        }
+        .read()
     };
     let settings = read("http://127.0.0.1:8000").expect("valid");
     assert_eq!(settings.site, [Site::to("http://127.0.0.1:8000")]);
@@ -328,7 +342,7 @@ proptest! {
         let paths = crate::outline::paths();
         let path = &paths[index.index(paths.len())];
         let entry = Override { origin: "--option".into(), key: path.clone(), value };
-        let source = SettingsSource { file: "f", text: "", overrides: vec![entry], readable: &|_| Ok(()) };
+        let source = SettingsSource { file: "f", text: "", overrides: vec![entry], readable: &|_| Ok(()), further: &|_| Vec::new() };
         if let Err(mistakes) = source.read() {
             prop_assert!(mistakes.iter().all(|mistake| !mistake.message.is_empty()));
         }

@@ -15,6 +15,7 @@ fn group(urls: &[&str]) -> UpstreamGroup {
         heuristic_fraction: None,
         heuristic_query: None,
         via: true,
+        rule: Vec::new(),
     };
     UpstreamGroup::new(&site, 7).expect("the URLs are sound")
 }

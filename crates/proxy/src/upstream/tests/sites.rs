@@ -20,6 +20,7 @@ fn group(addresses: &[(SocketAddr, u32)], edit: impl FnOnce(&mut Site)) -> Arc<U
         heuristic_fraction: None,
         heuristic_query: None,
         via: true,
+        rule: Vec::new(),
     };
     edit(&mut site);
     Arc::new(UpstreamGroup::new(&site, 3).expect("sound URLs"))

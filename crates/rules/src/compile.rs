@@ -1,0 +1,327 @@
+//! A rule of the settings, compiled and checked.
+
+use crate::condition::Conditions;
+use crate::effects::{FieldEdit, FieldEdits, RequestEffects, ResponseEffects, Template};
+use crate::mistakes::RuleMistake;
+use crate::pattern::{FieldPattern, Glob, ParameterPattern, field_name};
+use crate::url::QueryEdit;
+use http::header::{CONNECTION, CONTENT_LENGTH, HOST, TE, TRAILER, TRANSFER_ENCODING, UPGRADE};
+use http::uri::Authority;
+use http::{HeaderName, HeaderValue, Method, StatusCode};
+use regex::RegexBuilder;
+use shoal_semantics::{IgnoredDirectives, Overrides};
+use shoal_settings::{OriginDirective, Rule, SetCookie};
+use std::sync::Arc;
+
+/// A rule that can be asked.
+#[derive(Clone, Debug)]
+pub struct CompiledRule {
+    /// Its name, or else its key.
+    pub name: String,
+    /// Where it applies.
+    pub conditions: Conditions,
+    /// What it changes in requests.
+    pub request: RequestEffects,
+    /// What it changes in responses.
+    pub response: ResponseEffects,
+}
+
+impl CompiledRule {
+    /// The changes of responses but for lifetimes and stale windows.
+    pub fn response_without_lifetime(&self) -> ResponseEffects {
+        ResponseEffects { overrides: self.response.overrides.without_lifetime(), ..self.response.clone() }
+    }
+}
+
+/// Compiles the rule that stands under `key`.
+///
+/// # Errors
+/// Every mistake in it.
+pub fn compile(key: &str, site: Option<usize>, rule: &Rule) -> Result<CompiledRule, Vec<RuleMistake>> {
+    let mut reader = Reader { key, mistakes: Vec::new() };
+    let conditions = reader.conditions(site, rule);
+    let request = reader.request_effects(rule);
+    let response = reader.response_effects(rule);
+    reader.check_together(rule, &request, &response);
+    let name = if rule.name.is_empty() { key.to_owned() } else { rule.name.clone() };
+    match reader.mistakes.is_empty() {
+        true => Ok(CompiledRule { name, conditions, request, response }),
+        false => Err(reader.mistakes),
+    }
+}
+
+/// Reads the settings of one rule and gathers mistakes.
+struct Reader<'a> {
+    key: &'a str,
+    mistakes: Vec<RuleMistake>,
+}
+
+impl Reader<'_> {
+    fn note(&mut self, setting: &str, message: impl Into<String>) {
+        self.mistakes.push(RuleMistake { key: format!("{}.{setting}", self.key), message: message.into() });
+    }
+
+    /// Reads each text of a list; those that cannot be read are noted.
+    fn each<T>(
+        &mut self,
+        setting: &str,
+        texts: &[String],
+        read: impl Fn(&str) -> Result<T, String>,
+    ) -> Vec<T> {
+        let mut values = Vec::with_capacity(texts.len());
+        for (at, text) in texts.iter().enumerate() {
+            match read(text) {
+                Ok(value) => values.push(value),
+                Err(message) => self.note(&format!("{setting}[{at}]"), message),
+            }
+        }
+        values
+    }
+
+    /// As [`Self::each`], of a list that may be absent.
+    fn list<T>(
+        &mut self,
+        setting: &str,
+        texts: &Option<Vec<String>>,
+        read: impl Fn(&str) -> Result<T, String>,
+    ) -> Option<Arc<[T]>> {
+        texts.as_ref().map(|texts| self.each(setting, texts, read).into())
+    }
+
+    fn conditions(&mut self, site: Option<usize>, rule: &Rule) -> Conditions {
+        let mut conditions = Conditions {
+            site,
+            hosts: self.each("hosts", &rule.hosts, host_pattern),
+            paths: self.each("paths", &rule.paths, path_pattern),
+            query: self.each("query", &rule.query, ParameterPattern::parse),
+            methods: self.each("methods", &rule.methods, method),
+            request_fields: self.each("request_fields", &rule.request_fields, FieldPattern::parse),
+            content_types: self
+                .each("content_types", &rule.content_types, |text| Glob::parse(&text.to_ascii_lowercase())),
+            response_fields: self.each("response_fields", &rule.response_fields, FieldPattern::parse),
+            ..Conditions::default()
+        };
+        for (at, text) in rule.statuses.iter().enumerate() {
+            if let Err(message) = conditions.statuses.add(text) {
+                self.note(&format!("statuses[{at}]"), message);
+            }
+        }
+        if let Some(text) = &rule.path_regex {
+            match RegexBuilder::new(text).size_limit(REGEX_BYTES).dfa_size_limit(REGEX_BYTES).build() {
+                Ok(regex) => conditions.path_regex = Some(regex),
+                Err(why) => self.note("path_regex", one_line(&why.to_string())),
+            }
+        }
+        conditions
+    }
+
+    fn request_effects(&mut self, rule: &Rule) -> RequestEffects {
+        let redirect = rule.redirect.as_ref().and_then(|text| match self.template("redirect", text) {
+            Some(to) => StatusCode::from_u16(rule.redirect_status).ok().map(|status| (to, status)),
+            None => None,
+        });
+        let host = rule.host.as_ref().map(|host| Arc::from(host.to_ascii_lowercase()));
+        if let Some(host) = &rule.host
+            && (host.parse::<Authority>().is_err() || host.contains('@'))
+        {
+            self.note("host", format!("{host:?} is no host"));
+        }
+        let mut fields = FieldEdits::default();
+        self.edits("request_set", &rule.request_set, FieldEdit::Set, &mut fields);
+        self.removals("request_remove", &rule.request_remove, &mut fields);
+        RequestEffects {
+            allow_clients: rule.allow_clients.as_deref().map(Arc::from),
+            deny: rule.deny.and_then(|status| StatusCode::from_u16(status).ok()),
+            redirect,
+            host,
+            normalise_path: rule.normalise_path,
+            query: QueryEdit {
+                keep: rule.query_keep.as_ref().map(|list| self.each("query_keep", list, Glob::parse)),
+                drop: rule.query_drop.as_ref().map(|list| self.each("query_drop", list, Glob::parse)),
+                sort: rule.query_sort,
+            },
+            accept_encoding: self.list("accept_encoding", &rule.accept_encoding, word),
+            accept_language: self.list("accept_language", &rule.accept_language, word),
+            cookies: self.list("cookies", &rule.cookies, Glob::parse),
+            key_fields: self.list("key_fields", &rule.key_fields, field_name),
+            ignore_client_no_cache: rule.ignore_client_no_cache,
+            upstream_strip: self.prefix("upstream_strip", &rule.upstream_strip),
+            upstream_add: self.prefix("upstream_add", &rule.upstream_add),
+            fields,
+        }
+    }
+
+    fn response_effects(&mut self, rule: &Rule) -> ResponseEffects {
+        let mut fields = FieldEdits::default();
+        self.edits("response_set", &rule.response_set, FieldEdit::Set, &mut fields);
+        self.edits("response_add", &rule.response_add, FieldEdit::Add, &mut fields);
+        self.removals("response_remove", &rule.response_remove, &mut fields);
+        let ignored = rule.ignore_origin.as_ref().map(|list| {
+            let has = |directive| list.contains(&directive);
+            IgnoredDirectives {
+                no_store: has(OriginDirective::NoStore),
+                private: has(OriginDirective::Private),
+                no_cache: has(OriginDirective::NoCache),
+                must_revalidate: has(OriginDirective::MustRevalidate),
+            }
+        });
+        let star = |text: &str| if text == "*" { Ok(ANY_NAME) } else { field_name(text) };
+        ResponseEffects {
+            overrides: Overrides {
+                store: rule.store,
+                lifetime: rule.lifetime,
+                lifetime_default: rule.lifetime_default,
+                lifetime_min: rule.lifetime_min,
+                lifetime_max: rule.lifetime_max,
+                stale_while_revalidate: rule.stale_while_revalidate,
+                stale_if_error: rule.stale_if_error,
+                ignored,
+                strip_cookies: rule.set_cookie.map(|what| what == SetCookie::Strip),
+                share_private: rule.share_private.then_some(true),
+                cookies_are_keyed: rule.cookies.as_ref().map(|_| true),
+            },
+            ignore_vary: self.list("ignore_vary", &rule.ignore_vary, star),
+            fields,
+        }
+    }
+
+    fn check_together(&mut self, rule: &Rule, request: &RequestEffects, response: &ResponseEffects) {
+        let ignored = response.overrides.ignored.unwrap_or_default();
+        if (ignored.no_store || ignored.private) && !rule.share_private {
+            self.note("ignore_origin", format!("{NEEDS_LEAVE} to set no-store or private aside"));
+        }
+        let asks_response =
+            !rule.statuses.is_empty() || !rule.content_types.is_empty() || !rule.response_fields.is_empty();
+        if asks_response && !request.is_empty() {
+            self.note(
+                "statuses",
+                "a rule that changes requests cannot ask something of the response; make two rules of it",
+            );
+        }
+        let asks_request = !rule.methods.is_empty() || !rule.request_fields.is_empty();
+        if asks_request && request.changes_url() {
+            self.note(
+                "methods",
+                "a rule that changes URLs asks for hosts, paths and query alone, so that purges find the same URL",
+            );
+        }
+        if let (Some(least), Some(most)) = (rule.lifetime_min, rule.lifetime_max)
+            && least > most
+        {
+            self.note("lifetime_min", "is above lifetime_max");
+        }
+        if rule.deny.is_some() && rule.redirect.is_some() {
+            self.note("redirect", "the rule denies the request already");
+        }
+        if request.is_empty() && response.is_empty() && self.mistakes.is_empty() {
+            self.note("name", "the rule changes nothing");
+        }
+    }
+
+    /// Reads lines `Name: value`.
+    fn edits(
+        &mut self,
+        setting: &str,
+        texts: &[String],
+        edit: impl Fn(Template) -> FieldEdit,
+        edits: &mut FieldEdits,
+    ) {
+        for (at, text) in texts.iter().enumerate() {
+            let setting = format!("{setting}[{at}]");
+            let Some((name, value)) = text.split_once(':') else {
+                self.note(&setting, format!("{text:?} is no field: write \"Name: value\""));
+                continue;
+            };
+            let Some(name) = self.editable(&setting, name) else { continue };
+            let value = value.trim();
+            if HeaderValue::from_str(value).is_err() {
+                self.note(&setting, format!("{value:?} cannot be a field's value"));
+            } else if let Some(value) = self.template(&setting, value) {
+                edits.push(name, edit(value));
+            }
+        }
+    }
+
+    fn removals(&mut self, setting: &str, names: &[String], edits: &mut FieldEdits) {
+        for (at, name) in names.iter().enumerate() {
+            if let Some(name) = self.editable(&format!("{setting}[{at}]"), name) {
+                edits.push(name, FieldEdit::Remove);
+            }
+        }
+    }
+
+    /// Reads the name of a field that a rule may edit.
+    fn editable(&mut self, setting: &str, name: &str) -> Option<HeaderName> {
+        match field_name(name) {
+            Ok(name) if FRAMING.contains(&name) => {
+                self.note(setting, format!("{name} belongs to the connection and cannot be edited"));
+                None
+            }
+            Ok(name) => Some(name),
+            Err(message) => {
+                self.note(setting, message);
+                None
+            }
+        }
+    }
+
+    fn template(&mut self, setting: &str, text: &str) -> Option<Template> {
+        Template::parse(text).map_err(|message| self.note(setting, message)).ok()
+    }
+
+    fn prefix(&mut self, setting: &str, text: &Option<String>) -> Option<Arc<str>> {
+        let text = text.as_ref()?;
+        let is_path = text.starts_with('/')
+            && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'?' && byte != b'#');
+        if !is_path {
+            self.note(setting, format!("{text:?} is no path: it begins with \"/\", without a query"));
+        }
+        Some(text.as_str().into())
+    }
+}
+
+/// Reads a host: a name, `*.suffix` or `*`.
+fn host_pattern(text: &str) -> Result<String, String> {
+    let name = text.strip_prefix("*.").unwrap_or(text);
+    let is_name = |name: &str| {
+        !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._[]:".contains(&byte))
+    };
+    match text == "*" || is_name(name) {
+        true => Ok(text.to_ascii_lowercase()),
+        false => Err(format!("{text:?} is no host: write a name, *.example.org or *")),
+    }
+}
+
+fn path_pattern(text: &str) -> Result<Glob, String> {
+    if !text.starts_with(['/', '*']) {
+        return Err(format!("{text:?} matches no path: it begins with \"/\" or \"*\""));
+    }
+    match text.contains(['?', '#']) {
+        true => Err(format!("{text:?} is no path: `query` has the parameters")),
+        false => Glob::parse(text),
+    }
+}
+
+fn method(text: &str) -> Result<Method, String> {
+    Method::from_bytes(text.as_bytes()).map_err(|_| format!("{text:?} is no method"))
+}
+
+fn word(text: &str) -> Result<String, String> {
+    let is_word = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-';
+    match !text.is_empty() && text.bytes().all(is_word) {
+        true => Ok(text.to_ascii_lowercase()),
+        false => Err(format!("{text:?} is no coding or language")),
+    }
+}
+
+/// The last line of an error of several lines.
+fn one_line(text: &str) -> String {
+    text.lines().last().unwrap_or_default().trim_start_matches("error: ").into()
+}
+
+/// Most memory of a compiled expression, in bytes.
+const REGEX_BYTES: usize = 1 << 20;
+const ANY_NAME: HeaderName = HeaderName::from_static("*");
+const NEEDS_LEAVE: &str = "needs share_private = true";
+/// Fields that frame messages or belong to one connection.
+const FRAMING: [HeaderName; 7] = [CONNECTION, CONTENT_LENGTH, HOST, TE, TRAILER, TRANSFER_ENCODING, UPGRADE];

@@ -1,0 +1,88 @@
+//! Decisions of the operator that come before those of the origin.
+
+use crate::directives::{CacheControl, Scope};
+use std::time::Duration;
+
+/// Operator's decisions about one response. `None` leaves a thing to the origin.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Overrides {
+    /// `false` keeps the response from being stored.
+    pub store: Option<bool>,
+    /// Freshness lifetime instead of the origin's.
+    pub lifetime: Option<Duration>,
+    /// Freshness lifetime of a response that says nothing of its own.
+    pub lifetime_default: Option<Duration>,
+    /// Least freshness lifetime.
+    pub lifetime_min: Option<Duration>,
+    /// Most freshness lifetime.
+    pub lifetime_max: Option<Duration>,
+    /// Time after the lifetime in which a stale response is served while it is validated.
+    pub stale_while_revalidate: Option<Duration>,
+    /// Time after the lifetime in which a stale response stands in for an error.
+    pub stale_if_error: Option<Duration>,
+    /// Directives of the origin that do not count.
+    pub ignored: Option<IgnoredDirectives>,
+    /// Whether the response is stored without its cookies.
+    pub strip_cookies: Option<bool>,
+    /// Whether answers to requests with credentials are shared.
+    pub share_private: Option<bool>,
+    /// Whether the cookies of requests are limited to those that select among answers.
+    pub cookies_are_keyed: Option<bool>,
+}
+
+/// Directives of the origin that do not count.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct IgnoredDirectives {
+    /// `no-store`.
+    pub no_store: bool,
+    /// `private`.
+    pub private: bool,
+    /// `no-cache`.
+    pub no_cache: bool,
+    /// `must-revalidate` and `proxy-revalidate`.
+    pub must_revalidate: bool,
+}
+
+impl Overrides {
+    /// Takes over what `later` sets.
+    pub fn merge(&mut self, later: &Self) {
+        self.store = later.store.or(self.store);
+        self.lifetime = later.lifetime.or(self.lifetime);
+        self.lifetime_default = later.lifetime_default.or(self.lifetime_default);
+        self.lifetime_min = later.lifetime_min.or(self.lifetime_min);
+        self.lifetime_max = later.lifetime_max.or(self.lifetime_max);
+        self.stale_while_revalidate = later.stale_while_revalidate.or(self.stale_while_revalidate);
+        self.stale_if_error = later.stale_if_error.or(self.stale_if_error);
+        self.ignored = later.ignored.or(self.ignored);
+        self.strip_cookies = later.strip_cookies.or(self.strip_cookies);
+        self.share_private = later.share_private.or(self.share_private);
+        self.cookies_are_keyed = later.cookies_are_keyed.or(self.cookies_are_keyed);
+    }
+
+    /// Returns the same without lifetimes and stale windows.
+    pub fn without_lifetime(&self) -> Self {
+        Self {
+            lifetime: None,
+            lifetime_default: None,
+            lifetime_min: None,
+            lifetime_max: None,
+            stale_while_revalidate: None,
+            stale_if_error: None,
+            ..self.clone()
+        }
+    }
+
+    /// Takes the ignored directives out.
+    pub(crate) fn apply(&self, directives: &mut CacheControl) {
+        let Some(ignored) = self.ignored else { return };
+        directives.no_store &= !ignored.no_store;
+        if ignored.private {
+            directives.private = Scope::default();
+        }
+        if ignored.no_cache {
+            directives.no_cache = Scope::default();
+        }
+        directives.must_revalidate &= !ignored.must_revalidate;
+        directives.proxy_revalidate &= !ignored.must_revalidate;
+    }
+}
