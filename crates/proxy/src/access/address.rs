@@ -1,12 +1,12 @@
-//! Which addresses belong to this machine or its networks rather than to the public Internet.
+//! Classification of addresses that belong to this machine or its networks, not to the Internet.
 //!
-//! The ranges are those that the IANA special-purpose registries (RFC 6890 and its updates) mark as
-//! not globally reachable, with multicast. IPv6 forms that carry an IPv4 address are judged by that
-//! address, since a translator or the kernel itself would deliver to it.
+//! The ranges are the ones that the IANA special-purpose registries (RFC 6890 and its updates) mark
+//! as not globally reachable, with multicast. An IPv6 form that carries an IPv4 address gets the
+//! class of the IPv4 address: a translator or the kernel would deliver to the IPv4 address.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// Why `address` is not public; `None` when it is.
+/// Returns the class of a non-public address, and `None` for a public one.
 pub fn private_class(address: IpAddr) -> Option<&'static str> {
     match address {
         IpAddr::V4(v4) => class_of_v4(v4),
@@ -17,8 +17,8 @@ pub fn private_class(address: IpAddr) -> Option<&'static str> {
     }
 }
 
-/// The address that packets to `address` end at: the embedded IPv4 address of IPv6 forms that carry
-/// one.
+/// Returns the address at which packets to `address` end: the IPv4 address embedded in an IPv6
+/// form, otherwise `address`.
 pub fn canonical(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V6(v6) => embedded(v6).map_or(address, IpAddr::V4),
@@ -26,8 +26,8 @@ pub fn canonical(address: IpAddr) -> IpAddr {
     }
 }
 
-/// The IPv4 address within an IPv4-mapped, IPv4-compatible, translated, 6to4, NAT64 or Teredo
-/// address.
+/// Returns the IPv4 address within an IPv4-mapped, IPv4-compatible, translated, 6to4, NAT64 or
+/// Teredo address.
 fn embedded(address: Ipv6Addr) -> Option<Ipv4Addr> {
     let last = |bits: u128| Ipv4Addr::from((bits & 0xffff_ffff) as u32);
     let bits = address.to_bits();
@@ -72,7 +72,7 @@ fn class_of_v6(address: Ipv6Addr) -> Option<&'static str> {
         [0xfe80..=0xfebf, ..] => Some("link-local"),
         [0xfec0..=0xfeff, ..] => Some("site-local"),
         [0xff00..=0xffff, ..] => Some("multicast"),
-        // NAT64 prefixes of local use lead to whatever the network translates to (RFC 8215).
+        // Local NAT64 prefixes lead to addresses that this network chooses (RFC 8215).
         [0x64, 0xff9b, 1, ..] => Some("local NAT64"),
         [0x100, 0, 0, 0 | 1, ..] => Some("discard"),
         [0x2001, 2, 0, ..] => Some("benchmarking"),

@@ -1,4 +1,4 @@
-//! Which clients a listener serves: one list of networks each, whatever its mode.
+//! The clients that a listener serves: one list of networks for each listener, in every mode.
 
 use super::AccessRefusal;
 use ipnet::IpNet;
@@ -8,16 +8,17 @@ use std::net::IpAddr;
 /// The rules of one listener, prepared from its `[[listen]]`.
 #[derive(Clone, Debug)]
 pub struct ListenerRules {
-    /// The purpose of the listener.
+    /// Purpose of the listener.
     pub mode: Mode,
-    /// The networks served; `None` is everybody.
+    /// Networks served; `None` means all.
     clients: Option<Vec<IpNet>>,
-    /// Proxies that are believed.
+    /// Networks of trusted proxies.
     trusted: Vec<IpNet>,
 }
 
 impl ListenerRules {
-    /// The rules of `listen`; in forward mode `forward` has the list of listeners that have none.
+    /// Returns the rules of `listen`. A forward listener without a list of clients uses the list of
+    /// `forward`.
     pub fn new(listen: &Listen, forward: &Forward) -> Self {
         Self {
             mode: listen.mode,
@@ -26,7 +27,7 @@ impl ListenerRules {
         }
     }
 
-    /// Whether this client is served.
+    /// Checks that this client is served.
     ///
     /// # Errors
     /// [`AccessRefusal::Client`].
@@ -40,14 +41,14 @@ impl ListenerRules {
         }
     }
 
-    /// Whether a proxy at this address is believed in what it says of clients.
+    /// Returns `true` if a proxy at this address is trusted to report client addresses.
     #[inline]
     pub fn trusts(&self, address: IpAddr) -> bool {
         !self.trusted.is_empty() && contains(&self.trusted, address)
     }
 }
 
-/// Whether one of `networks` has this address, be it written as IPv4 or as IPv6.
+/// Returns `true` if one of `networks` holds this address, written as IPv4 or as IPv6.
 pub(super) fn contains(networks: &[IpNet], address: IpAddr) -> bool {
     let address = address.to_canonical();
     networks.iter().any(|network| network.contains(&address))

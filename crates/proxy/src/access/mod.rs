@@ -1,8 +1,8 @@
-//! Who may do what: decisions about clients, destinations, credentials and purging.
+//! Access decisions about clients, destinations, credentials and purging.
 //!
-//! Everything here is a pure function of settings and arguments. Names are judged before they are
-//! resolved, and every resolved address again before it is connected to; since the connection then
-//! goes to the very address that was judged, a DNS answer that changes in between reaches nothing.
+//! Everything here is a pure function of settings and arguments. The rules judge a name before it
+//! is resolved, and every resolved address again before the proxy connects. The proxy connects to
+//! exactly the address that was judged, so a DNS answer that changes in between has no effect.
 
 mod address;
 mod clients;

@@ -8,18 +8,18 @@ use std::net::IpAddr;
 /// One entry of a list of hosts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum HostPattern {
-    /// This very name, in lower case.
+    /// Exactly this name, in lower case.
     Name(Box<str>),
-    /// Any name below this suffix, kept with its leading dot: `*.example.org` does not match
+    /// Any name below this suffix, stored with its leading dot: `*.example.org` does not match
     /// `example.org`.
     Below(Box<str>),
     /// Any host.
     Any,
-    /// Any address within; a single address is a network of one.
+    /// Any address within the network; a single address is a network of one.
     Network(IpNet),
 }
 
-/// An entry that is no name, suffix or network.
+/// An entry that is not a name, suffix or network.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PatternError(String);
 
@@ -54,21 +54,21 @@ impl HostPattern {
     }
 }
 
-/// A list of entries. Cost of a name: one hash lookup, with suffixes in the list one for each of
-/// its labels, with networks one comparison each when it is an address; however many names and
-/// suffixes there are.
+/// A list of entries. A name costs one hash lookup, and one for each of its labels if the list has
+/// suffixes. A name that is an address costs one comparison for each network. The number of names
+/// and suffixes does not matter.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostPatterns {
     names: HashSet<Box<str>>,
-    /// Each with its leading dot.
+    /// Suffixes with their leading dots.
     suffixes: HashSet<Box<str>>,
     networks: Vec<IpNet>,
     any: bool,
 }
 
 impl HostPatterns {
-    /// Whether an entry matches a host by name. `host` is in lower case without brackets and final
-    /// dot; a network matches when `host` is written as an address within it.
+    /// Returns `true` if an entry matches a host by name. `host` is in lower case, without brackets
+    /// and without a final dot. A network matches if `host` is an address within the network.
     pub fn match_name(&self, host: &str) -> bool {
         let below =
             || host.match_indices('.').any(|(dot, _)| dot > 0 && self.suffixes.contains(&host[dot..]));
@@ -79,12 +79,12 @@ impl HostPatterns {
             || !self.networks.is_empty() && within()
     }
 
-    /// Whether the same addresses match.
+    /// Returns `true` if both lists match the same addresses.
     pub fn match_addresses_of(&self, other: &Self) -> bool {
         self.networks == other.networks
     }
 
-    /// Whether an entry is a network that holds `address`.
+    /// Returns `true` if an entry is a network that holds `address`.
     pub fn match_address(&self, address: IpAddr) -> bool {
         self.networks.iter().any(|network| network.contains(&address))
     }
@@ -105,7 +105,7 @@ impl FromIterator<HostPattern> for HostPatterns {
     }
 }
 
-/// Letters, digits, hyphens and, since real names have them, underscores.
+/// Returns `true` for letters, digits, hyphens and underscores; real names contain underscores.
 fn is_label(label: &str) -> bool {
     let fits = |byte: u8| byte.is_ascii_alphanumeric() || byte == b'-' || byte == b'_';
     !label.is_empty() && label.len() <= 63 && label.bytes().all(fits)

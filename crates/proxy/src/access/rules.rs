@@ -1,4 +1,4 @@
-//! The rules of forward mode, and who may purge.
+//! The rules of forward mode, and the rules about purging.
 
 use super::address::{canonical, private_class};
 use super::clients::contains;
@@ -12,8 +12,8 @@ use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// Which users and destinations forward mode serves; which clients is the listener's matter. Built
-/// once per reading of the settings.
+/// Users and destinations that forward mode serves. Each listener decides about its clients. The
+/// rules are built once per reading of the settings.
 #[derive(Debug)]
 pub struct ForwardRules {
     connect_ports: Vec<u16>,
@@ -26,51 +26,51 @@ pub struct ForwardRules {
     id: u64,
 }
 
-/// Why a request was refused.
+/// Reason for refusing a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AccessRefusal {
     /// The client's network is not served.
     Client(IpAddr),
     /// Credentials are missing or wrong: 407 with [`ForwardRules::challenge`].
     Credentials,
-    /// CONNECT to a port that is not on the list.
+    /// CONNECT to a port outside `connect_ports`.
     Port(u16),
-    /// Another request to a port that is not on the list for these.
+    /// Another request to a port outside `request_ports`.
     RequestPort(u16),
-    /// The destination is on the list of refused ones.
+    /// The destination is on the deny list.
     Denied(String),
     /// The destination resolves to an address that is not public.
     Private(IpAddr, &'static str),
     /// The destination is this proxy.
     Own(SocketAddr),
-    /// No site of reverse mode serves this host and path.
+    /// Reverse mode has no site for this host and path.
     Site,
-    /// The certificate of the connection is not for this host.
+    /// The connection's certificate is not valid for this host.
     Misdirected,
-    /// Reverse mode makes no tunnels.
+    /// Reverse mode opens no tunnels.
     Tunnels,
     /// The client's network may not purge.
     Purge(IpAddr),
 }
 
-/// A rule that makes no sense.
+/// An invalid rule.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum AccessError {
-    /// An entry of a list of destinations.
+    /// Invalid entry in a list of destinations.
     Pattern(&'static str, PatternError),
-    /// The users file.
+    /// Invalid users file.
     Users(UsersError),
-    /// The realm cannot stand in a field.
+    /// A realm that is not a valid field value.
     Realm(String),
 }
 
 impl ForwardRules {
-    /// Reads the rules, and the users file when there is one. `own` are the addresses that this
-    /// process listens on, admin included.
+    /// Reads the rules, and the users file if one is set. `own` are the addresses on which this
+    /// process listens, including the admin interface.
     ///
     /// # Errors
-    /// When an entry or the users file makes no sense.
+    /// If an entry or the users file is invalid.
     pub fn new(forward: &Forward, own: &[SocketAddr]) -> Result<Self, AccessError> {
         let users = match &forward.users_file {
             Some(path) => Some(Users::read(path).map_err(AccessError::Users)?),
@@ -91,13 +91,13 @@ impl ForwardRules {
         })
     }
 
-    /// Tells these rules from any others of this process: connections opened under other rules are
-    /// not reused.
+    /// Returns a number that is unique to these rules in this process. Connections opened under
+    /// other rules are not reused.
     pub fn id(&self) -> u64 {
         self.id
     }
 
-    /// The user that `Proxy-Authorization` proves; `None` when none is asked for.
+    /// Returns the user that `Proxy-Authorization` proves, or `None` if the rules require no user.
     ///
     /// # Errors
     /// [`AccessRefusal::Credentials`].
@@ -107,12 +107,12 @@ impl ForwardRules {
         user.map(Some).ok_or(AccessRefusal::Credentials)
     }
 
-    /// The Proxy-Authenticate value of a 407.
+    /// Returns the Proxy-Authenticate value of a 407.
     pub fn challenge(&self) -> &HeaderValue {
         &self.challenge
     }
 
-    /// Whether CONNECT may reach this port.
+    /// Checks that CONNECT may reach this port.
     ///
     /// # Errors
     /// [`AccessRefusal::Port`].
@@ -120,8 +120,7 @@ impl ForwardRules {
         if self.connect_ports.contains(&port) { Ok(()) } else { Err(AccessRefusal::Port(port)) }
     }
 
-    /// Whether CONNECT may ask for a tunnel to `host`, in lower case, as far as its name and port
-    /// tell.
+    /// Checks name and port of a CONNECT to `host`, in lower case.
     ///
     /// # Errors
     /// [`AccessRefusal::Port`] or [`AccessRefusal::Denied`].
@@ -129,8 +128,8 @@ impl ForwardRules {
         self.connect_port(port).and_then(|()| self.destination(host))
     }
 
-    /// Whether other requests may ask for something at `host`, in lower case, or get what is stored
-    /// of it, as far as its name and port tell.
+    /// Checks name and port of any other request to `host`, in lower case. The check also covers
+    /// answers from the cache.
     ///
     /// # Errors
     /// [`AccessRefusal::Denied`] or [`AccessRefusal::RequestPort`].
@@ -138,7 +137,8 @@ impl ForwardRules {
         self.destination(host).and_then(|()| self.request_port(port))
     }
 
-    /// Whether requests other than CONNECT may reach this port, or what is stored of it be served.
+    /// Checks that requests other than CONNECT may reach this port. The check also covers answers
+    /// from the cache.
     ///
     /// # Errors
     /// [`AccessRefusal::RequestPort`].
@@ -149,8 +149,8 @@ impl ForwardRules {
         }
     }
 
-    /// Whether this destination may be asked, or what is stored of it be served, as far as its name
-    /// tells: `host` in lower case. Its addresses are judged by [`Self::address`].
+    /// Checks the destination's name: `host` in lower case. The check also covers answers from the
+    /// cache. [`Self::address`] checks the addresses of the destination.
     ///
     /// # Errors
     /// [`AccessRefusal::Denied`].
@@ -159,7 +159,7 @@ impl ForwardRules {
         if self.deny.match_name(host) { Err(AccessRefusal::Denied(host.into())) } else { Ok(()) }
     }
 
-    /// Whether this address, to which `host` resolved, may be connected to.
+    /// Checks that the proxy may connect to this address, to which `host` resolved.
     ///
     /// # Errors
     /// [`AccessRefusal::Denied`], [`AccessRefusal::Own`] or [`AccessRefusal::Private`].
@@ -180,15 +180,16 @@ impl ForwardRules {
         }
     }
 
-    /// Whether [`Self::address`] is as in other rules, but for this process's own addresses.
+    /// Returns `true` if [`Self::address`] decides alike under both sets of rules. The addresses of
+    /// this process are not compared.
     pub fn judges_addresses_as(&self, other: &Self) -> bool {
         self.deny.match_addresses_of(&other.deny) && self.allow_private == other.allow_private
     }
 
-    /// Whether a connection that was just opened leads back to this process. A listener on all
-    /// addresses cannot be recognised by the destination alone; but when both ends of a connection
-    /// have one address, the destination is this machine. Nor can one that the kernel reached by
-    /// another address than was asked for.
+    /// Checks that a connection that was just opened does not lead back to this process. The
+    /// destination alone does not reveal a listener on all addresses. A connection with the same
+    /// address at both ends leads to this machine. The kernel may also connect to another address
+    /// than the one requested.
     ///
     /// # Errors
     /// [`AccessRefusal::Own`].
@@ -204,14 +205,14 @@ impl ForwardRules {
     fn is_own(&self, ip: IpAddr, port: u16) -> bool {
         self.own.iter().filter(|own| own.port() == port).any(|own| {
             let own = own.ip().to_canonical();
-            // Who asks for the unspecified address is connected to loopback.
+            // The kernel connects a request for the unspecified address to loopback.
             let loopback = ip.is_loopback() || ip.is_unspecified();
             own == ip || own.is_unspecified() && loopback || own.is_loopback() && ip.is_unspecified()
         })
     }
 }
 
-/// Who may send PURGE to the ordinary listeners.
+/// Networks that may send PURGE to the ordinary listeners.
 #[derive(Clone, Debug)]
 pub struct PurgeRules(Vec<IpNet>);
 
@@ -221,7 +222,7 @@ impl PurgeRules {
         Self(purge_from.to_vec())
     }
 
-    /// Whether this client may purge.
+    /// Checks that this client may purge.
     ///
     /// # Errors
     /// [`AccessRefusal::Purge`].
@@ -231,7 +232,7 @@ impl PurgeRules {
 }
 
 impl AccessRefusal {
-    /// The status that the client is answered with.
+    /// Returns the status of the answer to the client.
     pub fn status(&self) -> StatusCode {
         match self {
             Self::Credentials => StatusCode::PROXY_AUTHENTICATION_REQUIRED,
@@ -243,7 +244,7 @@ impl AccessRefusal {
         }
     }
 
-    /// The setting that would allow it.
+    /// Returns the setting that would allow the request.
     pub fn setting(&self) -> Option<&'static str> {
         match self {
             Self::Client(_) => Some("allow_clients"),
@@ -257,7 +258,7 @@ impl AccessRefusal {
         }
     }
 
-    /// The error type of `Proxy-Status` (RFC 9209, 2.3).
+    /// Returns the error type of `Proxy-Status` (RFC 9209, 2.3).
     pub fn proxy_status(&self) -> ProxyError {
         match self {
             Self::Private(..) => ProxyError::DestinationIpProhibited,
@@ -304,15 +305,15 @@ fn patterns(setting: &'static str, entries: &[String]) -> Result<HostPatterns, A
     entries.iter().map(parse).collect()
 }
 
-/// `Basic realm="…", charset="UTF-8"` (RFC 7617, 2 and 2.1).
+/// Builds `Basic realm="…", charset="UTF-8"` (RFC 7617, 2 and 2.1).
 fn challenge(realm: &str) -> Result<HeaderValue, AccessError> {
     let quoted = realm.replace('\\', "\\\\").replace('"', "\\\"");
     let value = format!("Basic realm=\"{quoted}\", charset=\"UTF-8\"");
     HeaderValue::from_str(&value).map_err(|_| AccessError::Realm(realm.into()))
 }
 
-/// A host without brackets and final dots: however many there are, resolvers may take it for the
-/// same.
+/// Returns a host without brackets and final dots. Resolvers may treat names with and without any
+/// number of final dots as equal.
 fn bare(host: &str) -> &str {
     let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     host.trim_end_matches('.')

@@ -17,18 +17,18 @@ use subtle::ConstantTimeEq;
 #[derive(Debug, Default)]
 pub struct Users(HashMap<String, Secret>);
 
-/// A password that is known only by its digest.
+/// A password of which only the digest is stored.
 #[derive(Debug)]
 struct Secret {
     salt: String,
     digest: [u8; 32],
 }
 
-/// A users file that cannot be taken.
+/// An unusable users file.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum UsersError {
-    /// It cannot be read.
+    /// The file cannot be read.
     Unreadable(PathBuf, io::Error),
     /// A line is not `user:password`.
     Line(PathBuf, usize, &'static str),
@@ -38,13 +38,13 @@ impl Users {
     /// Reads a file.
     ///
     /// # Errors
-    /// When it cannot be read or a line makes no sense.
+    /// If the file cannot be read or a line is invalid.
     pub fn read(path: &Path) -> Result<Self, UsersError> {
         let text = std::fs::read_to_string(path).map_err(|e| UsersError::Unreadable(path.into(), e))?;
         Self::parse(&text).map_err(|(line, what)| UsersError::Line(path.into(), line, what))
     }
 
-    /// Reads lines; the error is the number of the line, from 1, and what is wrong with it.
+    /// Reads lines. The error is the line's number, from 1, and the reason.
     fn parse(text: &str) -> Result<Self, (usize, &'static str)> {
         let mut users = HashMap::new();
         for (index, line) in text.lines().enumerate() {
@@ -64,8 +64,7 @@ impl Users {
         Ok(Self(users))
     }
 
-    /// The user whose credentials these are. Takes as long for an unknown user as for a wrong
-    /// password.
+    /// Returns the user with these credentials. An unknown user takes as long as a wrong password.
     pub fn authenticate(&self, authorization: &[u8]) -> Option<String> {
         let text = std::str::from_utf8(authorization).ok()?;
         let (scheme, encoded) = text.split_once(' ')?;

@@ -1,27 +1,27 @@
-//! When the writer lets others have its core.
+//! Decides when the log's writer yields its core.
 //!
-//! Where each core has a worker, the writer shares one. What it writes at once a worker waits for,
-//! and 256 KiB take a hundred microseconds or two: as much as one hit in a hundred takes at all. So
-//! it writes a little, and lets the worker have its turn. Where that turn has no end, since there
-//! is always somebody to answer, courtesy would leave lines unwritten; then the scheduler has to
-//! share the core out.
+//! The writer shares a core with a worker if each core has a worker. The worker waits for each
+//! write. A write of 256 KiB takes one or two hundred microseconds, as long as the slowest hit in a
+//! hundred. The writer therefore yields after each small piece. A worker that is always busy would
+//! never return the core, and lines would stay unwritten. In this case the writer stops yielding
+//! and lets the scheduler share the core.
 
 use std::time::{Duration, Instant};
 
-/// Whether to give way, by what became of it before.
+/// Policy that decides about yielding from the length of the last turn.
 #[derive(Debug, Default)]
 pub(super) struct YieldPolicy {
-    /// Nobody is let in before that.
+    /// Time until which the writer does not yield.
     paused_until: Option<Instant>,
 }
 
 impl YieldPolicy {
-    /// Whether to let others have the core.
+    /// Returns `true` if the writer should yield now.
     pub fn is_due(&self, now: Instant) -> bool {
         self.paused_until.is_none_or(|until| now >= until)
     }
 
-    /// Others were let in at `from`, and it came back at `back`.
+    /// Records that the writer yielded at `from` and ran again at `back`.
     pub fn has_taken(&mut self, from: Instant, back: Instant) {
         if back.saturating_duration_since(from) > TURN_MAX {
             self.paused_until = Some(back + PAUSE);
@@ -29,13 +29,13 @@ impl YieldPolicy {
     }
 }
 
-/// Bytes of lines written at once.
+/// Maximum bytes of lines per write.
 pub(super) const PIECE: usize = 8 << 10;
 
-/// A turn of others that is longer is one of somebody who is never done.
+/// A longer turn means that the other thread is never done.
 const TURN_MAX: Duration = Duration::from_millis(1);
 
-/// How long nobody is let in after such a turn: few lines wait for one each second.
+/// Time without yielding after a long turn. Few lines wait for one such turn each second.
 const PAUSE: Duration = Duration::from_secs(1);
 
 #[cfg(test)]

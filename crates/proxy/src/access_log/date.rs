@@ -13,7 +13,7 @@ struct Civil {
     second: u64,
 }
 
-/// Appends `10/Oct/2000:13:55:36 +0000`, as the NCSA formats have it.
+/// Appends `10/Oct/2000:13:55:36 +0000`, the time of the NCSA formats.
 pub(super) fn ncsa(line: &mut Vec<u8>, time: Timestamp) {
     let Civil { year, month, day, hour, minute, second } = civil(time.seconds());
     padded(line, day, 2);
@@ -28,7 +28,7 @@ pub(super) fn ncsa(line: &mut Vec<u8>, time: Timestamp) {
     line.extend_from_slice(b" +0000");
 }
 
-/// Appends `2000-10-10T13:55:36.123Z`, as RFC 3339 has it.
+/// Appends `2000-10-10T13:55:36.123Z`, the format of RFC 3339.
 pub(super) fn rfc3339(line: &mut Vec<u8>, time: Timestamp) {
     let Civil { year, month, day, hour, minute, second } = civil(time.seconds());
     let parts =
@@ -43,15 +43,15 @@ pub(super) fn rfc3339(line: &mut Vec<u8>, time: Timestamp) {
     line.push(b'Z');
 }
 
-/// Appends a number with zeros before it, to fill `width`.
+/// Appends a number, padded with zeros to `width`.
 fn padded(line: &mut Vec<u8>, number: u64, width: usize) {
     push_filled(line, number, width, b'0');
 }
 
-/// The calendar's reading of so many seconds since the epoch.
+/// Converts seconds since the epoch to a date and time.
 ///
-/// Days are counted in eras of 400 years that begin on 1 March, so that the leap day is a year's
-/// last (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms").
+/// The algorithm counts days in eras of 400 years. An era begins on 1 March, so that the leap day
+/// is the last day of a year (Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms").
 fn civil(seconds: u64) -> Civil {
     let (days, rest) = (seconds / 86_400, seconds % 86_400);
     let days = days + 719_468; // from 1 March of year 0 to 1 January 1970

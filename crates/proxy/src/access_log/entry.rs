@@ -1,39 +1,38 @@
-//! What one line of the access log says, borrowed from wherever it stands.
+//! Fields of one line of the access log, borrowed from the request's own buffers.
 
 use crate::message::{AccessRecord, CacheResult, NextHop};
 use http::HeaderValue;
 use shoal_core::Timestamp;
 use std::net::SocketAddr;
 
-/// One request as the log sees it: a [`AccessRecord`]'s fields, or those of a hit that never had
-/// one.
+/// One request as the log sees it: the fields of an [`AccessRecord`], or of a hit without a record.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct LogEntry<'a> {
-    /// When the request arrived.
+    /// Arrival time of the request.
     pub time: Timestamp,
-    /// From its first byte to the reply's last, in microseconds.
+    /// Time from the request's first byte to the reply's last, in microseconds.
     pub duration_us: u64,
     /// Client address.
     pub client: Option<SocketAddr>,
-    /// Authenticated user; empty for none, as all texts here.
+    /// Authenticated user. An empty text means none, in all fields here.
     pub user: &'a str,
-    /// Method.
+    /// Request method.
     pub method: &'a str,
-    /// Target as the client meant it.
+    /// Target URL of the client's request.
     pub url: &'a [u8],
-    /// 1.0, 1.1 or 2.
+    /// HTTP version: 1.0, 1.1 or 2.
     pub version: &'static str,
     /// Final status.
     pub status: u16,
-    /// Bytes of body sent.
+    /// Number of body bytes sent.
     pub body_bytes: u64,
-    /// Bytes of head sent.
+    /// Number of head bytes sent.
     pub head_bytes: u64,
-    /// Whether the reply was cut.
+    /// `true` if the reply was cut short.
     pub aborted: bool,
-    /// What the cache did.
+    /// Result of the cache lookup.
     pub outcome: CacheResult,
-    /// Who was asked.
+    /// Next hop that was asked.
     pub upstream: Option<&'a NextHop>,
     /// The Referer field.
     pub referer: &'a [u8],

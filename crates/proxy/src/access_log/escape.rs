@@ -1,23 +1,22 @@
-//! What clients sent, made safe for a line: no client can end the line or the field that it stands
-//! in.
+//! Escapes client data for a log line, so that no client can end a line or a field.
 
 use wide::u8x16;
 
-/// Appends `text` as a field parted by blanks: a quote and what is not visible ASCII become `%XX`.
-/// Empty becomes `-`.
+/// Appends `text` as a field between blanks. A quote and all bytes outside visible ASCII become
+/// `%XX`. Empty text becomes `-`.
 pub(super) fn blank_parted(line: &mut Vec<u8>, text: &[u8]) {
     if text.is_empty() {
         return line.push(b'-');
     }
-    // not the quote: in the combined format quoted fields follow
+    // excludes the quote: the combined format has quoted fields behind this one
     let plain = Plain { first: b'!', but: [b'"'; 2] };
     in_runs(line, text, plain, |line, byte| {
         line.extend_from_slice(&[b'%', HEX[usize::from(byte >> 4)], HEX[usize::from(byte & 15)]]);
     });
 }
 
-/// Appends `text` within quotes, as Apache does: `\"`, `\\`, and `\xXX` for what is not printable
-/// ASCII. Empty becomes `"-"`.
+/// Appends `text` within quotes, as Apache does: `\"`, `\\`, and `\xXX` for bytes outside printable
+/// ASCII. Empty text becomes `"-"`.
 pub(super) fn quoted(line: &mut Vec<u8>, text: &[u8]) {
     line.push(b'"');
     if text.is_empty() {
@@ -27,7 +26,7 @@ pub(super) fn quoted(line: &mut Vec<u8>, text: &[u8]) {
     line.push(b'"');
 }
 
-/// Appends a part of what stands within quotes.
+/// Appends a part of a quoted field.
 pub(super) fn inside_quotes(line: &mut Vec<u8>, text: &[u8]) {
     let plain = Plain { first: b' ', but: [b'"', b'\\'] };
     in_runs(line, text, plain, |line, byte| match byte {
@@ -36,7 +35,7 @@ pub(super) fn inside_quotes(line: &mut Vec<u8>, text: &[u8]) {
     });
 }
 
-/// What is written as it is: ASCII from `first` to the tilde, but for two characters.
+/// Bytes that need no escape: ASCII from `first` to the tilde, except two characters.
 #[derive(Clone, Copy)]
 struct Plain {
     first: u8,
@@ -48,7 +47,7 @@ impl Plain {
         (self.first..=b'~').contains(&byte) && !self.but.contains(&byte)
     }
 
-    /// Sixteen bytes at a time, of which the last may be looked at twice.
+    /// Checks 16 bytes at a time. The last chunk may overlap the one before.
     #[inline]
     fn has_all(self, text: &[u8]) -> bool {
         let Some(last) = text.last_chunk() else { return text.iter().all(|&byte| self.has(byte)) };
@@ -65,8 +64,8 @@ impl Plain {
     }
 }
 
-/// Appends `text`, clipped: what is plain run by run, and every other byte as `escape` has it.
-/// Nearly every text is one run.
+/// Appends `text`, clipped: plain bytes in runs, and every other byte by `escape`. Nearly every
+/// text is one run.
 #[inline]
 fn in_runs(line: &mut Vec<u8>, text: &[u8], plain: Plain, escape: impl Fn(&mut Vec<u8>, u8)) {
     let mut rest = &text[..text.len().min(FIELD_MAX)];
@@ -83,10 +82,12 @@ fn in_runs(line: &mut Vec<u8>, text: &[u8], plain: Plain, escape: impl Fn(&mut V
     }
 }
 
-/// Escapes what stands behind `start` of a line, which may be JSON, as `\u202E`, where a terminal
-/// or an editor would obey it or show something else: DEL, C1 controls, marks and controls of
-/// direction (UAX 9), and line ends that are not ASCII. JSON has such characters in strings alone.
-/// Nearly every line has none, which its bytes tell.
+/// Escapes invisible characters behind `start` of a line as `\u202E`.
+///
+/// These are characters that a terminal or an editor would obey or show as something else. The set
+/// is DEL, C1 controls, marks and controls of direction (UAX 9), and line ends outside ASCII. The
+/// line may be JSON: there, such characters occur only in strings. Nearly every line has none; a
+/// scan of the bytes shows this.
 pub fn escape_invisible(line: &mut Vec<u8>, start: usize) {
     if !line[start..].iter().any(|byte| *byte >= 0x7f) {
         return;
@@ -95,14 +96,14 @@ pub fn escape_invisible(line: &mut Vec<u8>, start: usize) {
     line.truncate(start);
     for character in text.chars() {
         match is_invisible(character) {
-            // All of them have four digits.
+            // All these characters have four hexadecimal digits.
             true => line.extend_from_slice(format!("\\u{:04X}", u32::from(character)).as_bytes()),
             false => line.extend_from_slice(character.encode_utf8(&mut [0; 4]).as_bytes()),
         }
     }
 }
 
-/// Whether a character controls how others are shown, or ends a line.
+/// Returns `true` if a character controls the display of others, or ends a line.
 fn is_invisible(character: char) -> bool {
     matches!(
         character,
@@ -116,12 +117,12 @@ fn is_invisible(character: char) -> bool {
     )
 }
 
-/// At most [`FIELD_MAX`] bytes of a text, whole characters.
+/// Returns the whole characters within the first [`FIELD_MAX`] bytes of a text.
 pub(super) fn clipped(text: &str) -> &str {
     &text[..text.floor_char_boundary(FIELD_MAX)]
 }
 
-/// Bytes of one field that are logged, so that one request cannot fill the buffer.
+/// Maximum logged bytes of one field, so that one request cannot fill the buffer.
 const FIELD_MAX: usize = 8192;
 
 const HEX: [u8; 16] = *b"0123456789ABCDEF";

@@ -19,10 +19,10 @@ pub(super) fn append(format: LogFormat, entry: &LogEntry<'_>, line: &mut Vec<u8>
     line.push(b'\n');
 }
 
-/// Squid's native format:
+/// Appends Squid's native format:
 /// `%ts.%03tu %6tr %>a %Ss/%03>Hs %<st %rm %ru %un %Sh/%<a %mt`
 ///
-/// Its time is the moment when the request was finished; its size counts head and body.
+/// The time is the moment at which the request finished. The size counts head and body.
 fn squid(entry: &LogEntry<'_>, line: &mut Vec<u8>) {
     let finished = entry.time.plus(Duration::from_micros(entry.duration_us));
     push_decimal(line, finished.seconds());
@@ -33,14 +33,14 @@ fn squid(entry: &LogEntry<'_>, line: &mut Vec<u8>) {
     client(entry, line);
     line.extend_from_slice(result_code(entry.outcome));
     line.extend_from_slice(if entry.aborted { b"_ABORTED/" } else { b"/" });
-    // Squid says 000 where nothing was answered
+    // Squid logs 000 for a request without an answer
     let status = if entry.outcome == CacheResult::Abandoned { 0 } else { entry.status };
     let [hundreds, tens, units] = three_digits(status.into());
     line.extend_from_slice(&[hundreds, tens, units, b' ']);
     push_decimal(line, entry.head_bytes.saturating_add(entry.body_bytes));
     match entry.method {
         "GET" => line.extend_from_slice(b" GET "),
-        // A token, which needs no escape.
+        // A method is a token and needs no escape.
         method => [" ", method, " "].iter().for_each(|text| line.extend_from_slice(text.as_bytes())),
     }
     escape::blank_parted(line, entry.url);
@@ -51,7 +51,7 @@ fn squid(entry: &LogEntry<'_>, line: &mut Vec<u8>) {
     escape::blank_parted(line, media_type(entry.content_type));
 }
 
-/// The code of Squid's log that log analysers know, after a space.
+/// Returns the result code of Squid's log, after a space. Log analysers know these codes.
 fn result_code(outcome: CacheResult) -> &'static [u8] {
     match outcome {
         CacheResult::None | CacheResult::Abandoned => b" NONE_NONE",
@@ -70,7 +70,7 @@ fn result_code(outcome: CacheResult) -> &'static [u8] {
     }
 }
 
-/// ` CODE/host`: how the origin was reached. An entry may name the code itself.
+/// Appends ` CODE/host`, the route to the origin. An entry may name the code itself.
 fn hierarchy(entry: &LogEntry<'_>, line: &mut Vec<u8>) {
     let upstream = match entry.upstream {
         Some(NextHop::Address(SocketAddr::V4(address))) => {
@@ -95,7 +95,7 @@ fn hierarchy(entry: &LogEntry<'_>, line: &mut Vec<u8>) {
     escape::blank_parted(line, host.as_bytes());
 }
 
-/// NCSA combined, with the Cache-Status value appended:
+/// Appends the NCSA combined format, with the Cache-Status value at the end:
 /// `client - user [time] "request line" status bytes "referer" "user agent" "cache status"`
 fn combined(entry: &LogEntry<'_>, line: &mut Vec<u8>) {
     client(entry, line);
@@ -119,7 +119,7 @@ fn combined(entry: &LogEntry<'_>, line: &mut Vec<u8>) {
     }
 }
 
-/// A line of the JSON format but for its time. Absent fields are left out.
+/// A line of the JSON format without its time. Absent fields are left out.
 #[derive(Serialize)]
 struct JsonLine<'a> {
     duration_us: u64,
@@ -159,7 +159,7 @@ fn json(entry: &LogEntry<'_>, line: &mut Vec<u8>) {
     let values = JsonLine {
         duration_us: entry.duration_us,
         client: entry.client.map(|client| client.ip().to_canonical()),
-        // A proxy that tells of a client tells of no port.
+        // A proxy that reports a client reports no port.
         client_port: entry.client.map(|client| client.port()).filter(|port| *port != 0),
         user: some(entry.user),
         method: escape::clipped(entry.method),
@@ -182,12 +182,12 @@ fn json(entry: &LogEntry<'_>, line: &mut Vec<u8>) {
     let rest = line.len();
     serde_json::to_writer(&mut *line, &values).expect("strings and numbers, written to memory");
     escape::escape_invisible(line, rest);
-    // The time is written first and without a text of its own; so the object goes on where another
+    // The time is written first, without a serializer. The object therefore continues where another
     // would begin.
     line[rest] = b',';
 }
 
-/// The outcome in our own words, as the metrics label it.
+/// Returns the outcome's name, equal to its label in the metrics.
 fn outcome_name(outcome: CacheResult) -> &'static str {
     match outcome {
         CacheResult::None => "none",
@@ -206,7 +206,7 @@ fn outcome_name(outcome: CacheResult) -> &'static str {
     }
 }
 
-/// The client's address alone; IPv4 as such when the socket is IPv6.
+/// Appends the client's address alone. An IPv4 client of an IPv6 socket appears as IPv4.
 fn client(entry: &LogEntry<'_>, line: &mut Vec<u8>) {
     match entry.client.map(|client| client.ip().to_canonical()) {
         Some(address) => push_address(line, address),
@@ -214,7 +214,7 @@ fn client(entry: &LogEntry<'_>, line: &mut Vec<u8>) {
     }
 }
 
-/// The content type without its parameters.
+/// Returns the content type without its parameters.
 fn media_type(content_type: &[u8]) -> &[u8] {
     let end = memchr::memchr(b';', content_type).unwrap_or(content_type.len());
     content_type[..end].trim_ascii()

@@ -1,10 +1,10 @@
-//! The access log: one line a request, in the format of the operator's tools.
+//! The access log: one line per request, in a format that the operator's tools read.
 //!
-//! Logging never makes a request wait for the disk. A line is formatted by the thread that served
-//! the request and appended to its core's bounded buffer; one writer thread takes what has gathered
-//! and writes it in one call a core. When the disk is too slow for that, lines are dropped and
-//! counted. What a line says is an [`LogEntry`], which borrows: a hit is logged out of the
-//! request's own bytes, without an allocation.
+//! Logging never makes a request wait for the disk. The thread that serves the request formats a
+//! line and appends it to its core's bounded buffer. One writer thread takes the buffers and writes
+//! each core's lines in pieces. If the disk is too slow, lines are dropped and counted. A line is
+//! made from a [`LogEntry`], which borrows its fields. A hit is logged from the request's own
+//! bytes, without an allocation.
 
 mod courtesy;
 mod date;
@@ -27,7 +27,7 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::time::Duration;
 use writer::Ended;
 
-/// An open access log, or none. What is pending when it is dropped is written in the background.
+/// The access log, open or disabled. Dropping the log writes pending lines in the background.
 pub struct AccessLog {
     output: Option<Output>,
     metrics: Arc<Metrics>,
@@ -39,21 +39,21 @@ struct Output {
     writer: Mutex<Option<Ended>>,
 }
 
-/// The access log could not be opened.
+/// Failure to open the access log.
 #[derive(Debug)]
 pub struct OpenError {
-    /// Its file.
+    /// Path of the file.
     pub path: PathBuf,
-    /// What the system said.
+    /// Error from the operating system.
     pub source: std::io::Error,
 }
 
 impl AccessLog {
-    /// Opens the log that `settings` name; none when they name none.
+    /// Opens the log that `settings` name. The log stays disabled if they name none.
     ///
     /// # Errors
     ///
-    /// When the file cannot be opened for appending, or its writer cannot be started.
+    /// If the file cannot be opened for appending, or the writer thread cannot be started.
     pub fn open(settings: &Log, metrics: Arc<Metrics>) -> Result<Self, OpenError> {
         let target = match settings.access.as_str() {
             "" | "none" => return Ok(Self { output: None, metrics }),
@@ -67,18 +67,18 @@ impl AccessLog {
         Ok(Self { output: Some(output), metrics })
     }
 
-    /// Whether lines are wanted.
+    /// Returns `true` if the log is enabled.
     pub fn is_on(&self) -> bool {
         self.output.is_some()
     }
 
-    /// Whether lines tell the reply's Cache-Status.
+    /// Returns `true` if the format includes the reply's Cache-Status.
     pub fn tells_cache_status(&self) -> bool {
         self.output.as_ref().is_some_and(|output| output.format != LogFormat::Squid)
     }
 
-    /// Adds the line of one request. Never waits for the disk; when too much is pending, drops the
-    /// line and counts it.
+    /// Adds the line of one request. Never waits for the disk: if too many bytes are pending, drops
+    /// and counts the line.
     pub fn log(&self, entry: &LogEntry<'_>) {
         let Some(output) = &self.output else { return };
         if !output.queue.push(|lines| format::append(output.format, entry, lines)) {
@@ -86,20 +86,20 @@ impl AccessLog {
         }
     }
 
-    /// Has the file opened again by its name, after what is pending was written: a log rotator has
-    /// moved it away.
+    /// Makes the writer open the file again by its name, after it has written the pending lines. A
+    /// log rotator has moved the file away.
     pub fn reopen(&self) {
         if let Some(output) = &self.output {
             output.queue.reopen();
         }
     }
 
-    /// Writes what is pending and waits until that is done, though not for a disk or reader that
-    /// has stopped. Lines that come later are dropped and counted.
+    /// Writes the pending lines and waits for the writer, at most `CLOSE_PATIENCE` if the disk or
+    /// reader has stopped. Later lines are dropped and counted.
     pub fn close(&self) {
         let Some(output) = &self.output else { return };
         output.queue.close();
-        // A writer that panicked has been reported by the panic hook.
+        // The panic hook has already reported a writer that panicked.
         if let Some(writer) = output.writer.lock().take()
             && writer.recv_timeout(CLOSE_PATIENCE) == Err(RecvTimeoutError::Timeout)
         {
@@ -110,7 +110,7 @@ impl AccessLog {
 
 impl Drop for AccessLog {
     fn drop(&mut self) {
-        // Waits for nothing: the last one who held it may be a thread that serves clients.
+        // Does not wait: the last owner may be a thread that serves clients.
         if let Some(output) = &self.output {
             output.queue.close();
         }
@@ -129,7 +129,7 @@ impl std::error::Error for OpenError {
     }
 }
 
-/// How long what is pending may take to be written in the end.
+/// Longest wait for the last pending lines at close.
 const CLOSE_PATIENCE: Duration = Duration::from_secs(3);
 
 #[cfg(test)]

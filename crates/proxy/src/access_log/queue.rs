@@ -1,4 +1,4 @@
-//! Lines on their way to the writer thread: a buffer for each core, which the writer takes whole.
+//! Lines on their way to the writer thread: one buffer per core, which the writer takes whole.
 //!
 //! ```text
 //!   worker 0 ──► place 0 ─┐
@@ -7,37 +7,37 @@
 //!   worker n ──► place n ─┘     └─ woken by the first line, then waits a moment for more
 //! ```
 //!
-//! A place's lock is taken by its core and, a few times a second, by the writer; so it is free as
-//! good as always, and no core waits for another. Waking a thread costs more than formatting a
-//! line, so the writer is woken by the first line only and then lets lines gather; a log without
-//! requests wakes nobody. Lines of one core stand in the order in which its requests ended; those
-//! of several may be mixed within [`GATHER`].
+//! Only the core and, a few times a second, the writer take a place's lock. The lock is nearly
+//! always free, and no core waits for another. Waking a thread costs more than formatting a line.
+//! Only the first line therefore wakes the writer, which then lets lines gather. A log without
+//! requests wakes no thread. Lines of one core keep the order in which their requests ended. Lines
+//! of several cores may be mixed within [`GATHER`].
 
 use crate::per_core::{CachePadded, PLACES, place};
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// The buffers between the threads that serve and the one that writes.
+/// Buffers between the serving threads and the writer thread.
 #[derive(Default)]
 pub(super) struct Queue {
     places: [CachePadded<Mutex<Pending>>; PLACES],
-    /// The writer waits for a first line.
+    /// `true` while the writer waits for a first line.
     asleep: AtomicBool,
-    /// Some place has so much that it should be written now.
+    /// `true` if a place has enough bytes to be written now.
     urgent: AtomicBool,
     orders: Mutex<WriterCommands>,
     wake: Condvar,
 }
 
-/// What one core has said since the writer came by.
+/// Lines of one core since the writer's last visit.
 #[derive(Default)]
 struct Pending {
     bytes: Vec<u8>,
     closed: bool,
 }
 
-/// A line in the making, of which nothing is left if making it panics.
+/// An unfinished line. A panic in the formatter removes the line.
 struct Line<'q> {
     bytes: &'q mut Vec<u8>,
     start: usize,
@@ -52,19 +52,19 @@ impl Drop for Line<'_> {
     }
 }
 
-/// What the writer is told beside lines.
+/// Commands to the writer.
 #[derive(Clone, Copy, Default)]
 struct WriterCommands {
     reopen: bool,
     closed: bool,
 }
 
-/// What the writer has to do next.
+/// The writer's next piece of work.
 #[derive(Debug, Default)]
 pub(super) struct Batch {
-    /// Whole lines of each place; perhaps none.
+    /// Whole lines of each place; may be empty.
     pub parts: [Vec<u8>; PLACES],
-    /// Open the file again afterwards.
+    /// The writer opens the file again afterwards.
     pub reopen: bool,
     /// This is the last batch.
     pub last: bool,
@@ -75,8 +75,8 @@ impl Queue {
         Self::default()
     }
 
-    /// Has `append` append a line where it will wait; false when too much is pending, or after
-    /// [`Queue::close`]. No lock is held while the writer is woken.
+    /// Appends a line to the core's buffer by `append`. Returns `false` if too many bytes are
+    /// pending, or after [`Queue::close`]. No lock is held while the writer is woken.
     #[inline]
     pub fn push(&self, append: impl FnOnce(&mut Vec<u8>)) -> bool {
         let (first, urgent) = {
@@ -86,7 +86,7 @@ impl Queue {
                 return false;
             }
             if pending.bytes.capacity() < CAPACITY {
-                // Room for all that may come, once; memory that is never written to is never taken.
+                // Reserves the maximum once. Memory that is never written to is never allocated.
                 pending.bytes.reserve_exact(CAPACITY - before);
             }
             let mut line = Line { start: before, bytes: &mut pending.bytes, is_whole: false };
@@ -99,28 +99,28 @@ impl Queue {
             self.urgent.store(true, Ordering::Release);
         }
         if urgent || (first && self.asleep.load(Ordering::Acquire)) {
-            // Taken so that a writer between its look at the places and its wait is not missed.
+            // Taking the lock ensures that a writer between its check of the places and its wait
+            // gets the wake-up.
             drop(self.orders.lock());
             self.wake.notify_one();
         }
         true
     }
 
-    /// Asks for the file to be opened again.
+    /// Makes the writer open the file again.
     pub fn reopen(&self) {
         self.orders.lock().reopen = true;
         self.wake.notify_one();
     }
 
-    /// Lets the writer finish.
+    /// Ends the writer after the pending lines.
     pub fn close(&self) {
         self.places.iter().for_each(|place| place.0.lock().closed = true);
         self.orders.lock().closed = true;
         self.wake.notify_one();
     }
 
-    /// Waits for something to do, and a moment longer for more of it. The buffers in `batch` are
-    /// used again.
+    /// Waits for work, then gathers more for a moment. Reuses the buffers in `batch`.
     pub fn take(&self, batch: &mut Batch) {
         let orders = self.wait();
         self.urgent.store(false, Ordering::Release);
@@ -128,7 +128,8 @@ impl Queue {
             bytes.clear();
             let mut pending = place.0.lock();
             if pending.bytes.capacity() > bytes.capacity() {
-                // Made here, so that no thread that serves has to make room but the first time.
+                // The writer reserves the buffer, so that a serving thread allocates only the first
+                // time.
                 let room = pending.bytes.capacity();
                 MutexGuard::unlocked(&mut pending, || bytes.reserve_exact(room));
             }
@@ -139,8 +140,8 @@ impl Queue {
 
     fn wait(&self) -> WriterCommands {
         let mut orders = self.orders.lock();
-        // Said before the places are looked at: a line that comes later finds it, through the lock
-        // of its place.
+        // Set before the places are checked. A line that is pushed later sees the flag, through the
+        // lock of its place.
         self.asleep.store(true, Ordering::Release);
         while !orders.reopen && !orders.closed && self.is_empty() {
             self.wake.wait(&mut orders);
@@ -162,24 +163,24 @@ impl Queue {
     }
 }
 
-/// Where so many bytes are pending in one place, further lines are dropped.
+/// Limit of pending bytes in one place; further lines are dropped.
 const PENDING_MAX: usize = 1 << 20;
 
-/// These bytes and one more line, of eight fields at most, which are clipped to 8 KiB and whose
-/// bytes may take six each.
+/// `PENDING_MAX` and one more line. A line has at most eight fields, clipped to 8 KiB, and a byte
+/// may expand to six.
 const CAPACITY: usize = PENDING_MAX + (512 << 10);
 
-/// Bytes of one place that are written at once, without waiting for more.
+/// Bytes in one place that are written at once, without waiting for more.
 const URGENT: usize = 256 << 10;
 
-/// How long lines gather: the delay that `tail -f` sees.
+/// Gathering time of lines: the delay that `tail -f` sees.
 const GATHER: Duration = Duration::from_millis(50);
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Bytes, and what the writer is told beside them.
+    /// Takes a batch. Returns its bytes and the two commands.
     fn taken(queue: &Queue) -> (usize, bool, bool) {
         let mut batch = Batch::default();
         queue.take(&mut batch);

@@ -1,4 +1,4 @@
-//! The access log as its readers find it: lines in each format, escapes, rotation, a disk that
+//! The access log from its readers' side: lines in each format, escapes, rotation, a disk that
 //! refuses.
 
 use super::*;
@@ -66,7 +66,7 @@ fn squid_lines() {
     ] {
         let direct = AccessRecord { upstream: name(upstream), ..record() };
         assert!(line(LogFormat::Squid, &direct).contains(&format!(" {shown} ")), "{upstream}");
-        // An address is shown as its text is.
+        // An address is logged like its text.
         let Ok(address) = upstream.parse() else { continue };
         let by_address = AccessRecord { upstream: Some(NextHop::Address(address)), ..record() };
         for format in [LogFormat::Squid, LogFormat::Json] {
@@ -101,7 +101,7 @@ fn json_lines() {
 }
 
 proptest! {
-    /// Whatever a client sends, a record is one line with the fields in their places.
+    /// For any client data, a record is one line with the fields in their places.
     #[test]
     fn no_client_can_forge_a_line_or_a_field(
         texts in prop::collection::vec(any::<String>(), 3),
@@ -109,7 +109,7 @@ proptest! {
         values in prop::collection::vec(prop::collection::vec(any::<u8>(), 0..40), 3),
     ) {
         let [user, url, upstream] = texts.try_into().expect("three");
-        // what the transports let through as a field's value
+        // values that the transports accept in a field
         let mut values = values.iter().map(|bytes| HeaderValue::from_bytes(bytes).ok());
         let record = AccessRecord {
             user: Some(user), url: url.into(), upstream: name(&upstream),
@@ -181,8 +181,8 @@ fn every_line_is_written_and_a_moved_file_is_left() {
     assert_eq!(metrics.log_lines_dropped.value(), 1, "closed");
 }
 
-/// They are written in several pieces, of whole lines where these are not longer than a piece. All
-/// of them may be pending at once, should the writer come late.
+/// The writer uses several pieces. A piece ends with a whole line unless the line is longer than a
+/// piece. All lines may be pending at once if the writer is late.
 #[test]
 fn many_lines_and_long_ones_come_as_they_were() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -227,7 +227,7 @@ fn no_log_is_no_error_and_a_bad_path_is_one() {
     );
 }
 
-/// A pipe in the file system, for readers that take the lines elsewhere.
+/// A named pipe, for readers that take the lines elsewhere.
 fn pipe(folder: &tempfile::TempDir) -> PathBuf {
     let path = folder.path().join("pipe");
     let made = std::process::Command::new("mkfifo").arg(&path).status().expect("there is mkfifo");
@@ -235,7 +235,7 @@ fn pipe(folder: &tempfile::TempDir) -> PathBuf {
     path
 }
 
-/// What `work` gives, if it does in time.
+/// Returns the result of `work` if it finishes in time.
 fn in_time<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<T> {
     let (told, heard) = std::sync::mpsc::channel();
     std::thread::spawn(move || told.send(work()));
@@ -272,7 +272,7 @@ fn a_pipe_with_a_reader_is_written_whole() {
     assert_eq!(metrics.log_lines_dropped.value(), 0);
 }
 
-/// A line that finds no room is dropped as a whole; the others come in order, and whole.
+/// A line without room is dropped as a whole. The other lines arrive in order, and whole.
 #[test]
 fn lines_that_find_no_room_are_dropped_and_counted() {
     let folder = tempfile::tempdir().expect("a folder");
@@ -281,7 +281,7 @@ fn lines_that_find_no_room_are_dropped_and_counted() {
     let (log, metrics) = open(&path);
     let numbered =
         |number: usize| AccessRecord { url: format!("http://example.org/{number}").into(), ..record() };
-    // Several times as much as the pipe and the buffers hold.
+    // The lines fill the pipe and the buffers several times over.
     (0..50_000).for_each(|number| log.log(&LogEntry::from(&numbered(number))));
     let dropped = metrics.log_lines_dropped.value() as usize;
     assert!((10_000..45_000).contains(&dropped), "{dropped} lines were dropped");

@@ -1,4 +1,4 @@
-//! The thread that writes the access log: batches out, the file opened again when asked.
+//! The thread that writes the access log and opens the file again on request.
 
 use super::courtesy::{PIECE, YieldPolicy};
 use super::queue::{Batch, Queue};
@@ -11,14 +11,14 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, mpsc};
 use std::time::Instant;
 
-/// Where the log goes.
+/// Destination of the log.
 pub(super) enum Target {
     Stdout,
     File(PathBuf),
 }
 
-/// Opens the target and starts the thread, which ends when the queue is closed: then what is given
-/// here ends, too.
+/// Opens the target and starts the thread. The thread ends when the queue is closed; the returned
+/// channel then disconnects.
 pub(super) fn start(target: Target, queue: Arc<Queue>, metrics: Arc<Metrics>) -> io::Result<Ended> {
     let file = match &target {
         Target::Stdout => None,
@@ -38,7 +38,7 @@ pub(super) fn start(target: Target, queue: Arc<Queue>, metrics: Arc<Metrics>) ->
     Ok(ended)
 }
 
-/// Disconnected once the thread has ended, be it in a panic.
+/// Channel that disconnects when the thread has ended, even by a panic.
 pub(super) type Ended = mpsc::Receiver<()>;
 
 struct Writer {
@@ -46,14 +46,14 @@ struct Writer {
     file: Option<File>,
     metrics: Arc<Metrics>,
     courtesy: YieldPolicy,
-    /// The last write stopped within a line.
+    /// `true` if the last write stopped within a line.
     torn: bool,
-    /// The last write failed, which has been reported.
+    /// `true` if the last write failed, which has been reported.
     failing: bool,
 }
 
 impl Writer {
-    /// Does one batch.
+    /// Writes one batch.
     fn work(&mut self, batch: &Batch) {
         batch.parts.iter().for_each(|lines| self.write_in_pieces(lines));
         if batch.reopen
@@ -72,7 +72,7 @@ impl Writer {
         }
     }
 
-    /// Writes a little at a time, up to a failure.
+    /// Writes small pieces until the lines end or a write fails.
     fn write_in_pieces(&mut self, mut lines: &[u8]) {
         while !lines.is_empty() {
             let (piece, rest) = lines.split_at(piece_bytes(lines));
@@ -93,7 +93,7 @@ impl Writer {
                 if self.torn {
                     file.write_all(b"\n")?;
                 }
-                // write_all may have written a part when it fails
+                // write_all may have written a part before it failed
                 self.torn = true;
                 file.write_all(bytes)?;
                 self.torn = false;
@@ -107,7 +107,7 @@ impl Writer {
         }
     }
 
-    /// Lets others have the core.
+    /// Yields the core to other threads.
     fn give_way(&mut self) {
         let from = Instant::now();
         if self.courtesy.is_due(from) {
@@ -116,7 +116,7 @@ impl Writer {
         }
     }
 
-    /// Counts `lines` where they were lost, and says so once until writing works again.
+    /// Counts lost `lines`. Reports the failure once until writing works again.
     fn report(&mut self, result: io::Result<()>, lines: &[u8]) {
         match result {
             Ok(()) if self.failing => {
@@ -135,15 +135,15 @@ impl Writer {
     }
 }
 
-/// How much of `lines` is written at once: whole lines, unless one is longer.
+/// Returns the bytes of `lines` to write at once: whole lines, unless one line is longer.
 fn piece_bytes(lines: &[u8]) -> usize {
     let some = &lines[..lines.len().min(PIECE)];
     memchr::memrchr(b'\n', some).map_or(some.len(), |end| end + 1)
 }
 
-/// Opens for appending. Access logs tell who read what, so others than owner and group may not read
-/// them. A pipe that nobody reads is an error, and not waited for; once open, it may keep the
-/// thread waiting.
+/// Opens for appending. Access logs show which client read which URL, so only owner and group may
+/// read them. A pipe without a reader is an error; the call does not wait for a reader. An open
+/// pipe may still block the thread.
 fn open(path: &Path) -> io::Result<File> {
     let at_once = OFlags::NONBLOCK.bits().cast_signed();
     let file = OpenOptions::new().append(true).create(true).mode(0o640).custom_flags(at_once).open(path)?;

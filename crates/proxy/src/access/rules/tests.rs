@@ -131,7 +131,7 @@ fn the_unspecified_address_leads_to_what_listens_on_loopback() {
         assert_eq!(refusal.proxy_status().as_str(), "proxy_loop_detected", "{address}");
     }
     assert_eq!(rules.address("x", socket("0.0.0.0:8080")), Ok(()));
-    // Where the connection ended is looked at once more, however it came there.
+    // The connection's actual peer is checked once more.
     assert!(rules.connected(socket("127.0.0.1:50000"), socket("127.0.0.1:3129")).is_err());
     assert!(rules.connected(socket("127.0.0.1:50000"), socket("127.0.0.1:3130")).is_ok());
 }
