@@ -1,9 +1,9 @@
-//! Futures put together where they will stand.
+//! Futures built in place in their box.
 
 use std::pin::Pin;
 
-/// What `make` gives, in a box. [`Box::pin`] has it put together on the stack, and then copies all
-/// of it, with the room for what a future has not come to yet: some kilobytes.
+/// Boxes the result of `make`, built in place. [`Box::pin`] builds the future on the stack and then
+/// copies all of it. The copy includes the room for later states of the future: some kilobytes.
 #[inline(always)]
 pub(crate) fn in_place<F>(make: impl FnOnce() -> F) -> Pin<Box<F>> {
     let place = Box::new_uninit();

@@ -1,15 +1,15 @@
-//! The cache's clock, by which ages are counted, out of the monotonic clock and the time of day.
+//! The cache's clock, which counts ages, made from the monotonic clock and the time of day.
 //!
-//! The cache's clock never goes back, and never goes slower than the monotonic one: when the time
-//! of day is set back it goes on from where it was, ahead of it by as much. Else what is stored
-//! would stay fresh for longer, by the time that the clock was set back. When the time of day is
-//! set forward, or the machine has slept, it follows: then what is stored may be older than was
-//! counted. Where it was is kept over restarts: see [`reading`] and [`go_on_from`]. Dates on the
-//! wire are compared with the time of day, [`date_at`].
+//! The cache's clock never goes back and never runs slower than the monotonic clock. If the time of
+//! day is set back, the cache's clock continues and is then ahead of the time of day. Otherwise
+//! stored responses would stay fresh longer, by the time that the clock was set back. If the time
+//! of day is set forward, or the machine has slept, the cache's clock follows: stored responses may
+//! be older than counted. The clock's position survives restarts: see [`reading`] and
+//! [`go_on_from`]. Dates on the wire are compared with the time of day, [`date_at`].
 //!
 //! A request needs both clocks: the monotonic one for deadlines and durations, the cache's for
-//! ages. Each thread reads the latter once a second and counts on from there, so that a hit reads
-//! one clock once.
+//! ages. Each thread reads the cache's clock once a second and counts on from there. A hit
+//! therefore reads one clock once.
 
 use parking_lot::Mutex;
 use shoal_core::{Key, Timestamp};
@@ -18,38 +18,38 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant, SystemTime};
 
-/// How the clock goes.
+/// State of the clock.
 #[derive(Clone, Copy, Debug)]
 struct Course {
-    /// When it was read last...
+    /// Instant of the last reading.
     at: Instant,
-    /// ...and what it showed.
+    /// Time shown at the last reading.
     time: Timestamp,
-    /// How far it is ahead of the time of day.
+    /// Lead of the clock over the time of day.
     ahead: Duration,
 }
 
-/// What the clock showed at some moment, for who goes on from there in another process.
+/// A saved reading of the clock, from which another process continues.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Reading {
-    /// What it showed, in milliseconds; 0 when that is not known.
+    /// Time shown, in milliseconds; 0 if unknown.
     pub time_ms: u64,
-    /// Which run of the machine that was.
+    /// Identity of the machine's run at the reading.
     pub boot: u64,
-    /// How long the machine had been up, in milliseconds, sleep included.
+    /// Uptime of the machine, in milliseconds, including sleep.
     pub up_ms: u64,
 }
 
-/// The time now by the cache's clock, by which ages are counted. Dates are compared with the time
-/// of day ([`date_at`]).
+/// Returns the current time of the cache's clock, which counts ages. Dates are compared with the
+/// time of day ([`date_at`]).
 pub fn now() -> Timestamp {
     time_at(Instant::now())
 }
 
-/// The cache's time at `now`, an instant that was read a moment ago.
+/// Returns the cache's time at `now`, an instant read a moment ago.
 pub fn time_at(now: Instant) -> Timestamp {
-    // Later than the last reading, but not by more than what a clock that was set meanwhile may be
-    // wrong for.
+    // Counts on from the last reading for less than `REREAD`. A clock that was set meanwhile cannot
+    // mislead for longer.
     if let Some((at, time)) = READ.get()
         && let Some(since) = now.checked_duration_since(at)
         && since < REREAD
@@ -59,19 +59,19 @@ pub fn time_at(now: Instant) -> Timestamp {
     reread(now)
 }
 
-/// The time of day when the cache's clock shows `time`.
+/// Returns the time of day at which the cache's clock shows `time`.
 pub fn date_at(time: Timestamp) -> Timestamp {
     time.minus(Duration::from_millis(AHEAD_MS.load(Relaxed)))
 }
 
-/// What the clock shows now.
+/// Returns the clock's current reading.
 pub fn reading() -> Reading {
     Reading { time_ms: time_at(Instant::now()).millis(), boot: *BOOT, up_ms: up_ms() }
 }
 
-/// Goes on from an earlier process's reading, if the clock would show less. In another run of the
-/// machine nobody knows how long that was ago: if the time of day is before the reading, everything
-/// stored counts as very old.
+/// Continues from an earlier process's reading, if the clock would show less. In another run of the
+/// machine the time since the reading is unknown. If the time of day is before the reading,
+/// everything stored counts as very old.
 pub fn go_on_from(earlier: Reading) {
     let least = least_after(earlier, reading(), Timestamp::from_system(SystemTime::now()));
     let mut course = COURSE.lock();
@@ -113,7 +113,7 @@ impl Course {
         Self { at, time, ahead: Duration::ZERO }
     }
 
-    /// What it shows at `at`, which is not before the last reading, when the time of day is `date`.
+    /// Returns the time at `at`, given the time of day `date`. `at` is not before the last reading.
     fn read(&mut self, at: Instant, date: Timestamp) -> Timestamp {
         let expected = self.time.plus(at.saturating_duration_since(self.at));
         let behind = expected.since(date.plus(self.ahead));
@@ -128,7 +128,7 @@ impl Course {
         self.time
     }
 
-    /// Shows so much at least from now on.
+    /// Makes the clock show at least `least` from now on.
     fn go_on_from(&mut self, least: Timestamp) {
         let behind = least.since(self.time);
         if behind <= NOISE {
@@ -144,8 +144,8 @@ fn up_ms() -> u64 {
     up.tv_sec as u64 * 1000 + up.tv_nsec as u64 / 1_000_000
 }
 
-/// Which run of the machine this is. Where the kernel does not say, every process is in another
-/// one.
+/// Identity of this run of the machine. If the kernel does not report one, each process counts as a
+/// run of its own.
 static BOOT: LazyLock<u64> = LazyLock::new(|| {
     let id = std::fs::read("/proc/sys/kernel/random/boot_id");
     let id = id.unwrap_or_else(|_| format!("{:?}{}", SystemTime::now(), std::process::id()).into_bytes());
@@ -155,11 +155,11 @@ static BOOT: LazyLock<u64> = LazyLock::new(|| {
 static COURSE: LazyLock<Mutex<Course>> = LazyLock::new(|| Mutex::new(Course::begin()));
 static AHEAD_MS: AtomicU64 = AtomicU64::new(0);
 
-/// How long a clock that was set may go unnoticed.
+/// Longest time for which a changed clock goes unnoticed.
 const REREAD: Duration = Duration::from_secs(1);
 
-/// By so much two clocks may differ that are read one after the other, by a thread that was not let
-/// run in between.
+/// Largest accepted difference between two clocks read one after the other. The kernel may suspend
+/// the thread between the two readings.
 const NOISE: Duration = Duration::from_millis(20);
 
 /// Longer than any lifetime.
@@ -190,11 +190,11 @@ mod tests {
         let seconds = Duration::from_secs;
         let (begin, date) = (Instant::now(), Timestamp::from_seconds(1_700_000_000));
         let mut course = Course { at: begin, time: date, ahead: Duration::ZERO };
-        // When it is read, what the time of day is by then, and what passed by the cache's clock.
+        // Each case: instant of the reading, time of day, and time passed by the cache's clock.
         let (year, ten) = (365 * 86_400, 10);
         for (at, shown, passed) in [
             (ten, ten, ten),
-            // Set back by a year, and on.
+            // Set back by a year.
             (2 * ten, 2 * ten - year, 2 * ten),
             (3 * ten, 3 * ten - year, 3 * ten),
             // Set back by another second.

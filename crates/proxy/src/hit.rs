@@ -1,5 +1,5 @@
-//! What a reply makes of a stored response; and a hit in RAM on its short way, for as long as its
-//! request is still where it was read.
+//! Forms of a reply to a hit, and the hit in RAM on the fast path. On this path the request is
+//! still in the buffer from which it was read.
 
 use crate::holds::Hold;
 use crate::message::{AccessRecord, ReplyBody};
@@ -9,39 +9,39 @@ use shoal_semantics::range::{ByteRange, ContentRange};
 use shoal_store::memory::MemoryBody;
 use std::ops::Range;
 
-/// A hit in RAM, for as long as it takes to put the reply together.
+/// A hit in RAM, while the reply is put together.
 pub struct RamHit<'a> {
     /// The stored head.
     pub stored: &'a StoredHead,
-    /// What becomes of head and body.
+    /// Form of head and body in the reply.
     pub form: ReplyForm,
-    /// The stored body,
+    /// The stored body.
     pub body: &'a MemoryBody,
-    /// and what is sent of it.
+    /// Part of the body to send.
     pub content: &'a [u8],
     /// Current age in seconds, for the Age field.
     pub age_seconds: u64,
-    /// Seconds until it becomes stale, which end the Cache-Status value.
+    /// Seconds until the response becomes stale, the last number of the Cache-Status value.
     pub ttl_seconds: u64,
     /// This node's part of the head.
     pub own: &'a HitFields,
-    /// Where the body is kept.
+    /// Keeper of the body.
     pub keeper: &'a dyn Keeper,
 }
 
 /// Keeps the body of a hit for a reply that is not sent at once.
 pub trait Keeper {
-    /// So much of the body for as long as it takes to send it: in memory where replies may hold it
-    /// there, else piece by piece, without the first `sent` bytes.
+    /// Keeps the range `place` of the body until it is sent. The bytes stay in memory if replies
+    /// may hold them there. Otherwise the body is read in pieces, without the first `sent` bytes.
     fn keep(&self, place: Range<usize>, sent: usize) -> ReplyBody;
 
-    /// Charges replies with so many bytes of the body, which somebody else is going to hold. `None`
-    /// where they may hold no more.
+    /// Charges replies with `bytes` of the body, which the caller is going to hold. Returns `None`
+    /// if replies may hold no more.
     fn hold(&self, bytes: usize) -> Option<Hold>;
 }
 
 impl<'a> RamHit<'a> {
-    /// What `form` makes of a head and a body, of this age and for so long.
+    /// Builds a hit of this form, with the age and the remaining lifetime.
     pub fn new(
         (stored, body): (&'a StoredHead, &'a MemoryBody),
         form: ReplyForm,
@@ -53,19 +53,19 @@ impl<'a> RamHit<'a> {
         Self { stored, form, body, content, age_seconds, ttl_seconds, own, keeper }
     }
 
-    /// The reply's status.
+    /// Returns the reply's status.
     #[inline]
     pub fn status(&self) -> StatusCode {
         self.form.status(self.stored)
     }
 
-    /// The stored part of the reply's fields, as HTTP/1 lines.
+    /// Returns the stored part of the reply's fields, as HTTP/1 lines.
     #[inline]
     pub fn lines(&self) -> &'a [u8] {
         self.form.lines(self.stored)
     }
 
-    /// What the reply's Content-Length says.
+    /// Returns the value of the reply's Content-Length.
     #[inline]
     pub fn length(&self) -> Option<u64> {
         match self.form {
@@ -75,8 +75,8 @@ impl<'a> RamHit<'a> {
         }
     }
 
-    /// The content for who sends it later, of which `sent` bytes are sent: all of it where it is in
-    /// memory, else what follows them.
+    /// Returns the content for sending later, of which `sent` bytes are already sent. In memory
+    /// this is the whole content, otherwise the rest.
     pub fn keep(&self, sent: usize) -> ReplyBody {
         match self.content_place() {
             place if place.is_empty() => ReplyBody::Empty,
@@ -84,13 +84,13 @@ impl<'a> RamHit<'a> {
         }
     }
 
-    /// Where in the body the content is.
+    /// Returns the range of the content in the body.
     pub fn content_place(&self) -> Range<usize> {
         self.form.content_place(self.body)
     }
 }
 
-/// A body that nobody else keeps.
+/// A body that its reply alone keeps.
 #[cfg(any(test, feature = "fuzzing"))]
 impl Keeper for MemoryBody {
     fn keep(&self, place: Range<usize>, _: usize) -> ReplyBody {
@@ -102,21 +102,21 @@ impl Keeper for MemoryBody {
     }
 }
 
-/// What a reply makes of a stored response.
+/// The form that a reply gives to a stored response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReplyForm {
-    /// All of it.
+    /// The whole response.
     Whole,
-    /// 304: the client has it already.
+    /// 304: the client has the response already.
     NotModified,
-    /// The head alone, of a body of such a length, if that is known.
+    /// The head alone.
     Head {
-        /// In bytes.
+        /// Length of the body in bytes, if known.
         length: Option<u64>,
     },
-    /// 206: these bytes of its body.
+    /// 206: a part of the body.
     Part {
-        /// Which.
+        /// Range of the part.
         range: ByteRange,
         /// Bytes of the whole body.
         complete_length: u64,
@@ -124,7 +124,7 @@ pub enum ReplyForm {
 }
 
 impl ReplyForm {
-    /// The reply's status.
+    /// Returns the reply's status.
     #[inline]
     pub fn status(self, stored: &StoredHead) -> StatusCode {
         match self {
@@ -134,7 +134,7 @@ impl ReplyForm {
         }
     }
 
-    /// The stored part of the reply's fields, as HTTP/1 lines.
+    /// Returns the stored part of the reply's fields, as HTTP/1 lines.
     #[inline]
     pub fn lines(self, stored: &StoredHead) -> &[u8] {
         match self {
@@ -143,7 +143,7 @@ impl ReplyForm {
         }
     }
 
-    /// Where in the body the reply's content is.
+    /// Returns the range of the reply's content in the body.
     #[inline]
     fn content_place(self, body: &[u8]) -> Range<usize> {
         match self {
@@ -153,7 +153,7 @@ impl ReplyForm {
         }
     }
 
-    /// The stored part of the reply's fields, as a map.
+    /// Returns the stored part of the reply's fields, as a map.
     pub fn fields(self, stored: &StoredHead) -> HeaderMap {
         match self {
             Self::Whole | Self::Head { .. } | Self::Part { .. } => stored.fields(),
@@ -161,7 +161,7 @@ impl ReplyForm {
         }
     }
 
-    /// What the reply says of the part that it has.
+    /// Returns the Content-Range of a partial reply.
     #[inline]
     pub fn content_range(self) -> Option<ContentRange> {
         match self {
@@ -173,19 +173,19 @@ impl ReplyForm {
     }
 }
 
-/// What a node adds to the head of each hit, kept ready to send.
+/// Fields that a node adds to the head of each hit, ready to send.
 pub struct HitFields {
-    /// What stands between the digits of Age and those that end Cache-Status: `CRLF cache-status:
+    /// Bytes between the digits of Age and the last digits of Cache-Status: `CRLF cache-status:
     /// …;ttl=`.
     pub cache_status: Box<[u8]>,
-    /// What follows those: `CRLF proxy-status: … CRLF`.
+    /// Bytes after the last digits of Cache-Status: `CRLF proxy-status: … CRLF`.
     pub proxy_status: Box<[u8]>,
     /// The value of Proxy-Status alone.
     pub proxy_status_value: HeaderValue,
 }
 
 impl HitFields {
-    /// Of the values of both fields, the first without its last digits.
+    /// Builds both fields from their values. The first value lacks its last digits.
     pub fn new(cache_status: &[u8], proxy_status: &HeaderValue) -> Self {
         Self {
             cache_status: [CACHE_STATUS, cache_status].concat().into(),
@@ -194,7 +194,7 @@ impl HitFields {
         }
     }
 
-    /// The value of Cache-Status but for its last digits.
+    /// Returns the value of Cache-Status without its last digits.
     pub fn cache_status_value(&self) -> &[u8] {
         &self.cache_status[CACHE_STATUS.len()..]
     }
@@ -202,25 +202,25 @@ impl HitFields {
 
 const CACHE_STATUS: &[u8] = b"\r\ncache-status: ";
 
-/// How far the reply to a hit came at once.
+/// Progress of the first attempt to send the reply to a hit.
 #[derive(Clone, Copy, Debug)]
 pub enum SendProgress {
-    /// The connection took all of it, whose head has so many bytes.
+    /// The connection took the whole reply.
     Whole {
-        /// Bytes of head sent.
+        /// Number of head bytes sent.
         head_bytes: u64,
     },
-    /// Some of it is still to be sent: the client is slow, the body long, or the connection gone.
+    /// A part is still to be sent: the client is slow, the body long, or the connection gone.
     Partly,
 }
 
-/// What came of a glance at RAM.
+/// Outcome of the fast path.
 pub enum FastPathOutcome {
-    /// Nothing: the request goes the ordinary way.
+    /// The request was not answered and goes the ordinary way.
     NotTaken,
-    /// A hit whose reply was sent whole, counted and logged.
+    /// The reply to a hit was sent whole, counted and logged.
     Sent,
-    /// A hit whose reply is still being sent. The record, when somebody wants one, is given back
-    /// through [`Handler::sent`](crate::message::Handler::record_sent).
+    /// The reply to a hit is still being sent. The record exists if it is needed. The caller
+    /// returns the record through [`Handler::sent`](crate::message::Handler::record_sent).
     Sending(Option<Box<AccessRecord>>),
 }

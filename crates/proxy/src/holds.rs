@@ -1,38 +1,37 @@
-//! Bodies in RAM that replies hold, and keep in memory for as long as their clients take to read
-//! them.
+//! Bodies in RAM that replies hold in memory while their clients read them.
 //!
-//! What is held cannot be given up, so it has a share of the RAM tier. A reply that finds the share
-//! used up reads its body piece by piece, wherever it is by then. Bodies that are gathered while
-//! they arrive have a share likewise.
+//! A held body cannot be evicted, so held bodies have a limited share of the RAM tier. If the share
+//! is used up, a reply reads its body in pieces from wherever the body then is. Bodies that are
+//! gathered while they arrive have a share likewise.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// The account of what is held.
+/// Account of held bytes.
 pub struct Holds {
     limit: u64,
     held: AtomicU64,
     refused: AtomicU64,
 }
 
-/// Bytes that are held until it is dropped.
+/// Bytes held until this value is dropped.
 pub struct Hold {
     holds: Arc<Holds>,
     bytes: u64,
 }
 
 impl Holds {
-    /// An account of `limit` bytes.
+    /// Creates an account of `limit` bytes.
     pub fn new(limit: u64) -> Arc<Self> {
         Arc::new(Self { limit, held: AtomicU64::new(0), refused: AtomicU64::new(0) })
     }
 
-    /// Begins to hold so many bytes. `None`, and counted, where the share has no room for them.
+    /// Begins to hold `bytes`. Returns `None`, and counts a refusal, if the share has no room.
     pub fn hold(self: &Arc<Self>, bytes: u64) -> Option<Hold> {
         self.take(bytes).then(|| Hold { holds: Arc::clone(self), bytes })
     }
 
-    /// The same for who [releases](Self::release) them by hand.
+    /// Takes `bytes` like `hold`; the caller must [release](Self::release) them.
     pub fn take(&self, bytes: u64) -> bool {
         let fits = |held: u64| held.checked_add(bytes).filter(|sum| *sum <= self.limit);
         let taken = self.held.fetch_update(Relaxed, Relaxed, fits).is_ok();
@@ -42,26 +41,26 @@ impl Holds {
         taken
     }
 
-    /// Lets go of what was taken.
+    /// Releases taken bytes.
     pub fn release(&self, bytes: u64) {
         let before = self.held.fetch_sub(bytes, Relaxed);
         debug_assert!(before >= bytes, "more is let go than was held");
     }
 
-    /// Bytes held now.
+    /// Returns the bytes held now.
     pub fn held(&self) -> u64 {
         self.held.load(Relaxed)
     }
 
-    /// Times that the share had no room.
+    /// Returns the number of refusals.
     pub fn refused(&self) -> u64 {
         self.refused.load(Relaxed)
     }
 }
 
 impl Hold {
-    /// Holds so many bytes in all, if that is more; false, and unchanged, where the share has no
-    /// room for them.
+    /// Grows the hold to `bytes` in all; a smaller number changes nothing. Returns `false`, and
+    /// changes nothing, if the share has no room.
     pub fn grow_to(&mut self, bytes: u64) -> bool {
         let more = bytes.saturating_sub(self.bytes);
         let taken = self.holds.take(more);

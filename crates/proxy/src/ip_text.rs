@@ -1,10 +1,10 @@
-//! IP addresses as text, for what is written of every request: the formatter's padding costs more
-//! than the digits do.
+//! Fast text of IP addresses, for logging every request. In the standard formatter the padding
+//! costs more than the digits.
 
 use std::io::Write;
 use std::net::{IpAddr, Ipv4Addr};
 
-/// Appends the address as [`IpAddr`] displays it.
+/// Appends the address in the format of [`IpAddr`]'s `Display`.
 pub fn push_address(out: &mut Vec<u8>, address: IpAddr) {
     match address {
         IpAddr::V4(address) => push_v4(out, address),
@@ -18,16 +18,16 @@ fn push_v4(out: &mut Vec<u8>, address: Ipv4Addr) {
     for octet in address.octets() {
         let Octet { digits, count } = OCTETS[usize::from(octet)];
         *text[end..].first_chunk_mut().expect("room for four octets with their points") = digits;
-        // The point comes after the digits that count.
+        // The dot comes after the `count` digits.
         end += usize::from(count) + 1;
     }
     out.extend_from_slice(&text[..end - 1]);
 }
 
-/// The text of an octet.
+/// Text of an octet.
 #[derive(Clone, Copy)]
 struct Octet {
-    /// Its digits, and points behind them.
+    /// Digits of the octet, then dots.
     digits: [u8; 4],
     count: u8,
 }

@@ -1,7 +1,8 @@
 //! The server: listeners, the exchange, upstreams, admin.
 //!
-//! `server` turns bytes of a client connection into a [`message::Request`] and a [`message::Reply`]
-//! back into bytes; `exchange` is the life of a request in between, and knows no transport.
+//! `server` turns bytes of a client connection into a [`message::Request`], and a
+//! [`message::Reply`] into bytes. `exchange` handles a request between these two steps, and knows
+//! no transport.
 
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,8 @@
-//! What passes between the transport and the exchange: a request in, a reply out.
+//! Messages between the transport and the exchange: a request in, a reply out.
 //!
-//! The transport (HTTP/1, HTTP/2, plain or TLS) has framed and checked what it hands over; the
-//! exchange never sees a chunk or a frame. A reply says where its body is, so that the transport
-//! can send it in the cheapest way it has.
+//! The transport (HTTP/1, HTTP/2, plain or TLS) has framed and checked each request; the exchange
+//! never sees a chunk or a frame. A reply names the place of its body, so that the transport can
+//! send it in the cheapest way.
 
 pub use crate::hit::{FastPathOutcome, HitFields, Keeper, RamHit, ReplyForm, SendProgress};
 pub use crate::holds::Hold;
@@ -23,43 +23,44 @@ use std::sync::Arc;
 use std::time::Instant;
 use tokio::io::{AsyncRead, AsyncWrite};
 
-/// A request, framed and checked, with who sent it.
+/// A framed and checked request, with its client.
 pub struct Request {
     /// Method, target, version and fields as received, hop-by-hop fields included.
     pub head: RequestParts,
-    /// Its body; trailers come as its last frame.
+    /// Body of the request; trailers are its last frame.
     pub body: RequestBody,
-    /// Who sent it, and where it came in.
+    /// Client connection and listener of the request.
     pub client: Arc<Client>,
-    /// Where interim (1xx) responses go while the final one is awaited. Sending never waits; a
-    /// transport that cannot carry them drops them.
+    /// Receiver of interim (1xx) responses before the final one. Sending never waits; a transport
+    /// that cannot carry interim responses drops them.
     pub interim: Option<InterimSink>,
-    /// When its first byte arrived.
+    /// Arrival of the request's first byte.
     pub received: Instant,
 }
 
-/// The body of a request: `None` when its framing says that it has none.
+/// Body of a request; `None` if the framing says that there is no body.
 pub type RequestBody = Option<StreamBody>;
 
-/// A body that arrives in frames: data, then perhaps trailers.
+/// Body that arrives in frames: data, then perhaps trailers.
 pub type StreamBody = UnsyncBoxBody<Bytes, BodyError>;
 
-/// Where interim responses go.
+/// Receiver of interim responses.
 pub type InterimSink = tokio::sync::mpsc::Sender<(StatusCode, HeaderMap)>;
 
 /// A client connection.
 #[derive(Debug)]
 pub struct Client {
-    /// The client's address: the PROXY protocol's when the listener takes it, else the socket's.
+    /// The client's address, from the PROXY protocol if the listener accepts it, otherwise from the
+    /// socket.
     pub address: SocketAddr,
-    /// The address that it connected to.
+    /// Local address of the connection.
     pub local: SocketAddr,
-    /// Which `listen` entry of the settings accepted it.
+    /// Index of the `listen` entry that accepted the connection.
     pub listener: usize,
-    /// Whether the connection is TLS.
+    /// `true` if the connection is TLS.
     pub tls: bool,
-    /// The server name that the client asked for (SNI). `None` where a trusted proxy stands
-    /// between: what it may ask for is its matter.
+    /// Server name that the client requested (SNI). `None` behind a trusted proxy, which itself
+    /// decides which names its clients may use.
     pub server_name: Option<ServerName>,
 }
 
@@ -67,24 +68,25 @@ pub struct Client {
 pub struct Reply {
     /// Status and fields.
     pub head: ReplyHead,
-    /// Where the body is.
+    /// Place of the body.
     pub body: ReplyBody,
-    /// What the access log will say; the transport completes it and gives it back through
+    /// Record for the access log. The transport completes the record and returns it through
     /// [`Handler::record_sent`].
     pub record: Box<AccessRecord>,
 }
 
 /// Status and fields of a reply.
 pub enum ReplyHead {
-    /// Made for this request. Holds no hop-by-hop and no framing fields other than Content-Length.
+    /// Built for this request. Contains no hop-by-hop fields, and no framing fields other than
+    /// Content-Length.
     Built(StatusCode, HeaderMap),
-    /// An origin's response to this request alone, on its way through.
+    /// An origin's response to this request alone.
     Relayed(RelayedHead),
-    /// A stored response's, kept ready to send, with what this reply adds.
+    /// A stored response's head, ready to send, with the fields that this reply adds.
     Stored {
         /// The stored part.
         stored: Arc<StoredHead>,
-        /// What becomes of it.
+        /// Form of the reply.
         form: ReplyForm,
         /// Current age in seconds, for the Age field.
         age_seconds: u64,
@@ -95,18 +97,19 @@ pub enum ReplyHead {
     },
 }
 
-/// The head of a reply that an origin's response becomes for one client. It has a Date.
+/// Head of an origin's response on its way to one client. The head contains a Date.
 pub struct RelayedHead {
     /// The status.
     pub status: StatusCode,
-    /// The fields. Holds no hop-by-hop and no framing fields, but Upgrade with status 101.
+    /// Header fields. They contain no hop-by-hop and no framing fields, except Upgrade with status
+    /// 101.
     pub lines: NextHopFields,
-    /// What Content-Length said, if anything.
+    /// Value of Content-Length, if any.
     pub length: Option<u64>,
 }
 
 impl ReplyHead {
-    /// The status.
+    /// Returns the status.
     pub fn status(&self) -> StatusCode {
         match self {
             Self::Built(status, _) => *status,
@@ -115,7 +118,8 @@ impl ReplyHead {
         }
     }
 
-    /// What its own Content-Length says; `None` where the body tells.
+    /// Returns the value of the head's own Content-Length; `None` if the body determines the
+    /// length.
     pub fn declared_length(&self) -> Option<u64> {
         match self {
             Self::Built(_, fields) => fields.get(CONTENT_LENGTH)?.to_str().ok()?.parse().ok(),
@@ -126,22 +130,22 @@ impl ReplyHead {
     }
 }
 
-/// Where a reply's body is.
+/// Place of a reply's body.
 pub enum ReplyBody {
     /// No body (HEAD, 204, 304, or length 0). `Content-Length` in the head is sent as it stands.
     Empty,
-    /// In memory, complete.
+    /// A complete body in memory.
     Memory(Bytes),
-    /// Arriving; `length` when it is known beforehand. Fewer bytes than that, or an error, must
-    /// reach the client as a cut response: a closed connection, or RST_STREAM.
+    /// An arriving body. A body that is shorter than `length`, or fails, must reach the client as a
+    /// cut response: a closed connection, or RST_STREAM.
     Stream {
-        /// The frames.
+        /// Frames of the body.
         frames: StreamBody,
-        /// Length in bytes, when known.
+        /// Length in bytes, if known beforehand.
         length: Option<u64>,
     },
-    /// The connection (HTTP/1 after 101 or a 2xx to CONNECT) or stream (HTTP/2 CONNECT) becomes a
-    /// tunnel to this.
+    /// A tunnel to this stream. The connection (HTTP/1 after 101 or a 2xx to CONNECT) or stream
+    /// (HTTP/2 CONNECT) becomes the tunnel.
     Tunnel(Box<dyn TunnelIo>),
 }
 
@@ -149,40 +153,40 @@ pub enum ReplyBody {
 pub trait TunnelIo: AsyncRead + AsyncWrite + Send + Unpin {}
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> TunnelIo for T {}
 
-/// What the access log says of one request.
+/// Record of one request for the access log.
 #[derive(Debug, Default)]
 pub struct AccessRecord {
-    /// When the request arrived.
+    /// Arrival time of the request.
     pub time: Timestamp,
-    /// From its first byte to the reply's last, in microseconds. Set by the transport.
+    /// Time from the request's first byte to the reply's last, in microseconds. Set by the
+    /// transport.
     pub duration_us: u64,
     /// Client address.
     pub client: Option<SocketAddr>,
     /// Authenticated user.
     pub user: Option<String>,
-    /// Method; `None` when the request could not be made out.
+    /// Request method; `None` if the request could not be parsed.
     pub method: Option<Method>,
-    /// Target as the client meant it: an absolute URL, or authority for CONNECT.
+    /// Target URL of the client's request: an absolute URL, or the authority for CONNECT.
     pub url: Arc<str>,
-    /// 1.0, 1.1 or 2.
+    /// HTTP version: 1.0, 1.1 or 2.
     pub version: &'static str,
-    /// Final status; 499, which is never sent, for a request that was given up before it was
-    /// answered.
+    /// Final status; 499, which is never sent, for a request abandoned before its answer.
     pub status: u16,
-    /// Bytes of body sent. Set by the transport.
+    /// Number of body bytes sent. Set by the transport.
     pub body_bytes: u64,
-    /// Bytes of head sent; with HTTP/2 those of its names and values, before compression. Set by
-    /// the transport.
+    /// Number of head bytes sent; for HTTP/2 the bytes of names and values before compression. Set
+    /// by the transport.
     pub head_bytes: u64,
-    /// Whether the reply was cut: the client left, or the body failed. Set by the transport.
+    /// `true` if the reply was cut: the client left, or the body failed. Set by the transport.
     pub aborted: bool,
-    /// What the cache did.
+    /// Result of the cache lookup.
     pub outcome: CacheResult,
-    /// Who was asked; `None` when nobody was.
+    /// Next hop that was asked, if any.
     pub upstream: Option<NextHop>,
-    /// Referer and User-Agent for the combined format.
+    /// Referer, for the combined format.
     pub referer: Option<HeaderValue>,
-    /// User agent.
+    /// User-Agent, for the combined format.
     pub user_agent: Option<HeaderValue>,
     /// Content type of the reply.
     pub content_type: Option<HeaderValue>,
@@ -190,18 +194,18 @@ pub struct AccessRecord {
     pub cache_status: Bytes,
 }
 
-/// Who was asked for a response.
+/// The server asked for a response.
 #[derive(Clone, Debug)]
 pub enum NextHop {
-    /// Who answered, at this address.
+    /// Address of the server that answered.
     Address(SocketAddr),
-    /// Who did not answer, or is known by name only: a host with its port, or a code of Squid's
+    /// Server without an answer, or known by name only: a host with its port, or a code of Squid's
     /// hierarchy with a host.
     Name(String),
 }
 
 impl NextHop {
-    /// As text: an address with its port, or the name.
+    /// Returns the address with its port, or the name.
     pub fn to_text(&self) -> Cow<'_, str> {
         match self {
             Self::Address(address) => address.to_string().into(),
@@ -210,7 +214,7 @@ impl NextHop {
     }
 }
 
-/// What the cache did with a request, in Squid's words in the log.
+/// Result of the cache for a request; the log uses Squid's words.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum CacheResult {
     /// Refused or answered by the proxy itself.
@@ -220,15 +224,15 @@ pub enum CacheResult {
     MemoryHit,
     /// Served from disk.
     Hit,
-    /// Fetched.
+    /// Fetched from the next hop.
     Miss,
-    /// Fetched, sharing another request's fetch.
+    /// Shared another request's fetch.
     Collapsed,
-    /// A stored response was validated and still held.
+    /// A stored response was validated and is still valid.
     RefreshUnmodified,
     /// A stored response was validated and replaced.
     RefreshModified,
-    /// Stale, served while it is validated in the background.
+    /// Stale, served during a validation in the background.
     StaleWhileRevalidate,
     /// Stale, served because the origin failed.
     StaleIfError,
@@ -238,19 +242,20 @@ pub enum CacheResult {
     Tunnel,
     /// Refused by an access rule.
     Denied,
-    /// Given up before it was answered: the client left, or broke off its request.
+    /// Abandoned before the answer: the client left, or broke off its request.
     Abandoned,
 }
 
-/// Turns requests into replies. The server calls this and nothing else of the exchange.
+/// Turns requests into replies. The server calls only this part of the exchange.
 pub trait Handler: Send + Sync + 'static {
     /// Answers one request. Dropping the future means that the client has gone.
     fn handle(&self, request: Request) -> impl Future<Output = Reply> + Send;
 
-    /// Answers a plain request, whose first byte was there at `received`, at once if its response
-    /// is fresh in RAM, by calling `reply`, which sends what the connection takes. The answer is
-    /// the one that [`Self::handle`] would give. No lock is held while `reply` runs, and nothing is
-    /// allocated unless some of it is sent later.
+    /// Answers a plain request at once if its response is fresh in RAM.
+    ///
+    /// `received` is the arrival of the request's first byte. `reply` sends as much as the
+    /// connection takes. The answer equals the one of [`Self::handle`]. No lock is held while
+    /// `reply` runs. Nothing is allocated unless a part of the reply is sent later.
     fn try_fast_path(
         &self,
         plain: &FastPathRequest<'_>,
@@ -259,28 +264,27 @@ pub trait Handler: Send + Sync + 'static {
         reply: impl FnOnce(&RamHit<'_>) -> SendProgress,
     ) -> FastPathOutcome;
 
-    /// Takes note of a reply that was sent or cut, its record now complete.
+    /// Processes the complete record of a reply that was sent or cut.
     fn record_sent(&self, record: Box<AccessRecord>);
 
-    /// An answer of the server's own, before any request could be made out: 400, 408, 413, 414,
-    /// 431, 505.
+    /// Builds the server's own answer before a request could be parsed: 400, 408, 413, 414, 431,
+    /// 505.
     fn error_reply(&self, status: StatusCode, reason: &'static str, client: &Client) -> Reply;
 }
 
-/// Why a body ended before its end.
+/// Reason for which a body ended early.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum BodyError {
     /// The sender closed or reset the connection.
     Cut(String),
-    /// The sender has reset its HTTP/2 stream, for a reason that has this code (RFC 9113, section
-    /// 7).
+    /// The sender reset its HTTP/2 stream with this code (RFC 9113, section 7).
     Reset(u32),
-    /// The sender's framing made no sense.
+    /// The sender's framing was invalid.
     Malformed(&'static str),
-    /// Nothing came for too long.
+    /// No bytes arrived for too long.
     Timeout,
-    /// The store could not give it.
+    /// The store could not read the body.
     Store(shoal_store::Error),
 }
 

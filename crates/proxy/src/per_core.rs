@@ -1,44 +1,44 @@
-//! Places for threads that count and log without meeting each other.
+//! Places in which threads count and log without contention.
 //!
-//! A number that every core adds to would travel between their caches with each request. What is
-//! written on the way of a hit is therefore kept several times, once for each place, and whoever
-//! reads adds the places up.
+//! A number that every core adds to would move between their caches with each request. Each counter
+//! on the path of a hit therefore has several copies, one per place, and a reader adds the copies
+//! up.
 //!
 //! ```text
 //!   0 … OWNED-1        each owned by one worker, from own_place() until its thread ends
 //!   OWNED … PLACES-1   shared, in turn, by all other threads
 //! ```
 //!
-//! Nobody else writes where a thread owns the place; so it adds by a load and a store, which spares
-//! it a locked instruction (6 ns where that was measured, several times a hit). Threads that share
-//! a place need one. A place that was given back is taken with all that its former owner wrote
-//! there: no count is lost, whoever comes and goes.
+//! Only the owner writes to an owned place. The owner therefore adds by a load and a store, without
+//! a locked instruction (6 ns as measured, several times per hit). Threads that share a place need
+//! the locked instruction. A new owner takes a returned place with all values that the former owner
+//! wrote. No count is lost when threads come and go.
 
 use std::cell::{Cell, RefCell};
 use std::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
-/// How many places there are.
+/// Number of places.
 pub const PLACES: usize = 32;
 
-/// Those of them that have one owner at most: the first.
+/// Number of places with at most one owner: the first ones.
 pub const OWNED: usize = 24;
 
-/// A value on a cache line of its own.
+/// A value on its own cache line.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub struct CachePadded<T>(pub T);
 
-/// This thread's place, below [`PLACES`]. Below [`OWNED`] no other thread has it.
+/// Returns this thread's place, below [`PLACES`]. No other thread has a place below [`OWNED`].
 #[inline]
 pub fn place() -> usize {
     let place = PLACE.get();
     if place < PLACES { place } else { share() }
 }
 
-/// Gives this thread a place of its own until it ends, if one is left: for workers, which count
+/// Gives this thread its own place until it ends, if one is left. Meant for workers, which count
 /// most.
 pub fn own_place() {
-    // A thread that is ending takes none.
+    // A thread that is ending takes no place.
     let _ = OWNER.try_with(|owner| {
         let mut owner = owner.borrow_mut();
         if owner.is_none()
@@ -57,7 +57,7 @@ fn share() -> usize {
     place
 }
 
-/// The places that nobody owns, a bit each.
+/// Places without an owner, one bit each.
 struct Free(AtomicU32);
 
 impl Free {
@@ -65,26 +65,26 @@ impl Free {
         Self(AtomicU32::new((1 << OWNED) - 1))
     }
 
-    /// Takes the first. Acquires what its former owner wrote there.
+    /// Takes the first free place. Acquires the former owner's writes.
     fn take(&self) -> Option<usize> {
         let without_first = |free: u32| free.checked_sub(1).map(|less| free & less);
         let before = self.0.fetch_update(Ordering::Acquire, Ordering::Relaxed, without_first).ok()?;
         Some(before.trailing_zeros() as usize)
     }
 
-    /// Releases what its owner wrote there.
+    /// Returns a place. Releases the owner's writes.
     fn give_back(&self, place: usize) {
         let before = self.0.fetch_or(1 << place, Ordering::Release);
         debug_assert_eq!(before & (1 << place), 0, "a place has one owner");
     }
 }
 
-/// Gives the thread's place back when the thread ends.
+/// Returns the thread's place when the thread ends.
 struct Owner(usize);
 
 impl Drop for Owner {
     fn drop(&mut self) {
-        // First: what the thread still drops after this may count, and then shares a place.
+        // First: values dropped later by this thread may count, and then use a shared place.
         PLACE.set(UNTAKEN);
         FREE.give_back(self.0);
     }
@@ -92,11 +92,11 @@ impl Drop for Owner {
 
 static FREE: Free = Free::all();
 
-/// The shared place that the next thread gets.
+/// Shared place for the next thread.
 static NEXT: AtomicUsize = AtomicUsize::new(0);
 
 thread_local! {
-    /// Needs no dropping, so that it is there as long as the thread, and costs no check of that.
+    /// Needs no drop, so the value lives as long as the thread and costs no liveness check.
     static PLACE: Cell<usize> = const { Cell::new(UNTAKEN) };
 
     static OWNER: RefCell<Option<Owner>> = const { RefCell::new(None) };
@@ -106,7 +106,7 @@ const UNTAKEN: usize = usize::MAX;
 
 const _: () = assert!(OWNED < PLACES && OWNED < u32::BITS as usize);
 
-/// Held by tests that own many places, or expect that one is left.
+/// Lock for tests that own many places, or expect that one is left.
 #[cfg(test)]
 pub static ALL_PLACES: parking_lot::Mutex<()> = parking_lot::Mutex::new(());
 
@@ -143,7 +143,7 @@ mod tests {
             threads.into_iter().map(|thread| thread.join().expect("a thread that counts")).collect()
         });
         places.retain(|place| *place < OWNED);
-        // Other tests of this process may own some meanwhile.
+        // Other tests of this process may own some places meanwhile.
         assert!(!places.is_empty());
         assert_eq!(BTreeSet::from_iter(&places).len(), places.len());
     }
@@ -158,7 +158,7 @@ mod tests {
         assert_eq!([free.take(), free.take(), free.take()], [Some(3), Some(7), None]);
     }
 
-    /// What a thread drops at its end, before or after it gave its place back.
+    /// A value dropped at the thread's end, before or after the thread returned its place.
     struct Late;
 
     impl Drop for Late {

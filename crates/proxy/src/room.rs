@@ -1,4 +1,4 @@
-//! Says before a store is opened whether its disk has the room that the settings give it.
+//! Checks before a store is opened that its disk has the room that the settings give it.
 
 use parking_lot::{Condvar, Mutex};
 use shoal_core::ByteCount;
@@ -11,17 +11,17 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Disks that are opened beside each other, each on a thread of its own. None asks for another's
-/// place: it may not answer.
+/// Disks that are opened in parallel, each on its own thread. No thread accesses another's disk,
+/// since that disk may not answer.
 pub(crate) struct Neighbours {
     disks: Vec<Disk>,
-    /// Of each that has answered.
+    /// Claims of the disks that have answered.
     claims: Mutex<Vec<Option<Claim>>>,
     changed: Condvar,
 }
 
-/// What a disk takes of a file system beyond what it holds. Nobody shares a block device, which has
-/// no number.
+/// Bytes that a disk's store will still take of a file system. A block device has no file system
+/// number, since no other store shares it.
 #[derive(Clone, Copy)]
 struct Claim {
     file_system: Option<u64>,
@@ -34,8 +34,8 @@ impl Neighbours {
         Self { disks, claims, changed: Condvar::new() }
     }
 
-    /// Refuses a disk that has less room than the settings give it, by its place in the list. What
-    /// those before it have not taken yet of the same file system is not free. One of them that has
+    /// Refuses the disk at index `at` if it has less room than the settings give it. Space that
+    /// earlier disks on the same file system have yet to take is not free. An earlier disk that has
     /// not answered in time is not counted.
     pub fn check(&self, at: usize) -> Result<(), String> {
         let disk = &self.disks[at];
@@ -66,8 +66,8 @@ fn capacity(disk: &Disk) -> Result<Capacity, String> {
         .map_err(|error| format!("could not ask for the space at {}: {error}", disk.path.display()))
 }
 
-/// What of the settings' disks does not fit, or does not say so in time, each with its place in the
-/// list. Only what an operator has named is judged.
+/// Returns the disks of the settings that do not fit or do not answer in time, each with its index.
+/// Only disks that an operator named are judged.
 pub(crate) fn misfits(settings: &Settings) -> Vec<(usize, String)> {
     if !settings.store.names_a_disk() {
         return Vec::new();
@@ -101,29 +101,29 @@ fn refusal(disk: &Disk, most: u64, promised: u64, capacity: &Capacity) -> String
     )
 }
 
-/// In whole megabytes where that says enough, so that it can be typed.
+/// Rounds down to whole megabytes if there are any, so that the number is easy to type.
 fn rounded(bytes: u64) -> ByteCount {
     const MEGABYTE: u64 = 1_000_000;
     if bytes < MEGABYTE { ByteCount(bytes) } else { ByteCount(bytes / MEGABYTE * MEGABYTE) }
 }
 
-/// The file system that the path is on or would be on. `None` for a block device, which nobody
-/// shares.
+/// Returns the file system of the path, even for a future file. Returns `None` for a block device,
+/// which no other store shares.
 fn file_system(path: &Path) -> Option<u64> {
     let path = std::path::absolute(path).ok()?;
     let found = path.ancestors().find_map(|ancestor| fs::metadata(ancestor).ok())?;
     (found.is_dir() || found.is_file()).then(|| found.dev())
 }
 
-/// Whether a mistyped device would become a folder in memory.
+/// Returns `true` for a mistyped device, which would become a folder in memory.
 fn is_lost_in_devices(path: &Path) -> bool {
     path.starts_with("/dev") && !path.starts_with("/dev/shm") && !path.exists()
 }
 
-/// How long the disks are waited for in all, where nothing depends on it.
+/// Longest wait for all disks when the caller only checks.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How long a disk waits until those before it have said on which file system they are.
+/// Longest wait of a disk for the claims of the disks before it.
 const NEIGHBOUR_PATIENCE: Duration = Duration::from_millis(300);
 
 #[cfg(test)]
@@ -134,7 +134,7 @@ mod tests {
         Disk { path: path.to_owned(), bytes: ByteCount(bytes) }
     }
 
-    /// The last of them, once those before it have been judged.
+    /// Checks the last disk after the disks before it.
     fn check(disk: &Disk, before: &[Disk]) -> Result<(), String> {
         let neighbours = Neighbours::new(before.iter().chain([disk]).cloned().collect());
         (0..before.len()).for_each(|at| drop(neighbours.check(at)));
@@ -150,7 +150,7 @@ mod tests {
             why.split("at most ").nth(1).and_then(|rest| rest.split(" fit").next()).expect("a number");
         let fits: ByteCount = number.parse().expect("as the settings spell it");
         assert!(fits.0 > 0 && why.contains("100 TB") && why.contains("--disk"), "{why}");
-        // Others write to the same disk meanwhile.
+        // Other processes write to the same disk meanwhile.
         assert_eq!(check(&disk(&path, fits.0 / 2), &[]), Ok(()));
     }
 

@@ -1,5 +1,4 @@
-//! The server name that a client has asked for in its TLS handshake, with the certificate that
-//! answered it.
+//! The server name that a client requested in its TLS handshake, with the certificate shown.
 
 use std::fmt;
 use std::sync::Arc;
@@ -11,27 +10,28 @@ pub struct ServerName {
     certificate: Arc<dyn Shown>,
 }
 
-/// The certificate that a client was shown.
+/// Certificate that a client was shown.
 pub trait Shown: Send + Sync {
-    /// Whether it is for this host, in lower case, or the listener has no better one for it.
+    /// Returns `true` if the certificate is for this host, in lower case, or the listener has no
+    /// better one for it.
     fn is_for(&self, host: &str) -> bool;
 }
 
 impl ServerName {
-    /// `name` as the client wrote it.
+    /// Stores `name` as the client wrote it.
     pub fn new(name: &str, certificate: Arc<dyn Shown>) -> Self {
         Self { name: name.trim_end_matches('.').to_ascii_lowercase().into(), certificate }
     }
 
-    /// Whether requests for `host`, in lower case, may come over the connection: it is the server
-    /// that was asked for, or the certificate is for both, as with connections that browsers share
-    /// between hosts (RFC 9113, section 9.1.1). RFC 9110, section 7.4: "a request for an \"https\"
-    /// resource MUST be rejected unless it has been received over a connection that has been
-    /// secured via a certificate valid for that target URI's origin".
+    /// Returns `true` if requests for `host`, in lower case, may come over the connection. Either
+    /// the client asked for this server, or the certificate is for both hosts. Browsers share
+    /// connections between such hosts (RFC 9113, section 9.1.1). RFC 9110, section 7.4: "a request
+    /// for an \"https\" resource MUST be rejected unless it has been received over a connection
+    /// that has been secured via a certificate valid for that target URI's origin".
     ///
-    /// Two are taken beyond that, since another connection would bring nothing better: a host that
-    /// the client asked for by name, and one for which the listener would show the same
-    /// certificate, as where a balancer names the node and not the host.
+    /// Two more cases are accepted, since another connection would offer nothing better. One is a
+    /// host that the client asked for by name. The other is a host for which the listener would
+    /// show the same certificate, as when a balancer names the node and not the host.
     #[inline]
     pub fn serves(&self, host: &[u8]) -> bool {
         self.name.as_bytes() == host || self.certifies(host)

@@ -1,5 +1,5 @@
-//! Everything that keeps responses, made from the settings: RAM tier, disks, pools for their jobs,
-//! the table of purges.
+//! Storage for responses, made from the settings: RAM tier, disks, pools for their jobs, the purge
+//! table.
 
 use crate::exchange::PurgeTable;
 use crate::exchange::hybrid_cache::{HybridCache, ObjectSizeLimits};
@@ -20,28 +20,28 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-/// Where responses are kept.
+/// All storage for responses.
 pub(crate) struct StorageStack {
     /// RAM and disks as the exchange sees them.
     pub objects: Arc<HybridCache>,
-    /// The disks as an operator sees them; `None` when none are wanted.
+    /// The disks as an operator sees them; `None` if none are configured.
     pub disks: Option<Arc<Disks>>,
-    /// When what was purged.
+    /// Table of purges and their times.
     pub purge_table: Arc<PurgeTable>,
 }
 
-/// Why nothing can be kept as the settings want it.
+/// Failure to set up the storage of the settings.
 #[derive(Debug)]
 pub(crate) enum StorageError {
     /// The system gives no threads, or no random bytes.
     Threads(std::io::Error),
-    /// No disk can be used, and one is required: why, for each.
+    /// No disk is usable, but one is required; one reason per disk.
     NoDisk(Vec<String>),
 }
 
 impl StorageStack {
-    /// Makes or opens everything. Disks that cannot be used are said in the log; without any, RAM
-    /// serves alone until one comes, unless a disk is required.
+    /// Creates or opens all storage. Unusable disks are logged. Without any disk, RAM serves alone
+    /// until one can be opened, unless a disk is required.
     pub(crate) fn open(settings: &Settings, metrics: &Arc<Metrics>) -> Result<Self, StorageError> {
         memory::return_freed_bytes();
         install_secret(&settings.store).map_err(StorageError::Threads)?;
@@ -56,7 +56,7 @@ impl StorageStack {
         Self::over(settings, metrics, windows, disks).map_err(StorageError::Threads)
     }
 
-    /// The rest, over these disks.
+    /// Builds the remaining storage over these disks.
     fn over(
         settings: &Settings,
         metrics: &Arc<Metrics>,
@@ -64,22 +64,22 @@ impl StorageStack {
         disks: Option<Arc<Disks>>,
     ) -> std::io::Result<Self> {
         let store = &settings.store;
-        // What stands around objects that were read is in RAM too.
+        // Neighbourhoods of objects that were read are in RAM too.
         let ledger = MemoryBudget::new(settings.cache.ram.0);
         let reserved = ledger.try_reserve(windows);
         let account = Arc::clone(&ledger);
         let shards = memory_shards(settings.cache.ram.0);
         let memory = match ReplacementPolicy::named(&settings.cache.ram_policy) {
             Some(policy) => MemoryTier::with_policy(account, shards, policy.construct),
-            // The settings know no other name.
+            // The settings accept no other name.
             None => MemoryTier::new(account, shards),
         };
         let pool = |_| Ok(Arc::new(IoPool::new(store.io_threads, store.io_queue)?));
         let pools = (0..store.disks.len().max(1)).map(pool).collect::<std::io::Result<_>>()?;
         let purge_table = match &disks {
             Some(disks) if disks.is_in_service() || !store.disks.is_empty() => purges(&store.directory),
-            // The one disk has them, which may be another process's: it is brought into service
-            // with them.
+            // The one disk holds the purge table, and may belong to another process. Bringing the
+            // disk into service attaches the table.
             Some(disks) => lost_purges(disks),
             None => Arc::new(PurgeTable::in_memory(now())),
         };
@@ -94,9 +94,9 @@ impl StorageStack {
     }
 }
 
-/// Hashes keys under the secret of the first disk that has one, so that what is stored is found
-/// again; else under a new one, which new disks take over. A disk with another one is found by
-/// that, for a hash more.
+/// Installs the key secret of the first disk that has one, so that stored objects are found again.
+/// Otherwise creates a new secret, which new disks adopt. A disk with another secret uses its own,
+/// at the cost of one more hash.
 fn install_secret(store: &shoal_settings::Store) -> std::io::Result<()> {
     let read = |disk: Disk| move || secret_of(&disk.path);
     let stored = all_within(SECRET_PATIENCE, "shoal-open", store.all_disks().into_iter().map(read).collect());
@@ -114,8 +114,8 @@ fn install_secret(store: &shoal_settings::Store) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Starts a thread that gives back what the allocator has free, and strikes off the books what
-/// nobody holds any more, for as long as anything is kept.
+/// Starts a thread that returns free memory of the allocator. The thread also removes entries of
+/// memory that is no longer held. The thread ends with the memory tier.
 fn start_memory_trimmer<V: TierValue>(memory: &Arc<MemoryTier<V>>) -> std::io::Result<()> {
     let memory = Arc::downgrade(memory);
     let work = move || {
@@ -129,8 +129,8 @@ fn start_memory_trimmer<V: TierValue>(memory: &Arc<MemoryTier<V>>) -> std::io::R
     std::thread::Builder::new().name("shoal-memory".into()).spawn(work).map(drop)
 }
 
-/// The table of purges that outlives the process, where that can be. While it cannot be read
-/// nothing that was stored before is served: it may say of anything that it was purged.
+/// Returns the purge table that outlives the process, if its file can be read. While the file
+/// cannot be read, the node serves nothing stored earlier: any of it may have been purged.
 fn purges(directory: &Path) -> Arc<PurgeTable> {
     let purge_table = Arc::new(PurgeTable::in_memory(now()));
     let (taken_up, folder) = (Arc::clone(&purge_table), directory.to_owned());
@@ -148,7 +148,7 @@ fn purges(directory: &Path) -> Arc<PurgeTable> {
     purge_table
 }
 
-/// The table of purges while the one disk that has it cannot be used.
+/// Returns a purge table for the time in which its only disk is unusable.
 fn lost_purges(disks: &Disks) -> Arc<PurgeTable> {
     let purge_table = Arc::new(PurgeTable::in_memory(now()));
     let why = disks.states().into_iter().next().map(|disk| disk.why);
@@ -156,7 +156,7 @@ fn lost_purges(disks: &Disks) -> Arc<PurgeTable> {
     purge_table
 }
 
-/// Adds the purges that are written down in the store's folder, and writes them there from now on.
+/// Adds the purges from the file in the store's folder, and writes new purges there from now on.
 pub(crate) fn attach_purge_table(purge_table: &PurgeTable, directory: &Path) -> std::io::Result<()> {
     private::folder(directory)?;
     purge_table.attach_file(&directory.join(PURGES))
@@ -166,7 +166,7 @@ fn now() -> Timestamp {
     Timestamp::from_system(SystemTime::now())
 }
 
-/// Bytes of RAM for the neighbourhoods of objects that were read from volumes.
+/// Returns the bytes of RAM for the neighbourhoods of objects read from volumes.
 fn windows_bytes(settings: &Settings) -> u64 {
     let store = &settings.store;
     if store.architecture != VOLUME || store.all_disks().is_empty() {
@@ -175,7 +175,7 @@ fn windows_bytes(settings: &Settings) -> u64 {
     settings.cache.ram.0 * store.neighbourhood_percent / 100
 }
 
-/// Opens the disks that can be opened. Each has its share of RAM for windows.
+/// Opens all usable disks. Each has its share of RAM for windows.
 fn open_disks(settings: &Settings, window_bytes: u64) -> Option<Arc<Disks>> {
     let store = &settings.store;
     let disks = store.all_disks();
@@ -201,8 +201,8 @@ fn open_disks(settings: &Settings, window_bytes: u64) -> Option<Arc<Disks>> {
     Some(Arc::new(Disks::open_within(OPEN_PATIENCE, disks.into_iter().enumerate().map(with_opener))))
 }
 
-/// Says when a store is about to be made: whoever expected one there has not mounted its disk, or
-/// has named another folder.
+/// Logs that a new store is about to be made. An operator who expected an existing store has not
+/// mounted its disk, or has named another folder.
 fn log_new_store(folder: &Path) {
     let is_other = std::fs::metadata(folder).is_ok_and(|found| !found.is_dir());
     let has_store = ["architecture", "index"].iter().any(|name| folder.join(name).exists());
@@ -211,7 +211,7 @@ fn log_new_store(folder: &Path) {
     }
 }
 
-/// How a disk's store is opened.
+/// Returns the options for opening a disk's store.
 fn options(store: &shoal_settings::Store, disk: &Disk, window_bytes: u64) -> OpenOptions {
     let has_purges = disk.path == store.directory;
     OpenOptions {
@@ -235,8 +235,9 @@ fn options(store: &shoal_settings::Store, disk: &Disk, window_bytes: u64) -> Ope
     }
 }
 
-/// Shards of the RAM tier, a power of two. Each replaces for itself, so one must hold enough
-/// objects to tell good ones from others: with 64 KiB a shard S3-FIFO hits up to ten points less.
+/// Returns the number of shards of the RAM tier, a power of two. Each shard replaces by itself, so
+/// a shard must hold enough objects to tell good ones from others. With 64 KiB a shard, S3-FIFO
+/// hits up to ten points less.
 fn memory_shards(ram_bytes: u64) -> usize {
     let shards = (ram_bytes / MEMORY_SHARD_BYTES).clamp(1, MEMORY_SHARDS_MAX);
     1 << shards.ilog2()
@@ -253,23 +254,23 @@ fn segment_policy(store: &shoal_settings::Store) -> SegmentPolicy {
     }
 }
 
-/// Shards of the RAM tier: several per core on any machine that this runs on.
+/// Maximum shards of the RAM tier: several per core on any machine that runs this.
 const MEMORY_SHARDS_MAX: u64 = 64;
-/// The least that a shard of the RAM tier is given.
+/// Minimum bytes of one shard of the RAM tier.
 const MEMORY_SHARD_BYTES: u64 = 4 << 20;
 
-/// How long free pages stay with the allocator, and on the books what nobody holds any more.
+/// Interval at which free pages and unheld entries are returned.
 const TIDY_EVERY: Duration = Duration::from_secs(1);
 
-/// How long the start waits for its disks in all: for their secrets, until their stores are open,
-/// and for what was purged.
+/// Longest waits of the start for all its disks: for secrets, for opening stores, and for purge
+/// tables.
 const SECRET_PATIENCE: Duration = Duration::from_millis(500);
 const OPEN_PATIENCE: Duration = Duration::from_millis(1500);
 const PURGES_PATIENCE: Duration = Duration::from_millis(500);
-/// The table of purges, beside the store's own files.
+/// File of the purge table, beside the store's own files.
 const PURGES: &str = "purges";
 
-/// The architecture that reads neighbourhoods.
+/// Architecture that reads neighbourhoods.
 const VOLUME: &str = "volume";
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
-//! A stored response's status and fields, as small as they get while they can be sent as they are.
+//! A stored response's status and fields, compact and ready to send.
 //!
-//! Kept are HTTP/1 lines in one piece, which most hits copy and nothing else of; a field map of
-//! them would take several times the room, and is made for what needs one: validations, several
-//! ranges, HTTP/2 beside its short way.
+//! The head is stored as HTTP/1 lines in one piece. Most hits copy this piece and need nothing
+//! else. A field map would take several times the room. It is built only for validations, several
+//! ranges, and HTTP/2 outside the fast path.
 //!
-//! What a 304 says of the response stands first, so that it is one copy too. RFC 9110, section 5.3:
-//! "it is good practice to send header fields that contain additional control data first, such as
-//! Host on requests and Date on responses".
+//! The fields for a 304 stand first, so that a 304 is one copy too. RFC 9110, section 5.3: "it is
+//! good practice to send header fields that contain additional control data first, such as Host on
+//! requests and Date on responses".
 
 use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
@@ -14,20 +14,20 @@ use shoal_core::Fields;
 use shoal_semantics::validation::is_sent_with_304;
 use std::ops::Range;
 
-/// The head of a stored response. Its fields are without Age, Cache-Status, Proxy-Status,
-/// Content-Length, and without hop-by-hop fields.
+/// Head of a stored response. The head contains no Age, Cache-Status, Proxy-Status, Content-Length
+/// or hop-by-hop fields.
 pub struct StoredHead {
     status: StatusCode,
     lines: Bytes,
     dated: bool,
     has_content_range: bool,
-    /// So many bytes of the lines are for a 304 too.
+    /// Number of leading bytes of the lines that belong to a 304 too.
     with_304: u32,
     content_type: Range<u32>,
 }
 
 impl StoredHead {
-    /// Of these fields.
+    /// Builds the head from these fields.
     pub fn new(status: StatusCode, fields: &HeaderMap) -> Self {
         let length = fields.iter().map(|(name, value)| name.as_str().len() + value.len() + 4).sum();
         let mut head = Writer::with_capacity(length);
@@ -35,8 +35,8 @@ impl StoredHead {
         head.finish(status)
     }
 
-    /// Of names and values as [`field_lines`](Self::field_lines) gives them. `None` when one of
-    /// them cannot be sent as such.
+    /// Builds the head from names and values in the format of [`field_lines`](Self::field_lines).
+    /// Returns `None` if one of them is not a valid name or value.
     pub fn read<'a>(
         status: StatusCode,
         fields: impl Iterator<Item = Option<(&'a [u8], &'a [u8])>>,
@@ -52,66 +52,66 @@ impl StoredHead {
         Some(head.finish(status))
     }
 
-    /// The status.
+    /// Returns the status.
     pub fn status(&self) -> StatusCode {
         self.status
     }
 
-    /// The fields as HTTP/1 lines (`name: value CRLF`…), without the status line and the empty
-    /// line.
+    /// Returns the fields as HTTP/1 lines (`name: value CRLF`…), without the status line and the
+    /// empty line.
     pub fn as_bytes(&self) -> &[u8] {
         &self.lines
     }
 
-    /// Those of them that a 304 has too.
+    /// Returns the lines that belong to a 304 too.
     pub fn bytes_with_304(&self) -> &[u8] {
         &self.lines[..self.with_304 as usize]
     }
 
-    /// Whether Date is among the fields.
+    /// Returns `true` if Date is among the fields.
     pub fn is_dated(&self) -> bool {
         self.dated
     }
 
-    /// Whether Content-Range is among the fields.
+    /// Returns `true` if Content-Range is among the fields.
     pub fn has_content_range(&self) -> bool {
         self.has_content_range
     }
 
-    /// The value of Content-Type; empty when there is none.
+    /// Returns the value of Content-Type, or an empty slice.
     pub fn content_type(&self) -> &[u8] {
         &self.lines[self.content_type.start as usize..self.content_type.end as usize]
     }
 
-    /// The same for who needs it as a field.
+    /// Returns the value of Content-Type as a field value.
     pub fn content_type_value(&self) -> Option<HeaderValue> {
         let range = self.content_type.start as usize..self.content_type.end as usize;
         (!range.is_empty()).then(|| HeaderValue::from_maybe_shared(self.lines.slice(range)).ok())?
     }
 
-    /// Names and values, in their order.
+    /// Iterates over names and values, in their order.
     pub fn field_lines(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         shoal_core::written_fields(&self.lines)
     }
 
-    /// The fields as a map, made anew; its values are slices of the lines.
+    /// Builds a map of the fields; its values are slices of the lines.
     pub fn fields(&self) -> HeaderMap {
         self.map_of(self.as_bytes())
     }
 
-    /// The same of those that a 304 has too.
+    /// Builds a map of the fields that belong to a 304.
     pub fn fields_with_304(&self) -> HeaderMap {
         self.map_of(self.bytes_with_304())
     }
 
-    /// The same head without the fields of this name.
+    /// Returns a copy of the head without the fields of this name.
     pub fn without(&self, name: &HeaderName) -> Self {
         let mut fields = self.fields();
         fields.remove(name);
         Self::new(self.status, &fields)
     }
 
-    /// A map of some of the lines.
+    /// Builds a map of some of the lines.
     fn map_of(&self, lines: &[u8]) -> HeaderMap {
         let mut fields = HeaderMap::with_capacity(FIELDS_EXPECTED);
         for (name, value) in shoal_core::written_fields(lines) {
@@ -123,7 +123,7 @@ impl StoredHead {
         fields
     }
 
-    /// Bytes of RAM that it takes.
+    /// Returns the bytes of RAM that the head takes.
     pub fn weight(&self) -> usize {
         size_of::<Self>() + self.lines.len()
     }
@@ -140,18 +140,18 @@ impl Fields for StoredHead {
     }
 }
 
-/// Room in a field map for what most heads hold, and for what a node adds to them.
+/// Capacity of a field map for most heads and the fields that a node adds.
 const FIELDS_EXPECTED: usize = 16;
 
-/// Lines in the making.
+/// Lines under construction.
 struct Writer {
-    /// Those for a 304 too.
+    /// Lines that belong to a 304 too.
     lines: Vec<u8>,
-    /// The others.
+    /// The other lines.
     rest: Vec<u8>,
     dated: bool,
     has_content_range: bool,
-    /// Within the others.
+    /// Range within `rest`.
     content_type: Range<usize>,
 }
 
@@ -184,7 +184,7 @@ impl Writer {
         let place = |at: usize| (with_304 + at) as u32;
         StoredHead {
             status,
-            // Exactly as long as they are, lest a buffer's slack be kept with them.
+            // Exact length, so that no unused buffer space is kept.
             lines: Bytes::from(lines.into_boxed_slice()),
             dated,
             has_content_range,
@@ -194,13 +194,14 @@ impl Writer {
     }
 }
 
-/// A field name as a field map writes it: a token (RFC 9110, 5.6.2) in lower case.
+/// Returns `true` for a field name as a field map writes it: a token (RFC 9110, 5.6.2) in lower
+/// case.
 fn is_name(bytes: &[u8]) -> bool {
     let is_token = |byte: &u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9') || b"!#$%&'*+-.^_`|~".contains(byte);
     !bytes.is_empty() && bytes.iter().all(is_token)
 }
 
-/// A field value (RFC 9110, 5.5): nothing that ends a line.
+/// Returns `true` for a field value (RFC 9110, 5.5): no byte ends a line.
 fn is_value(bytes: &[u8]) -> bool {
     bytes.iter().all(|byte| *byte == b'\t' || (*byte >= b' ' && *byte != 0x7f))
 }

@@ -1,44 +1,44 @@
-//! What a stored object is, for whoever looks at a store from outside: read from its key and
-//! metadata.
+//! Description of a stored object for tools that inspect a store, read from key and metadata.
 
 use crate::exchange::metadata::ObjectMetadata;
 use crate::exchange::target::{FORWARD, Target};
 use http::StatusCode;
 use shoal_core::{ObjectKey, Timestamp};
 
-/// A stored object as its metadata tells of it.
+/// A stored object, described by its metadata.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredObject {
-    /// The URL that it belongs to.
+    /// URL of the object.
     pub url: String,
-    /// What it is.
+    /// Kind of the object.
     pub kind: StoredKind,
 }
 
-/// What an object is.
+/// Kind of a stored object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum StoredKind {
-    /// A response, or a part of one: its body is the object's.
+    /// A response, or a part of one; the object's body is its body.
     Response {
-        /// Its status.
+        /// Status of the response.
         status: StatusCode,
-        /// When it was received, or last validated.
+        /// Time of receipt, or of the last validation.
         stored: Timestamp,
-        /// Whether it may still be used without validation.
+        /// `true` if the response may be used without validation.
         is_fresh: bool,
-        /// Its fields as they came, line by line.
+        /// Fields as received, line by line.
         fields: Vec<(Vec<u8>, Vec<u8>)>,
-        /// It is one of several that differ by request fields, or a part.
+        /// `true` for a part, or for one of several responses that differ by request fields.
         is_variant: bool,
     },
-    /// A note that responses are kept per variant.
+    /// A note that the URL has variants.
     Variants,
-    /// A note of which ranges are kept.
+    /// A note of the stored ranges.
     Parts,
 }
 
 impl StoredObject {
-    /// Reads what stands beside a body. `None` when it is not what this program writes.
+    /// Reads the key and metadata stored beside a body. Returns `None` for a format that this
+    /// program does not write.
     pub fn read(full_key: &[u8], metadata: &[u8], now: Timestamp) -> Option<Self> {
         let end = full_key.iter().position(|byte| *byte == 0);
         let (url, rest) = full_key.split_at(end.unwrap_or(full_key.len()));
@@ -62,8 +62,8 @@ impl StoredObject {
         Some(Self { url, kind })
     }
 
-    /// The keys under which the responses for a URL stand in the two modes, or notes of where they
-    /// are. `None` when it is no URL of http or https.
+    /// Returns the keys of a URL's responses, or of notes of their place, in the two modes. Returns
+    /// `None` for a URL that is not http or https.
     pub fn keys_of(url: &str) -> Option<[ObjectKey; 2]> {
         Target::parse(url).ok().map(|target| target.keys())
     }

@@ -9,19 +9,19 @@ use shoal_core::{Fields, value_text};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// The far end of a CONNECT.
+/// Far end of a CONNECT.
 pub struct Tunnel {
     /// The connection.
     pub io: Box<dyn TunnelIo>,
-    /// Its address.
+    /// Address of the far end.
     pub peer: SocketAddr,
 }
 
-/// Opens a tunnel for `caller`'s CONNECT, when the rules allow the address. Port and name were
-/// judged before ([`ForwardRules::tunnel`]).
+/// Opens a tunnel for `caller`'s CONNECT if the rules allow the address. Port and name were checked
+/// before ([`ForwardRules::tunnel`]).
 ///
 /// # Errors
-/// When they do not, or the destination cannot be connected to.
+/// If the rules refuse the address, or the destination cannot be connected to.
 pub async fn connect(
     upstreams: &Upstreams,
     rules: &Arc<ForwardRules>,
@@ -34,8 +34,8 @@ pub async fn connect(
     Ok(Tunnel { io, peer })
 }
 
-/// The protocols that a request offers to switch to: what goes into
-/// [`crate::upstream::UpstreamRequest::upgrade`]. `None` when it offers none.
+/// Returns the protocols that a request offers to switch to, for
+/// [`crate::upstream::UpstreamRequest::upgrade`]. Returns `None` if there are none.
 pub fn upgrade_offer(version: Version, fields: &impl Fields) -> Option<HeaderValue> {
     // RFC 9110, 7.8: "A server that receives an Upgrade header field in an HTTP/1.0 request MUST
     // ignore that Upgrade field." HTTP/2 has none (RFC 9113, 8.6).
@@ -43,7 +43,7 @@ pub fn upgrade_offer(version: Version, fields: &impl Fields) -> Option<HeaderVal
         return None;
     }
     // "A sender of Upgrade MUST also send an "Upgrade" connection option in the Connection header
-    // field": without it the field came through an intermediary that does not know it.
+    // field": without this option, an intermediary that does not know Upgrade forwarded the field.
     let mut options = fields.values(&CONNECTION).filter_map(value_text);
     if !options.any(|options| options.split(',').any(|option| option.trim().eq_ignore_ascii_case("upgrade")))
     {
@@ -51,8 +51,8 @@ pub fn upgrade_offer(version: Version, fields: &impl Fields) -> Option<HeaderVal
     }
     let mut protocols = Vec::new();
     for value in fields.values(&UPGRADE).filter_map(value_text) {
-        // HTTP/2 over TCP is negotiated hop by hop; a tunnel of it would pass requests by the cache
-        // unseen.
+        // HTTP/2 over TCP is negotiated hop by hop. A tunnel of HTTP/2 would carry requests past
+        // the cache unseen.
         let passed = |protocol: &&str| {
             !protocol.is_empty() && !protocol.eq_ignore_ascii_case("h2c") && !is_http(protocol)
         };

@@ -1,4 +1,4 @@
-//! What the admin listener asks of a node: the requests and answers, free of HTTP.
+//! The admin listener's calls to a node: requests and answers, free of HTTP.
 
 use crate::message::CacheResult;
 use crate::metrics::{Metrics, PerCoreCounter};
@@ -9,39 +9,39 @@ use std::path::Path;
 
 /// A node as its admin listener sees it.
 ///
-/// Calls may block: the listener makes them on a thread of its own, a bounded number at a time.
+/// Calls may block: the listener makes them on threads of its own, a bounded number at a time.
 pub trait Control: Send + Sync + 'static {
-    /// The counters of this process.
+    /// Returns the counters of this process.
     fn metrics(&self) -> &Metrics;
 
-    /// Where the node stands. Blocks never, unlike the others.
+    /// Returns the node's readiness. Never blocks, unlike the other calls.
     fn readiness(&self) -> Readiness;
 
-    /// What it is and what it holds now.
+    /// Returns the node's identity and current contents.
     fn status(&self) -> Status;
 
     /// Removes or invalidates stored responses.
     fn purge(&self, request: PurgeRequest) -> PurgeOutcome;
 
-    /// Reads the settings again. Gives the names of those that changed and wait for the next start.
-    /// Errors are one line a mistake, and leave the old settings at work.
+    /// Reads the settings again. Returns the names of changed settings that wait for the next
+    /// start. An error has one line per mistake; the old settings then stay in force.
     fn reload(&self) -> Result<Vec<String>, Vec<String>>;
 
-    /// Takes a disk of the store out of service, or brings it back: see [`DiskRequest`]. False when
-    /// it was as wanted. The error is one line.
+    /// Takes a disk of the store out of service, or brings it back: see [`DiskRequest`]. Returns
+    /// `false` if the disk already was in the requested state. The error is one line.
     fn set_disk(&self, request: DiskRequest) -> Result<bool, String>;
 }
 
-/// What is to become of a disk.
+/// Requested state of a disk.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiskRequest {
-    /// As the settings spell it.
+    /// Path as written in the settings.
     pub path: String,
-    /// In service, or out of it.
+    /// `true` to bring the disk into service, `false` to take it out.
     pub online: bool,
 }
 
-/// Whether the node takes requests.
+/// The node's readiness to take requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Readiness {
@@ -49,14 +49,14 @@ pub enum Readiness {
     Starting,
     /// Accepting clients.
     Ready,
-    /// Accepting clients, with a store that is wanted and no disk that serves: RAM serves alone.
+    /// Accepting clients from RAM alone: a store is configured, but no disk is in service.
     Degraded,
-    /// Finishing what is in flight before it stops.
+    /// Finishing requests in flight before the node stops.
     Draining,
 }
 
 impl Readiness {
-    /// As the admin listener spells it.
+    /// Returns the name that the admin listener shows.
     pub fn name(self) -> &'static str {
         match self {
             Self::Starting => "starting",
@@ -66,33 +66,33 @@ impl Readiness {
         }
     }
 
-    /// Whether clients are accepted.
+    /// Returns `true` if the node accepts clients.
     pub fn accepts(self) -> bool {
         matches!(self, Self::Ready | Self::Degraded)
     }
 }
 
-/// What a node is and holds, for `shoal status` and `GET /status`.
+/// Identity and contents of a node, for `shoal status` and `GET /status`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Status {
-    /// The name by which it calls itself in Via and Cache-Status.
+    /// The node's name in Via and Cache-Status.
     pub name: String,
-    /// Its version.
+    /// Version of the program.
     pub version: String,
-    /// Whether it takes requests.
+    /// The node's readiness.
     pub readiness: Readiness,
-    /// Seconds since it started.
+    /// Seconds since the node started.
     pub uptime_seconds: u64,
-    /// Where it accepts clients.
+    /// Addresses of the listeners for clients.
     pub addresses: Vec<String>,
-    /// What it answered.
+    /// Requests answered.
     #[serde(default)]
     pub responses: Responses,
-    /// What it keeps in RAM.
+    /// Contents of the RAM tier.
     pub ram: Ram,
-    /// What it keeps on disk; absent without a disk store.
+    /// Contents of the disk store; absent without one.
     pub store: Option<StoreStatus>,
-    /// Upstreams of the sites that are checked.
+    /// Upstreams with health checks.
     #[serde(default)]
     pub upstreams: Vec<UpstreamStatus>,
 }
@@ -100,35 +100,34 @@ pub struct Status {
 /// Requests answered since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Responses {
-    /// All of them, tunnels and refusals included.
+    /// All requests, including tunnels and refusals.
     pub all: u64,
-    /// Those with a body out of the cache that was not validated, fresh or stale.
+    /// Requests answered by a stored response without validation, fresh or stale.
     pub hits: u64,
-    /// Those that shared another request's fetch.
+    /// Requests that shared another request's fetch.
     pub collapsed: u64,
-    /// Bytes of the bodies of all but tunnels.
+    /// Bytes of all bodies sent, without tunnels.
     #[serde(default)]
     pub body_bytes: u64,
-    /// Those of them that came out of the cache, validated or not.
+    /// Bytes of bodies sent from the cache, validated or not.
     #[serde(default)]
     pub hit_body_bytes: u64,
-    /// Bytes of bodies that were received from origins.
+    /// Bytes of bodies received from origins.
     #[serde(default)]
     pub upstream_body_bytes: u64,
-    /// Tunnels that ended (CONNECT, and protocols that were switched to): nothing of them is
-    /// cached.
+    /// Tunnels that have ended: CONNECT, and switched protocols. Tunnels are never cached.
     #[serde(default)]
     pub tunnels: u64,
     /// Tunnels open now.
     #[serde(default)]
     pub tunnels_open: u64,
-    /// Bytes that tunnels which ended carried, both ways.
+    /// Bytes that ended tunnels carried, both ways.
     #[serde(default)]
     pub tunnel_bytes: u64,
 }
 
 impl Responses {
-    /// What these metrics add up to.
+    /// Computes the sums of these metrics.
     pub fn of(metrics: &Metrics) -> Self {
         let rows = metrics.rows();
         let responses = rows.iter().filter(|(_, name, ..)| *name == "shoal_responses_total");
@@ -151,7 +150,7 @@ impl Responses {
     }
 }
 
-/// What a body has that was in the cache; stale ones have one result, whyever they were served.
+/// Results with a body from the cache. Stale bodies have one result for every reason.
 const OUT_OF_CACHE: [CacheResult; 4] = [
     CacheResult::MemoryHit,
     CacheResult::Hit,
@@ -159,7 +158,7 @@ const OUT_OF_CACHE: [CacheResult; 4] = [
     CacheResult::RefreshUnmodified,
 ];
 
-/// A budget and what is used of it.
+/// A budget and its use.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Space {
     /// Stored responses held.
@@ -170,37 +169,37 @@ pub struct Space {
     pub bytes_max: u64,
 }
 
-/// What is kept in RAM.
+/// Contents of the RAM tier.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ram {
-    /// Of `cache.ram`, with bodies in flight.
+    /// Space used of `cache.ram`, with bodies in flight.
     #[serde(flatten)]
     pub space: Space,
-    /// Objects given up to make room, since the start.
+    /// Objects evicted since the start.
     #[serde(default)]
     pub evictions: u64,
-    /// Bytes of memory in which small bodies stand, with the gaps between them.
+    /// Bytes of memory in spans of small bodies, including the gaps between bodies.
     #[serde(default)]
     pub span_bytes: u64,
-    /// Bytes of bodies that were moved to close gaps, since the start.
+    /// Bytes of bodies moved to close gaps, since the start.
     #[serde(default)]
     pub moved_bytes: u64,
-    /// Stretches of memory that large bodies are cut from.
+    /// Tracts from which large bodies are cut.
     #[serde(default)]
     pub tracts: u64,
-    /// Most of these that there may be.
+    /// Maximum number of tracts.
     #[serde(default)]
     pub tracts_max: u64,
-    /// Bytes of addresses that they take.
+    /// Bytes of address space that tracts take.
     #[serde(default)]
     pub tract_address_bytes: u64,
-    /// Bytes of the bodies in them, in whole pages.
+    /// Bytes of the bodies in tracts, in whole pages.
     #[serde(default)]
     pub tract_body_bytes: u64,
-    /// Bytes of bodies in RAM that replies hold until their clients have taken them.
+    /// Bytes of bodies in RAM that replies hold for their clients.
     #[serde(default)]
     pub held_bytes: u64,
-    /// Replies that were to hold one beyond their share, since start.
+    /// Replies that could not hold a body because the share was used up, since start.
     #[serde(default)]
     pub holds_refused: u64,
 }
@@ -208,32 +207,32 @@ pub struct Ram {
 /// The disk store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StoreStatus {
-    /// Its cache architecture.
+    /// Cache architecture of the store.
     pub architecture: String,
-    /// Its folder; with several disks, that of the table of purges.
+    /// Folder of the store; with several disks, the folder of the purge table.
     pub directory: String,
-    /// Each of its disks.
+    /// The store's disks.
     #[serde(default)]
     pub disks: Vec<DiskStatus>,
     /// Space used.
     pub space: Space,
-    /// Most objects that its index holds.
+    /// Maximum number of objects in the index.
     pub objects_max: u64,
-    /// Objects given up to make room, since start.
+    /// Objects evicted since start.
     pub evictions: u64,
-    /// Those of them that there was space for, but no place in the index.
+    /// Evicted objects that had space on disk, but no place in the index.
     #[serde(default)]
     pub crowded_out: u64,
-    /// Reads from disk that what was read before has spared, since start.
+    /// Disk reads that earlier reads made unnecessary, since start.
     pub spared_reads: u64,
     /// Objects that failed a check and were dropped, since start.
     pub corrupt: u64,
-    /// Objects that are found and not written to disk yet, and one more for each disk that
-    /// something is being brought to.
+    /// Objects found in the store but not yet written to disk. Each disk with a change in progress
+    /// adds one.
     #[serde(default)]
     pub unwritten: u64,
-    /// Whether a disk still looks for what was written last before a crash, and misses that until
-    /// then.
+    /// `true` while a disk recovers after a crash. Objects written last before the crash are misses
+    /// until recovery ends.
     #[serde(default)]
     pub recovering: bool,
 }
@@ -241,27 +240,27 @@ pub struct StoreStatus {
 /// One disk of the store.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DiskStatus {
-    /// As the settings spell it.
+    /// Path as written in the settings.
     pub path: String,
-    /// `in_service`, or why not in a word: `unopened`, `failed`, `offline`.
+    /// `in_service`, or the reason in a word: `unopened`, `failed`, `offline`.
     pub service: String,
-    /// Why it is out of service, in a line; empty when it is not.
+    /// Reason for being out of service, in a line; empty if in service.
     pub why: String,
-    /// Space used; nothing when it is out of service.
+    /// Space used; zero if out of service.
     pub space: Space,
-    /// Calls to it that failed, since start.
+    /// Failed calls to the disk, since start.
     pub failures: u64,
 }
 
 impl DiskStatus {
-    /// Whether it serves.
+    /// Returns `true` if the disk is in service.
     pub fn is_in_service(&self) -> bool {
         self.service == ServiceState::InService.name()
     }
 }
 
 impl StoreStatus {
-    /// The status of a store from its disks.
+    /// Builds the status of a store from its disks.
     pub fn new(architecture: &str, directory: &Path, disks: &[DiskState]) -> Self {
         let sum = |field: fn(&Usage) -> u64| disks.iter().map(|disk| field(&disk.usage)).sum();
         Self {
@@ -300,22 +299,22 @@ impl From<&DiskState> for DiskStatus {
 /// One upstream of a site.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct UpstreamStatus {
-    /// The first host of its site, with the path prefix.
+    /// The first host of the upstream's site, with the path prefix.
     #[serde(default)]
     pub site: String,
-    /// Its URL as the settings spell it.
+    /// URL as written in the settings.
     pub url: String,
-    /// Whether requests are sent to it.
+    /// `true` if the node sends requests to the upstream.
     pub healthy: bool,
 }
 
-/// What to purge.
+/// The stored responses to purge.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PurgeRequest {
     /// Every variant stored under this absolute URL.
     Url(String),
-    /// Every response that carries this tag.
+    /// Every response with this tag.
     Tag(String),
     /// Every response of an origin that belongs to this cache group (RFC 9875).
     Group {
@@ -324,23 +323,23 @@ pub enum PurgeRequest {
         /// The group's name.
         group: String,
     },
-    /// Every response of this host, whatever its scheme and port.
+    /// Every response of this host, for any scheme and port.
     Host(String),
-    /// Everything.
+    /// All responses.
     All,
 }
 
-/// What became of a purge.
+/// Result of a purge.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum PurgeOutcome {
-    /// None of what was named will be served any more.
+    /// The named responses will not be served again.
     Purged {
-        /// How many stored responses that were, where they could be counted at once.
+        /// Number of stored responses purged, if they could be counted at once.
         responses: Option<u64>,
     },
-    /// The request names nothing that could be stored, and why.
+    /// The request names no storable response; the text is the reason.
     Invalid(String),
-    /// The store could not do it, and why.
+    /// The store failed to purge; the text is the reason.
     Failed(String),
 }

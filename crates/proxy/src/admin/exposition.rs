@@ -1,4 +1,4 @@
-//! The page of `GET /metrics`: the table of counters, then what the node and the system say now.
+//! The page of `GET /metrics`: the counters, then current values of the node and the process.
 
 use super::process;
 use super::{DiskStatus, Ram, Readiness, Status, UpstreamStatus};
@@ -6,7 +6,7 @@ use crate::metrics::{Metrics, exposition};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// The whole page in Prometheus' text format.
+/// Builds the whole page in Prometheus' text format.
 pub(super) fn page(metrics: &Metrics, status: &Status) -> String {
     let mut page = exposition(&metrics.rows());
     metrics.write_histograms(&mut page);
@@ -126,8 +126,8 @@ fn ram(ram: &Ram) -> [Row; 12] {
 /// Type, name, labels, help and value.
 type Row = (&'static str, &'static str, &'static str, &'static str, u64);
 
-/// Site and URL with the health; what a site names twice once, since a page with two rows of one
-/// name and labels is not taken.
+/// Returns the health by site and URL. Prometheus rejects a page with two rows of one name and
+/// labels, so an upstream that a site names twice gets one row.
 fn upstreams(all: &[UpstreamStatus]) -> BTreeMap<(&str, &str), bool> {
     let mut rows = BTreeMap::new();
     for upstream in all {
@@ -137,7 +137,7 @@ fn upstreams(all: &[UpstreamStatus]) -> BTreeMap<(&str, &str), bool> {
     rows
 }
 
-/// A row for each disk of each of these.
+/// Writes a row for each disk of each of these metrics.
 fn disks(page: &mut String, disks: &[DiskStatus]) {
     type Row = (&'static str, &'static str, &'static str, fn(&DiskStatus) -> u64);
     let rows: [Row; 5] = [
@@ -163,7 +163,7 @@ fn header(page: &mut String, kind: &str, name: &str, help: &str) {
     let _ = writeln!(page, "# HELP {name} {help}\n# TYPE {name} {kind}");
 }
 
-/// A label's value: backslash, quote and newline are escaped.
+/// Returns a label's value with backslash, quote and newline escaped.
 fn escaped(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }

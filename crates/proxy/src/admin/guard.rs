@@ -1,24 +1,24 @@
-//! Keeps requests out that a web page made a browser send to the admin listener.
+//! Refuses requests that a web page made a browser send to the admin listener.
 //!
-//! A page can have its own name resolve to 127.0.0.1 (DNS rebinding) and then read and write here
-//! as if it were at home; the name stands in Host. It can also post a form across origins; its own
-//! origin stands in Origin.
+//! A page can make its own name resolve to 127.0.0.1 (DNS rebinding). The page could then read and
+//! write here as its own origin; such a request has the page's name in Host. A page can also post a
+//! form across origins; such a request has the page's origin in Origin.
 
 use http::{HeaderMap, header};
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// Tells requests that may have come from a web page by the names of the listener.
+/// Detects requests from web pages by the listener's names.
 #[derive(Clone)]
 pub(super) enum HostGuard {
-    /// On a socket of the file system, which no browser opens.
+    /// The listener has a Unix socket, which no browser opens.
     Open,
-    /// On an address, which is called by one of these names, by `localhost` or by an address.
+    /// The listener has an address. Its clients use one of these names, `localhost` or an address.
     Named(Arc<[String]>),
 }
 
 impl HostGuard {
-    /// Why a request is refused, if it is.
+    /// Returns the reason to refuse a request, or `None`.
     pub(super) fn refusal(&self, fields: &HeaderMap) -> Option<&'static str> {
         match self {
             Self::Open => None,
@@ -47,8 +47,8 @@ fn refusal(fields: &HeaderMap, names: &[String]) -> Option<&'static str> {
     }
 }
 
-/// Whether a Host value cannot have come from somebody else's DNS answer: an address, `localhost`,
-/// or one of our names.
+/// Returns `true` if a Host value cannot come from another party's DNS answer. Such a value is an
+/// address, `localhost`, or one of the node's names.
 fn trusted(host: &str, names: &[String]) -> bool {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,

@@ -1,4 +1,4 @@
-//! A connection that is given up when the other end takes nothing of what is sent to it.
+//! A connection that fails if the other end accepts no bytes for too long.
 
 use crate::transport::Deadline;
 use std::io::{self, ErrorKind};
@@ -7,7 +7,7 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// The connection with its patience: writing fails when it had to wait for so long.
+/// Connection on which a write fails after waiting for `patience`.
 pub(super) struct TimeoutStream<S> {
     inner: S,
     patience: Duration,
@@ -22,8 +22,7 @@ impl<S> TimeoutStream<S> {
         Self { inner, patience, deadline }
     }
 
-    /// Lifts the deadline when the other end has taken something, and else fails once it has
-    /// passed.
+    /// Lifts the deadline after progress. Otherwise fails once the deadline has passed.
     fn apply_deadline<T>(
         &mut self,
         context: &mut Context<'_>,

@@ -1,7 +1,7 @@
 //! The admin listener's socket, thread and connections.
 //!
-//! One thread with a runtime of its own takes connections; calls to the node run on a few blocking
-//! threads, so that a purge that takes long does not keep `/healthz` from answering.
+//! One thread with its own runtime accepts connections. Calls to the node run on a few blocking
+//! threads, so that `/healthz` still answers during a long purge.
 
 use super::Control;
 use super::guard::HostGuard;
@@ -34,9 +34,9 @@ pub struct AdminListener {
     thread: Option<JoinHandle<()>>,
 }
 
-/// An admin listener that does not answer yet: who connects waits.
+/// An admin listener that does not answer yet: clients that connect wait.
 pub struct BoundAdmin {
-    // First, so that the socket is closed before its file is removed.
+    // First field, so that the socket is closed before its file is removed.
     socket: Socket,
     runtime: Runtime,
     place: BoundSocket,
@@ -47,15 +47,15 @@ enum Socket {
     Unix(tokio::net::UnixListener),
 }
 
-/// The way to the node.
+/// Bounded access to the node.
 #[derive(Clone)]
 struct ControlCalls {
     control: Arc<dyn Control>,
-    /// Turns of the calls that change something.
+    /// Permits for calls that change something.
     changes: Arc<Semaphore>,
 }
 
-/// Where a listener is bound. Takes the file of a Unix socket with it when it is dropped.
+/// Address of a bound listener. Dropping it removes the file of a Unix socket.
 struct BoundSocket(AdminAddress);
 
 impl BoundAdmin {
@@ -63,7 +63,7 @@ impl BoundAdmin {
     ///
     /// # Errors
     ///
-    /// When it cannot be bound.
+    /// If the address cannot be bound.
     pub fn bind(address: &AdminAddress) -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
@@ -77,17 +77,16 @@ impl BoundAdmin {
         Ok(Self { socket, runtime, place: BoundSocket(address) })
     }
 
-    /// Where it is bound; the port that was chosen when the settings said 0.
+    /// Returns the bound address, with the actual port if the settings said 0.
     pub fn address(&self) -> &AdminAddress {
         &self.place.0
     }
 
-    /// Serves `control` from a thread of its own. On an address it may be called by the names in
-    /// `hosts` too.
+    /// Serves `control` from a thread of its own. A TCP listener also accepts the names in `hosts`.
     ///
     /// # Errors
     ///
-    /// When the thread cannot be started.
+    /// If the thread cannot be started.
     pub fn start(self, control: Arc<dyn Control>, hosts: &[String]) -> io::Result<AdminListener> {
         let Self { socket, runtime, place } = self;
         let guard = guard(&socket, hosts);
@@ -99,7 +98,7 @@ impl BoundAdmin {
                     _ = stopped => {}
                 }
             });
-            // a call that still blocks must not keep the process from ending
+            // a blocked call must not keep the process from ending
             runtime.shutdown_background();
         })?;
         Ok(AdminListener { place, stop: Some(stop), thread: Some(thread) })
@@ -107,7 +106,7 @@ impl BoundAdmin {
 }
 
 impl AdminListener {
-    /// Where it listens; the port that was chosen when the settings said 0.
+    /// Returns the bound address, with the actual port if the settings said 0.
     pub fn address(&self) -> &AdminAddress {
         &self.place.0
     }
@@ -117,7 +116,7 @@ impl Drop for AdminListener {
     fn drop(&mut self) {
         drop(self.stop.take());
         if let Some(thread) = self.thread.take() {
-            // a thread that panicked has been reported by the panic hook
+            // the panic hook has already reported a thread that panicked
             let _ = thread.join();
         }
     }
@@ -143,15 +142,15 @@ fn bind(address: &AdminAddress) -> io::Result<(Socket, AdminAddress)> {
             let path = std::path::absolute(path)?;
             remove_abandoned(&path)?;
             let listener = tokio::net::UnixListener::bind(&path)?;
-            // connecting needs write permission; the group may, so that operators need not be root
+            // connecting needs write permission; the group has it, so that operators need not be
+            // root
             std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o660))?;
             Ok((Socket::Unix(listener), AdminAddress::Unix(path)))
         }
     }
 }
 
-/// Removes a socket that a process which was killed left behind; one that somebody listens on
-/// stays.
+/// Removes a socket that a killed process left behind. A socket with a listener stays.
 fn remove_abandoned(path: &Path) -> io::Result<()> {
     let is_socket =
         |path: &Path| std::fs::symlink_metadata(path).is_ok_and(|data| data.file_type().is_socket());
@@ -163,7 +162,7 @@ fn remove_abandoned(path: &Path) -> io::Result<()> {
     }
 }
 
-/// Who is served: on an address whoever calls the listener by this machine's name or one of
+/// Returns the guard for this socket. A TCP listener accepts this machine's name and the names in
 /// `hosts`.
 fn guard(socket: &Socket, hosts: &[String]) -> HostGuard {
     match socket {
@@ -175,7 +174,7 @@ fn guard(socket: &Socket, hosts: &[String]) -> HostGuard {
     }
 }
 
-/// Takes connections, at most [`CONNECTIONS`] at a time; further ones wait in the backlog.
+/// Accepts connections, at most [`CONNECTIONS`] at a time; further ones wait in the backlog.
 async fn accept(socket: Socket, control: Arc<dyn Control>, guard: HostGuard) {
     let places = Arc::new(Semaphore::new(CONNECTIONS));
     let calls = ControlCalls { control, changes: Arc::new(Semaphore::new(CHANGES)) };
@@ -227,7 +226,7 @@ async fn respond(request: Request<Incoming>, calls: ControlCalls, guard: &HostGu
         return routes::text(StatusCode::FORBIDDEN, format!("{why}\n"));
     }
     if request.uri().path() == routes::HEALTH {
-        // Asks nothing that could block, and must be answered also when all calls do.
+        // This call never blocks, and must be answered even while all other calls block.
         return routes::answer(&*calls.control, request.method(), routes::HEALTH, None, &[]);
     }
     let (head, body) = request.into_parts();
@@ -243,16 +242,16 @@ async fn respond(request: Request<Incoming>, calls: ControlCalls, guard: &HostGu
 }
 
 impl ControlCalls {
-    /// The answer of the node, when a thread is free for it.
+    /// Returns the node's answer once a thread is free.
     async fn answer(self, head: Parts, body: Bytes) -> AdminResponse {
         let is_change = !head.method.is_safe();
         let turn = if is_change { self.changes.acquire_owned().await.ok() } else { None };
         let call = tokio::task::spawn_blocking(move || {
-            // held until the call ends, though the client may have left
+            // held until the call ends, even if the client has left
             let _turn = turn;
             routes::answer(&*self.control, &head.method, head.uri.path(), head.uri.query(), &body)
         });
-        // a call that panicked has been reported by the panic hook
+        // the panic hook has already reported a call that panicked
         let failed = |_| {
             routes::text(StatusCode::INTERNAL_SERVER_ERROR, "the call failed; see the error log\n".into())
         };
@@ -273,26 +272,27 @@ fn response(answer: AdminResponse) -> Response<Full<Bytes>> {
     response
 }
 
-/// Connections served at a time.
+/// Maximum connections served at a time.
 const CONNECTIONS: usize = 64;
 
-/// Calls to the node at a time; further ones wait.
+/// Maximum calls to the node at a time; further ones wait.
 const BLOCKING_THREADS: usize = 16;
 
-/// Those of them that change something, and may wait long for a disk: the others stay for metrics
-/// and status.
+/// Maximum changing calls at a time. They may wait long for a disk: the other threads stay free for
+/// metrics and status.
 const CHANGES: usize = 12;
 
 /// Largest request body in bytes.
 const BODY_MAX: usize = 64 << 10;
 
-/// Time for a request's head, and again for its body; also how long an idle connection is kept.
+/// Time for a request's head, and again for its body. An idle connection is closed after the same
+/// time.
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long a client may take nothing of an answer that waits for it.
+/// Longest time without progress while a client receives an answer.
 const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Pause when connections cannot be accepted: mostly file descriptors are short.
+/// Pause after a failed accept: mostly file descriptors are short.
 const PAUSE_AFTER_ERROR: Duration = Duration::from_millis(100);
 
 #[cfg(test)]
@@ -301,7 +301,7 @@ mod tests {
     use crate::admin::tests::Scripted;
     use tokio::io::AsyncWriteExt;
 
-    /// Else a few clients that do not read would hold all the places there are.
+    /// Without this limit, a few clients that do not read would hold all connections.
     #[tokio::test(start_paused = true)]
     async fn a_client_that_takes_nothing_is_let_go() {
         let (mut client, server) = tokio::io::duplex(512);

@@ -1,9 +1,10 @@
-//! The admin listener: metrics, status, purge and reload, apart from the ports that clients use.
+//! The admin listener: metrics, status, purge and reload, apart from the client ports.
 //!
-//! It runs on a thread of its own, so that a node whose workers are busy still answers its
-//! operator, and speaks plain HTTP/1.1 on a TCP address or a Unix socket. Nobody authenticates
-//! here: who reaches the listener may purge. It therefore belongs on loopback or on a socket, and
-//! `guard` keeps web pages out that a browser on the same machine might load.
+//! The listener runs on its own thread, so that a node with busy workers still answers its
+//! operator. It speaks plain HTTP/1.1 on a TCP address or a Unix socket. There is no
+//! authentication: any client that reaches the listener may purge. The listener therefore belongs
+//! on loopback or on a Unix socket. `guard` refuses requests from web pages in a browser on the
+//! same machine.
 
 mod control;
 mod exposition;

@@ -1,5 +1,4 @@
-//! What the operating system says about this process, under the names that Prometheus clients
-//! share.
+//! Metrics of this process from the operating system, named as in other Prometheus clients.
 
 use rustix::param::{clock_ticks_per_second, page_size};
 use rustix::process::{Resource, getrlimit};
@@ -7,7 +6,7 @@ use rustix::process::{Resource, getrlimit};
 /// A gauge or counter of this process: kind, name, help, value.
 pub(super) type Row = (&'static str, &'static str, &'static str, f64);
 
-/// What can be read; a system without `/proc` gives less.
+/// Returns all readable values. A system without `/proc` has fewer.
 pub(super) fn rows() -> Vec<Row> {
     let mut rows = Vec::new();
     for (index, name, help) in [
@@ -34,25 +33,26 @@ pub(super) fn rows() -> Vec<Row> {
     rows
 }
 
-/// The number at this place of a file of blank-parted fields.
+/// Returns the number at position `index` of a file of blank-separated fields.
 fn field(path: &str, index: usize) -> Option<f64> {
     std::fs::read_to_string(path).ok()?.split_ascii_whitespace().nth(index)?.parse().ok()
 }
 
-/// proc_pid_stat(5): utime is field 14 and stime field 15.
+/// Returns the CPU time. proc_pid_stat(5): utime is field 14 and stime field 15.
 fn cpu_seconds() -> Option<f64> {
     Some(stat_ticks(14)? + stat_ticks(15)?)
 }
 
-/// starttime is field 22, in ticks since the machine started, which was at `btime` (proc_stat(5)).
+/// Returns the start time. starttime is field 22, in ticks since the machine's start. The machine
+/// started at `btime` (proc_stat(5)).
 fn start_seconds() -> Option<f64> {
     let text = std::fs::read_to_string("/proc/stat").ok()?;
     let booted: f64 = text.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()?;
     Some(booted + stat_ticks(22)?)
 }
 
-/// A field of proc_pid_stat(5) that counts ticks, in seconds. The second field is the command in
-/// parentheses, which may hold blanks and parentheses itself.
+/// Returns a field of proc_pid_stat(5) that counts ticks, in seconds. The second field is the
+/// command in parentheses, and may itself contain blanks and parentheses.
 fn stat_ticks(number: usize) -> Option<f64> {
     let text = std::fs::read_to_string("/proc/self/stat").ok()?;
     let (_, rest) = text.rsplit_once(')')?;

@@ -1,8 +1,8 @@
-//! How `POST /purge` names what to purge: in the query, or as JSON in the body.
+//! Parser of `POST /purge`: the query, or JSON in the body, names the responses.
 
 use super::PurgeRequest;
 
-/// Reads the request from the query, or from the body when there is no query.
+/// Reads the request from the query, or from the body if there is no query.
 ///
 /// Query: `url=…`, `tag=…`, `host=…`, `origin=…&group=…` or `all`, values percent-encoded. Body:
 /// `{"url": "…"}`, `{"tag": "…"}`, `{"host": "…"}`, `{"group": {"origin": "…", "group": "…"}}` or

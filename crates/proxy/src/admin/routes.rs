@@ -1,23 +1,23 @@
-//! What the admin listener answers: a method, a path and a body in, an answer out.
+//! Routes of the admin listener: a method, a path and a body in, an answer out.
 
 use super::{Control, PurgeOutcome, Readiness, exposition, purge};
 use http::{Method, StatusCode};
 use serde_json::json;
 
-/// An answer, ready to be sent.
+/// An answer, ready to send.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct AdminResponse {
     pub status: StatusCode,
     pub content_type: &'static str,
-    /// For 405: the methods that the route takes.
+    /// Methods that the route accepts, for a 405.
     pub allow: Option<&'static str>,
     pub body: String,
 }
 
-/// Where the health is asked for. The answer to this blocks as little as [`Control::readiness`].
+/// Path of the health check. The answer never blocks, like [`Control::readiness`].
 pub(super) const HEALTH: &str = "/healthz";
 
-/// Every route, with its method and what it is for.
+/// Every route, with its method and purpose.
 const ROUTES: [(&str, &str, &str); 7] = [
     ("GET", "/metrics", "counters and gauges in Prometheus' text format"),
     ("GET", "/status", "what the node is and holds, as JSON"),
@@ -119,7 +119,7 @@ fn json(status: StatusCode, value: &serde_json::Value) -> AdminResponse {
     AdminResponse { status, content_type: "application/json", allow: None, body: format!("{value}\n") }
 }
 
-/// A plain text.
+/// Builds a plain text answer.
 pub(super) fn text(status: StatusCode, body: String) -> AdminResponse {
     AdminResponse { status, content_type: "text/plain; charset=utf-8", allow: None, body }
 }

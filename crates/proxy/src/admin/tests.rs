@@ -12,13 +12,13 @@ use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A node that remembers what it was asked.
+/// A node that records its calls.
 #[derive(Default)]
 pub(super) struct Scripted {
     metrics: Metrics,
     draining: bool,
     purged: Mutex<Vec<PurgeRequest>>,
-    /// A reload waits for it.
+    /// A reload waits for this lock.
     reloading: Mutex<()>,
 }
 
@@ -131,7 +131,7 @@ fn listening(address: &AdminAddress, control: Arc<Scripted>) -> std::io::Result<
     BoundAdmin::bind(address)?.start(control, &["cache.example.org".into()])
 }
 
-/// The status and body of the answer to these bytes.
+/// Sends these bytes. Returns the status and body of the answer.
 fn ask(listener: &AdminListener, request: &str) -> (u16, String) {
     let mut answer = String::new();
     match listener.address() {
@@ -225,7 +225,7 @@ fn labels_of<'a>(line: &'a str, name: &str) -> Option<&'a str> {
     line.strip_prefix(name)?.trim_start_matches("_bucket").strip_prefix('{')
 }
 
-/// The rows that docs/OPERATING.md has of a page: `name{labels}`, type and help.
+/// Returns a page's rows as docs/OPERATING.md has them: `name{labels}`, type and help.
 fn rows_of(page: &str) -> Vec<String> {
     let series: Vec<&str> = page.lines().filter(|line| !line.starts_with('#')).collect();
     let labels = |name: &str| {
@@ -357,7 +357,7 @@ fn a_unix_socket_serves_and_goes() {
     drop(abandoned);
     let listener = listening(&address, Arc::default()).expect("taken over");
     assert_eq!(request(&listener, "GET", "/healthz", "").0, 200);
-    // As curl --unix-socket asks for http://shoal/healthz; no web page can.
+    // The request of curl --unix-socket for http://shoal/healthz; no web page can send it.
     assert_eq!(ask(&listener, "GET /healthz HTTP/1.1\r\nHost: shoal\r\nConnection: close\r\n\r\n").0, 200);
     drop(listener);
     assert!(!path.exists());

@@ -1,43 +1,41 @@
-//! The order in which reads that wait are begun: across the disk one way, then from its start again
-//! (C-SCAN).
+//! Order of waiting reads: across the disk in one direction, then from its start again (C-SCAN).
 //!
-//! A disk with heads takes several times as long for reads in the order in which they are asked for
-//! as for the same reads in the order of their places. Linux orders what it has been handed, which
-//! is one read for each thread of the pool; this orders what waits for a thread. Each way is up
-//! only, so that no place has to wait longer than two of them, wherever the others lie (Seltzer,
-//! Chen and Ousterhout, "Disk Scheduling Revisited", USENIX Winter 1990). Cost: logarithmic in what
-//! waits.
+//! A disk with heads is several times slower if reads run in order of arrival instead of place.
+//! Linux orders the reads that it has received, one for each thread of the pool. This elevator
+//! orders the reads that wait for a thread. Each sweep goes up only. No read therefore waits longer
+//! than two sweeps, for any places of the other reads (Seltzer, Chen and Ousterhout, "Disk
+//! Scheduling Revisited", USENIX Winter 1990). Cost: logarithmic in the number of waiting reads.
 
 use std::collections::{BTreeMap, VecDeque};
 
 /// Reads that wait.
 pub(super) struct Elevator<J> {
-    /// By place and then in the order of their coming.
+    /// Reads by place, then by arrival.
     placed: BTreeMap<(u64, u64), J>,
-    /// Those of unknown places, in the order of their coming. They take turns with the others.
+    /// Reads of unknown place, by arrival. They take turns with the placed reads.
     unplaced: VecDeque<J>,
     is_turn_of_unplaced: bool,
-    /// Where the last read was that was begun.
+    /// Place of the last read begun.
     head: u64,
-    /// Reads of known places that have come so far.
+    /// Number of placed reads that have arrived.
     came: u64,
 }
 
 impl<J> Elevator<J> {
-    /// Nothing waits.
+    /// Creates an empty elevator.
     pub fn new() -> Self {
         let (placed, unplaced) = (BTreeMap::new(), VecDeque::new());
         Self { placed, unplaced, is_turn_of_unplaced: false, head: 0, came: 0 }
     }
 
-    /// Takes in a read at byte `at` of the disk, if that is known.
+    /// Adds a read at byte `at` of the disk, if known.
     pub fn push(&mut self, at: Option<u64>, read: J) {
         let Some(at) = at else { return self.unplaced.push_back(read) };
         self.came += 1;
         self.placed.insert((at, self.came), read);
     }
 
-    /// The read to begin next.
+    /// Removes and returns the next read.
     pub fn pop(&mut self) -> Option<J> {
         self.is_turn_of_unplaced = !self.is_turn_of_unplaced;
         match self.is_turn_of_unplaced {
@@ -53,7 +51,7 @@ impl<J> Elevator<J> {
         self.placed.remove(&place)
     }
 
-    /// How many wait.
+    /// Returns the number of waiting reads.
     pub fn len(&self) -> usize {
         self.placed.len() + self.unplaced.len()
     }
@@ -96,7 +94,7 @@ mod tests {
         elevator.push(Some(1), 1);
         let mut ahead = 500;
         for begun in 0.. {
-            // The disk has an end, and so has a way up.
+            // The disk has an end, and so has a sweep.
             ahead = (ahead + 100).min(1000);
             if ahead < 1000 {
                 elevator.push(Some(ahead), ahead);

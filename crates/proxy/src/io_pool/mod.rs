@@ -1,14 +1,14 @@
-//! The bounded pool on which everything runs that may wait for the disk.
+//! The bounded pool for all jobs that may wait for the disk.
 //!
-//! Event loops never block: they hand a job over and await its result. The queue is bounded; when
-//! it is full the job is refused at once, and the caller treats an insert as declined; reads wait
-//! before it (`exchange::hybrid_cache::DiskQueue`).
+//! Event loops never block: they submit a job and await its result. The queue is bounded. A full
+//! queue refuses the job at once, and the caller treats an insert as declined. Reads wait before
+//! the queue (`exchange::hybrid_cache::DiskQueue`).
 //!
-//! Most jobs that nobody waits for are objects to be written, which the store takes into a queue of
-//! its own for the time being: waking a thread for each costs more than the job. Such a job is
-//! begun within a hundredth of a second, together with others that came meanwhile. Jobs that change
-//! something are begun in their order, and reads before them, in the order of their places on the
-//! disk; but no more than sixteen reads go before a change that is due.
+//! Most jobs without a waiting caller write objects. The store first takes these objects into a
+//! queue of its own. Waking a thread for each job would cost more than the job. Such a job begins
+//! within 10 ms, together with others that arrived meanwhile. Changes begin in their order of
+//! arrival. Reads go before them, in the order of their places on the disk, but at most 16 reads go
+//! before a change that is due.
 
 mod elevator;
 
@@ -30,7 +30,7 @@ pub struct IoPool {
     threads: Mutex<Vec<JoinHandle<()>>>,
 }
 
-/// The pool's queue was full, or the pool is closed.
+/// Failure to submit: the pool's queue is full, or the pool is closed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueFull;
 
@@ -39,47 +39,47 @@ type Job = Box<dyn FnOnce() + Send>;
 struct Queue {
     state: Mutex<State>,
     arrived: Condvar,
-    /// For the thread that waits until changes are due.
+    /// Wakes the thread that waits until changes are due.
     timer: Condvar,
     limit: usize,
-    /// Jobs done so far.
+    /// Number of jobs done.
     finished: AtomicU64,
-    /// Jobs that change something and have not been done.
+    /// Number of changing jobs not yet done.
     changing: AtomicUsize,
 }
 
 struct State {
     reads: Elevator<Job>,
     changes: VecDeque<Job>,
-    /// Reads begun since a change was, while changes waited.
+    /// Reads begun since the last change, while changes waited.
     passed_by: u32,
-    /// When the changes are begun at the latest, while no thread has been woken for them.
+    /// Latest time to begin the changes, while no thread has been woken for them.
     due: Option<Instant>,
-    /// A thread waits for that instant.
+    /// `true` while a thread waits for `due`.
     is_timed: bool,
-    /// Threads that wait for a job and have not been woken.
+    /// Number of threads that wait for a job and have not been woken.
     idle: usize,
     closed: bool,
 }
 
-/// What a job is, and who waits for it.
+/// Kind of a job, and whether a caller waits for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum JobKind {
-    /// It changes nothing that can be seen, and should be begun at once.
+    /// Changes nothing visible, and should begin at once.
     Read {
-        /// Where on the disk it begins to read, in bytes, if that is known.
+        /// Place of the read on the disk, in bytes, if known.
         at: Option<u64>,
     },
-    /// It changes what is stored, and somebody waits.
+    /// Changes stored data, and a caller waits.
     Change,
-    /// The same, and what has been written before would be lost without it.
+    /// Changes stored data, and a caller waits. Without the job, earlier writes would be lost.
     Completion,
-    /// It changes what is stored, and nobody waits.
+    /// Changes stored data, and no caller waits.
     ChangeSoon,
 }
 
 impl JobKind {
-    /// A job that reads at no known place.
+    /// A read at an unknown place.
     pub const READ: Self = Self::Read { at: None };
 }
 
@@ -93,7 +93,7 @@ impl State {
         self.reads.len() + self.changes.len()
     }
 
-    /// The next job to be begun now, and whether it changes something.
+    /// Returns the next job to begin now, and `true` if the job changes something.
     fn take(&mut self) -> Option<(Job, bool)> {
         let is_due = self.closed || self.due.is_none_or(|due| Instant::now() >= due);
         let changes_wait = is_due && !self.changes.is_empty();
@@ -129,8 +129,8 @@ impl IoPool {
         Ok(Self { threads: Mutex::new(started.collect::<Result<_, _>>()?), queue })
     }
 
-    /// Queues `job` at once; its result comes through the channel, which closes without one when
-    /// the job panicked or the pool was dropped.
+    /// Queues `job` at once. The result comes through the channel. The channel closes without a
+    /// result if the job panicked or the pool was dropped.
     pub fn submit<T: Send + 'static>(
         &self,
         kind: JobKind,
@@ -144,8 +144,9 @@ impl IoPool {
         Ok(answered)
     }
 
-    /// Waits while the queue is more than half full, for whoever can slow down what fills it: a
-    /// while, and only as long as jobs get finished. A disk that hangs holds nobody up.
+    /// Waits until the queue is at most half full, so that the caller does not outrun the disk.
+    /// Returns after 2 s (`CATCH_UP_MAX`), or if no job finishes for 100 ms (`STUCK`). A disk that
+    /// hangs therefore delays no caller.
     pub async fn wait_for_capacity(&self) {
         let mut finished = self.finished();
         let (mut waited, mut stuck) = (Duration::ZERO, Duration::ZERO);
@@ -158,7 +159,7 @@ impl IoPool {
         }
     }
 
-    /// Finishes what is queued and ends the threads.
+    /// Finishes queued jobs and ends the threads.
     pub fn close(&self) {
         {
             let mut state = self.queue.state.lock();
@@ -171,23 +172,23 @@ impl IoPool {
         }
     }
 
-    /// Jobs done so far.
+    /// Returns the number of jobs done.
     pub fn finished(&self) -> u64 {
         self.queue.finished.load(Relaxed)
     }
 
-    /// Whether jobs wait or are being done that change something: what is changed elsewhere now
-    /// might be undone by them.
+    /// Returns `true` while changing jobs wait or run. These jobs could undo a change made
+    /// elsewhere now.
     pub fn is_changing(&self) -> bool {
         self.queue.changing.load(Acquire) > 0
     }
 
-    /// How many jobs may wait.
+    /// Returns the maximum number of waiting jobs.
     pub fn limit(&self) -> usize {
         self.queue.limit
     }
 
-    /// Jobs that wait now.
+    /// Returns the number of jobs that wait now.
     pub fn waiting(&self) -> usize {
         self.queue.state.lock().waiting()
     }
@@ -223,7 +224,7 @@ impl Queue {
         Ok(())
     }
 
-    /// Wakes a thread, the one that waits for an instant only when there is no other.
+    /// Wakes an idle thread, or the timed thread if no other is idle.
     fn wake(&self, mut state: MutexGuard<'_, State>) {
         if state.idle > 0 {
             state.idle -= 1;
@@ -235,8 +236,8 @@ impl Queue {
         }
     }
 
-    /// A change has come that nobody waits for. Whether a thread has to be woken: for the first, to
-    /// begin it in time; and for each when there are many.
+    /// Schedules a change without a waiting caller. Returns `true` if a thread must be woken: for
+    /// the first change, to begin in time, and for each if there are many.
     fn delay(&self, state: &mut State) -> bool {
         if state.changes.len() > TOGETHER_MAX.min(self.limit / 4) {
             state.due = None;
@@ -271,7 +272,7 @@ impl Queue {
                     self.timer.wait_until(&mut state, due);
                     state.is_timed = false;
                 }
-                // Whoever wakes it counts it out.
+                // The thread that wakes this one decrements `idle`.
                 _ => {
                     state.idle += 1;
                     self.arrived.wait(&mut state);
@@ -281,18 +282,18 @@ impl Queue {
     }
 }
 
-/// Reads that are begun before a change that waits: a disk that has reads to do at all times would
-/// never get to it.
+/// Reads begun before a change that waits. Without a limit, a disk with constant reads would never
+/// begin a change.
 const PASSED_BY_MAX: u32 = 16;
-/// When a job that nobody waits for is begun at the latest, if nothing else is.
+/// Longest delay of a job without a waiting caller, if no other job runs it earlier.
 const SOON: Duration = Duration::from_millis(10);
-/// So many of them are begun at once.
+/// Number of delayed changes beyond which they begin at once.
 const TOGETHER_MAX: usize = 64;
-/// How often a full queue is looked at again.
+/// Interval between checks of a full queue.
 const CATCH_UP_PAUSE: Duration = Duration::from_millis(2);
-/// What a reply is held up by a disk that is behind, at most...
+/// Longest delay of a reply by a slow disk.
 const CATCH_UP_MAX: Duration = Duration::from_secs(2);
-/// ...and by one that does nothing at all.
+/// Longest delay of a reply by a disk that finishes no job.
 const STUCK: Duration = Duration::from_millis(100);
 
 #[cfg(test)]
@@ -428,7 +429,7 @@ mod tests {
         pool.close();
     }
 
-    /// Until all changes have been done.
+    /// Waits until all changes have been done.
     async fn until_settled(pool: &IoPool) {
         let begun = Instant::now();
         while pool.is_changing() {
