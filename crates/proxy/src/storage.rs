@@ -201,8 +201,8 @@ fn open_disks(settings: &Settings, window_bytes: u64) -> Option<Arc<Disks>> {
     Some(Arc::new(Disks::open_within(OPEN_PATIENCE, disks.into_iter().enumerate().map(with_opener))))
 }
 
-/// Logs that a new store is about to be made. An operator who expected an existing store has not
-/// mounted its disk, or has named another folder.
+/// Logs that a new store is about to be made. If the operator expected an existing store, a mount
+/// is missing or the path is wrong.
 fn log_new_store(folder: &Path) {
     let is_other = std::fs::metadata(folder).is_ok_and(|found| !found.is_dir());
     let has_store = ["architecture", "index"].iter().any(|name| folder.join(name).exists());

@@ -1,9 +1,11 @@
-//! A hit in RAM allocates nothing, however it is asked for and logged; what does allocate does so a
-//! known number of times: a hit that is not sent at once, one that goes the ordinary way, a miss.
+//! A hit in RAM allocates nothing, for any form of request and log.
 //!
-//! The connection loop is driven over a stream in memory or over loopback ([`rig`]), so that every
-//! allocation counted is the loop's, the exchange's or the log's. A connection allocates when it
-//! begins; what a request more costs is the difference.
+//! Other requests allocate a known number of times: a hit that is not sent at once, a hit on the
+//! ordinary path, a miss.
+//!
+//! The connection loop is driven over a stream in memory or over loopback ([`rig`]). Every counted
+//! allocation is therefore the loop's, the exchange's or the log's. A new connection allocates; the
+//! cost of one more request is the difference.
 
 #[path = "hits/rig.rs"]
 mod rig;
@@ -26,19 +28,19 @@ fn a_hit_allocates_nothing() {
     check_free(SMALL, |rig, request, times| rig.ask(request.as_bytes(), times));
 }
 
-/// Nor on a connection that waits without a task.
+/// The connection waits without a task.
 #[test]
 fn a_hit_of_who_waits_allocates_nothing() {
     check_free(SMALL, |rig, request, times| rig.ask_waiting(request.as_bytes(), times));
 }
 
-/// Nor do hits that are answered together, one full round of them and some.
+/// The hits are answered together, one full round and a part of another.
 #[test]
 fn hits_that_call_together_allocate_nothing() {
     check_free(SMALL, |rig, request, times| rig.ask_together(request.as_bytes(), 20, times.div_ceil(20)));
 }
 
-/// Nor one of several variants.
+/// The hit is one of several variants.
 #[test]
 fn a_hit_that_varies_allocates_nothing() {
     let rig = Rig::start(unlogged(), (1024, VARIED));
@@ -53,20 +55,20 @@ fn a_hit_that_varies_allocates_nothing() {
     assert_eq!((rig.metrics.misses.value(), rig.metrics.hits_memory.value()), (1, 2 * ASKED + 1));
 }
 
-/// Nor over HTTP/2, body or head or frames.
+/// Over HTTP/2, neither body, head nor frames allocate.
 #[test]
 fn a_hit_over_http2_allocates_nothing() {
     check_free(SMALL, Rig::ask_http2);
 }
 
-/// Nor a large one that the kernel takes whole, which is as good as always on a connection that is
-/// used to them; but for what moves it into large pages. Over HTTP/2 it may still be being sent
-/// when the request's bytes are gone.
+/// The kernel nearly always takes a large hit whole on a connection that is used to large hits.
+/// Such a hit allocates nothing except to move the body into large pages. Over HTTP/2 the hit may
+/// still be in transmission when the request's bytes are gone.
 #[test]
 fn a_large_hit_allocates_a_known_number_of_times() {
     for log in logs(tempfile::tempdir().expect("a folder").path()) {
-        // What holds the body, and a stream. For the log: the record, its URL and Cache-Status; its
-        // Referer and its User-Agent.
+        // The body's holder, and a stream. With a log: the record, its URL and Cache-Status, its
+        // Referer and User-Agent.
         let known = if log.access == "none" { [7.0, 7.0] } else { [10.0, 12.0] };
         for body_bytes in [LENT_MIN, 100_000, 1 << 20] {
             let rig = Rig::start(log.clone(), (body_bytes, FRESH));
@@ -95,7 +97,7 @@ fn what_is_less_than_a_whole_hit_allocates_nothing() {
     }
 }
 
-/// What few ask for goes the ordinary way.
+/// Rare kinds of requests take the ordinary path.
 #[test]
 fn an_ordinary_hit_allocates_a_known_number_of_times() {
     check_ordinary(ORDINARY_ALLOCATIONS, |request| with(request, "Cache-Control: max-stale"));
@@ -104,8 +106,8 @@ fn an_ordinary_hit_allocates_a_known_number_of_times() {
     });
 }
 
-/// A miss of what may not be stored allocates as little as it is known to: whoever adds to it
-/// should know.
+/// A miss of an uncacheable response has a known number of allocations. A change that adds one
+/// fails here.
 #[test]
 fn a_miss_allocates_a_known_number_of_times() {
     let rig = Rig::start(unlogged(), (8192, "no-store"));
@@ -115,23 +117,28 @@ fn a_miss_allocates_a_known_number_of_times() {
     assert_eq!(rig.metrics.misses.value(), 2 * ASKED);
 }
 
-/// The URL, the request on its way, its fields' places, the boxes that it and its fetch wait in,
-/// the lines for the origin and the text that is sent, the account of its body, the response's
-/// fields' places, the response as it is judged and its body, its lines for the client, the record
-/// and what Cache-Status says in it; two for the client's share of the origin's connections, one
-/// for the body that may have to give its connection up.
+/// Allocations of a miss:
+///
+/// - the URL, the request on its way, its fields' places, and the boxes of the request and its
+///   fetch;
+/// - the lines for the origin, the text to send, and the account of its body;
+/// - the response's fields' places, the response as it is judged, its body, and its lines for the
+///   client;
+/// - the record and its Cache-Status;
+/// - two for the client's share of the origin's connections, one for a body that may release its
+///   connection.
 const MISS_ALLOCATIONS: f64 = 17.0;
 
-/// Among them the URL, the request on its way and its fields' places, the record and what
-/// Cache-Status says in it.
+/// Allocations of an ordinary hit, such as the URL, the request on its way, its fields' places, the
+/// record and its Cache-Status.
 const ORDINARY_ALLOCATIONS: f64 = 11.0;
 
-/// The same request with one field more.
+/// Returns the request with one more field.
 fn with(request: &str, field: &str) -> String {
     request.replace("\r\n\r\n", &format!("\r\n{field}\r\n\r\n"))
 }
 
-/// With every log, hits by `ask` on these bodies cost a connection nothing.
+/// Checks with every log that hits by `ask` on these bodies cost a connection nothing.
 fn check_free(sizes: &[usize], ask: impl Fn(&Rig, &str, u64) -> u64) {
     for log in logs(tempfile::tempdir().expect("a folder").path()) {
         for &body_bytes in sizes {
@@ -153,7 +160,7 @@ fn check_free(sizes: &[usize], ask: impl Fn(&Rig, &str, u64) -> u64) {
     }
 }
 
-/// Hits that a request becomes by `asking` for something else cost so many.
+/// Checks that each hit costs `known` allocations after `asking` has changed the request.
 fn check_ordinary(known: f64, asking: impl Fn(&str) -> String) {
     let rig = Rig::start(unlogged(), (1024, FRESH));
     for request in [BARE, BROWSER] {
@@ -164,16 +171,16 @@ fn check_ordinary(known: f64, asking: impl Fn(&str) -> String) {
     assert_eq!((rig.metrics.misses.value(), rig.metrics.hits_memory.value()), (2, 2 * ASKED));
 }
 
-/// A request by `ask` costs so many.
+/// Checks that a request by `ask` costs `known` allocations.
 fn check_known(known: f64, request: &str, ask: impl Fn(u64) -> u64) {
     let (few, many) = counted(ask);
     let each = (many.count_total as f64 - few.count_total as f64) / (MANY - FEW) as f64;
-    // Read buffers are made anew every now and then, when their pieces are still held; and what the
+    // Read buffers are sometimes replaced while their pieces are still held. The bytes that the
     // kernel takes at first may differ.
     assert!((known - 0.5..known + 0.5).contains(&each), "{each} and not {known}: {request}");
 }
 
-/// What few requests cost, and many, once the thread has what it keeps.
+/// Measures few requests, and many, after the thread's own buffers exist.
 fn counted(ask: impl Fn(u64) -> u64) -> (AllocationInfo, AllocationInfo) {
     let measured = |times| {
         allocation_counter::measure(|| {
@@ -184,7 +191,7 @@ fn counted(ask: impl Fn(u64) -> u64) -> (AllocationInfo, AllocationInfo) {
     (measured(FEW), measured(MANY))
 }
 
-/// None, and one of each format in this folder.
+/// Returns no log, and one of each format in this folder.
 fn logs(folder: &std::path::Path) -> Vec<Log> {
     let access = folder.join("access.log").display().to_string();
     let formats = [LogFormat::Squid, LogFormat::Combined, LogFormat::Json];
@@ -198,15 +205,15 @@ fn unlogged() -> Log {
 
 const FRESH: &str = "max-age=86400";
 
-/// With another field behind it.
+/// Cache-Control with one more field behind it.
 const VARIED: &str = "max-age=86400\r\nVary: Accept-Encoding, Accept-Language, Cookie";
 
-/// Without a body, with one that is copied behind the head, and with the longest that is copied.
+/// No body, a body copied behind the head, and the longest body that is copied.
 const SMALL: &[usize] = &[0, 1024, LENT_MIN - 1];
 
 const FEW: u64 = 20;
 
 const MANY: u64 = 420;
 
-/// Requests that [`counted`] sends.
+/// Number of requests that [`counted`] sends.
 const ASKED: u64 = 2 * FEW + MANY;

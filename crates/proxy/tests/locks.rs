@@ -1,11 +1,12 @@
-//! While a hit in RAM is written to its client, other threads do as they like: they are served the
-//! very same object, and store another in its place, and the access log's writer takes the lines of
-//! those before. So no lock that any of them needs is held: not the RAM tier's or the ledger's, nor
-//! that of a place of the log.
+//! While a hit in RAM is written to its client, no lock is held that other threads need.
 //!
-//! A client in memory has them do it while the connection loop writes to it; on a socket that
-//! blocks a thread is kept within the system call that sends: of hits that are copied and of such
-//! whose bodies are lent.
+//! Other threads are served the same object and store a new one in its place, and the access log's
+//! writer takes earlier lines. The locks in question belong to the RAM tier, to the ledger, and to
+//! a place of the log.
+//!
+//! A client in memory starts the others while the connection loop writes to it. On a blocking
+//! socket, a thread is kept within the system call that sends. The hits are copied ones and ones
+//! with lent bodies.
 
 #[path = "hits/rig.rs"]
 mod rig;
@@ -28,7 +29,7 @@ use tokio::runtime::{Builder, Handle};
 
 const PLAIN: &str = "GET /a HTTP/1.1\r\nHost: example.org\r\n\r\n";
 
-/// Asks the origin, and has what it says stored in the place of what is.
+/// Asks the origin, and has its answer stored in place of the old one.
 const ANEW: &str = "GET /a HTTP/1.1\r\nHost: example.org\r\nCache-Control: no-cache\r\n\r\n";
 
 #[test]
@@ -46,9 +47,9 @@ fn no_lock_is_held_while_a_hit_is_written() {
     assert_eq!(metrics.hits_memory.value(), 6);
 }
 
-/// Of a small hit, which waits for others' to be sent, of the longest that is copied, of the
-/// shortest that is lent, and of one that a task lends. Of the latter two it is the head that waits
-/// for room, behind whose back the body is in the pipe already.
+/// The cases are a small hit, the longest body that is copied, the shortest that is lent, and a
+/// body that a task lends. The small hit waits until others' hits are sent. In the last two cases
+/// the head waits for room while the body is already in the pipe.
 #[test]
 fn no_lock_is_held_in_send() {
     for body_bytes in [8192, LENT_MIN - 1, LENT_MIN, 100_000] {
@@ -61,7 +62,7 @@ fn no_lock_is_held_in_send() {
         let ask = |far: &mut TcpStream| far.write_all(PLAIN.as_bytes()).expect("it is read");
         ask(&mut far);
         read_reply(&mut far, body_bytes);
-        // From here on the thread stays within the call that sends, until somebody reads.
+        // From here on the thread stays within the sending call until the client reads.
         let mut filled = fill(&mut server_end);
         server_end.set_nonblocking(false).expect("a socket");
         ask(&mut far);
@@ -79,8 +80,8 @@ fn no_lock_is_held_in_send() {
     }
 }
 
-/// A proxy with a log whose answers have such bodies, and others whom it has answered once: it is
-/// in RAM.
+/// Starts a proxy with a log and bodies of this size, and other clients. One of them has been
+/// answered once, so that the response is in RAM.
 fn start(body_bytes: usize) -> (Rig, Others) {
     let folder = tempfile::tempdir().expect("a folder");
     let log = folder.path().join("access.log");
@@ -93,10 +94,10 @@ fn start(body_bytes: usize) -> (Rig, Others) {
     (rig, others)
 }
 
-/// Writes until there is no more room, and says how much that was.
+/// Writes until there is no more room. Returns the number of bytes.
 fn fill(socket: &mut TcpStream) -> usize {
     let (mut filled, mut last) = (0, Instant::now());
-    // What has arrived meanwhile may have made room.
+    // Data that has arrived meanwhile may have made room.
     while last.elapsed() < Duration::from_millis(50) {
         match socket.write(&[0; 1 << 16]) {
             Ok(count) => (filled, last) = (filled + count, Instant::now()),
@@ -117,8 +118,8 @@ fn read_reply(far: &mut TcpStream, body_bytes: usize) {
     assert!(reply.starts_with(b"HTTP/1.1 200 OK"));
 }
 
-/// Whether a thread has done nothing else from before `doing` until after it. False as long as it
-/// has not begun.
+/// Returns `true` if a thread made no progress from before `doing` until after it. Returns `false`
+/// if the thread was not blocked at the start.
 fn is_stuck_while(thread: &Handle, doing: impl FnOnce()) -> bool {
     let other = thread.spawn(async {});
     std::thread::sleep(Duration::from_millis(100));
@@ -129,7 +130,7 @@ fn is_stuck_while(thread: &Handle, doing: impl FnOnce()) -> bool {
     !other.is_finished()
 }
 
-/// Clients that are served on a thread of their own, and the log.
+/// Clients served on another thread, and the log.
 struct Others {
     server: Arc<StreamServer<CacheHandler>>,
     runtime: Handle,
@@ -139,21 +140,21 @@ struct Others {
 }
 
 impl Others {
-    /// Does what needs the locks, when so many lines should be in the log, or will be: asks for it,
-    /// has it stored anew, and reads the log.
+    /// Uses the locks: asks for the object, has it stored anew, and reads the log. The log has
+    /// `lines` lines, or will have them.
     fn meddle(&self, lines: usize) {
         for request in [PLAIN, ANEW] {
             self.ask(request);
         }
         let until = Instant::now() + PATIENCE;
-        // Theirs too.
+        // The log has the lines of these two requests too.
         while std::fs::read_to_string(&self.log).expect("a log").lines().count() < lines + 2 {
             assert!(Instant::now() < until, "the log is written while a hit is");
             std::thread::sleep(Duration::from_millis(5));
         }
     }
 
-    /// Asks, and waits until the reply is there.
+    /// Asks, and waits until the reply is complete.
     fn ask(&self, request: &'static str) {
         let (told, heard) = mpsc::channel();
         let (server, body_bytes) = (Arc::clone(&self.server), self.body_bytes);
@@ -176,7 +177,7 @@ impl Others {
     }
 }
 
-/// A runtime at work on a thread of its own, which ends with the process.
+/// Starts a runtime on its own thread, which ends with the process.
 fn running() -> Handle {
     let runtime = Builder::new_current_thread().enable_all().build().expect("a runtime");
     let handle = runtime.handle().clone();
@@ -184,8 +185,8 @@ fn running() -> Handle {
     handle
 }
 
-/// A client that asks for several things at once and, while the second reply is written to it, has
-/// others served.
+/// A client that sends several requests at once. While the second reply is written to it, other
+/// clients are served.
 struct Meddler {
     others: Others,
     asks: Option<String>,
@@ -209,7 +210,7 @@ impl AsyncWrite for Meddler {
     fn poll_write(mut self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         self.written += 1;
         if self.written == 2 {
-            // The line of what stored it, and that of the first reply.
+            // The line of the request that stored the object, and the line of the first reply.
             self.others.meddle(2);
         }
         Poll::Ready(Ok(bytes.len()))
@@ -224,5 +225,5 @@ impl AsyncWrite for Meddler {
     }
 }
 
-/// More than anything here takes.
+/// Longer than any step here takes.
 const PATIENCE: Duration = Duration::from_secs(20);

@@ -3,7 +3,7 @@
 use crate::per_core::{CachePadded, OWNED, PLACES, place};
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// One number that others add to.
+/// A number to which several threads add.
 #[derive(Debug, Default)]
 pub struct Counter(AtomicU64);
 
@@ -18,18 +18,18 @@ impl Counter {
         self.0.fetch_add(amount, Ordering::Relaxed);
     }
 
-    /// Takes `amount` back, for gauges.
+    /// Subtracts `amount`, for gauges.
     pub fn subtract(&self, amount: u64) {
         self.0.fetch_sub(amount, Ordering::Relaxed);
     }
 
-    /// Its value now.
+    /// Returns the current value.
     pub fn value(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
     }
 
-    /// Adds `amount` to what is counted at `place`, the calling thread's: without a locked
-    /// instruction where no other thread adds.
+    /// Adds `amount` at `place`, the calling thread's. An owned place needs no locked instruction,
+    /// since no other thread adds there.
     #[inline]
     pub(super) fn add_at(&self, place: usize, amount: u64) {
         match place < OWNED {
@@ -39,7 +39,7 @@ impl Counter {
     }
 }
 
-/// A [`Counter`] that is kept per core. Takes two kilobytes.
+/// A [`Counter`] kept per core. Takes 2 KiB.
 #[derive(Debug, Default)]
 pub struct PerCoreCounter([CachePadded<Counter>; PLACES]);
 
@@ -57,18 +57,18 @@ impl PerCoreCounter {
         self.0[place].0.add_at(place, amount);
     }
 
-    /// Takes `amount` back, for gauges; by whatever thread, since places wrap around and only their
-    /// sum means anything.
+    /// Subtracts `amount`, for gauges. Any thread may subtract: places wrap around, and only their
+    /// sum has a meaning.
     pub fn subtract(&self, amount: u64) {
         self.add(amount.wrapping_neg());
     }
 
-    /// Its value now: the sum over the cores.
+    /// Returns the current value: the sum over the cores.
     pub fn value(&self) -> u64 {
         sum(&self.0)
     }
 
-    /// What of its value was counted by threads that own their place.
+    /// Returns the part of the value counted by threads that own their place.
     #[cfg(test)]
     pub fn owned_value(&self) -> u64 {
         sum(&self.0[..OWNED])
@@ -97,8 +97,8 @@ mod tests {
         assert_eq!((counter.value(), gauge.value()), (4000, 2));
     }
 
-    /// More threads at once than there are places, which come and go, with and without a place of
-    /// their own.
+    /// Runs more threads at once than there are places. They come and go, with and without a place
+    /// of their own.
     #[test]
     fn no_count_is_lost_while_places_change_hands() {
         let _alone = ALL_PLACES.lock();

@@ -1,23 +1,22 @@
-//! How long things took, in Prometheus' form: how many took at most so long, for a fixed row of
-//! bounds.
+//! Durations in Prometheus' form: the number of events up to each of a fixed row of bounds.
 //!
-//! Noting a time adds one to the bucket of the least bound that it is within, and its microseconds
-//! to the sum: two additions at the thread's own place. The page sums up over the bounds, as the
-//! format wants it.
+//! An observation adds one to the bucket of the smallest bound that holds it, and its microseconds
+//! to the sum. Both additions happen at the thread's own place. The metrics page accumulates over
+//! the bounds, as the format requires.
 
 use super::Counter;
 use crate::per_core::{CachePadded, PLACES, place};
 use std::fmt::Write;
 
-/// A histogram that is kept per core. Takes four kilobytes, in a place of its own, since a hit in
-/// RAM touches none.
+/// A histogram kept per core. Takes 4 KiB in its own allocation, since a hit in RAM touches no
+/// histogram.
 #[derive(Debug)]
 pub struct Histogram(Box<[CachePadded<Times>]>);
 
-/// What was noted at one place.
+/// Observations at one place.
 #[derive(Debug, Default)]
 struct Times {
-    /// By bound, and of those beyond all.
+    /// Counts by bound; the last is for durations above all bounds.
     buckets: [Counter; BOUNDS.len() + 1],
     sum_us: Counter,
 }
@@ -29,7 +28,7 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// Takes note of something that took so long.
+    /// Records a duration.
     pub fn observe(&self, duration_us: u64) {
         let place = place();
         let times = &self.0[place].0;
@@ -38,12 +37,12 @@ impl Histogram {
         times.sum_us.add_at(place, duration_us);
     }
 
-    /// How many were noted.
+    /// Returns the number of observations.
     pub fn count(&self) -> u64 {
         (0..=BOUNDS.len()).map(|bucket| self.bucket(bucket)).sum()
     }
 
-    /// Appends its rows to a page, under `name`, each with `labels`.
+    /// Appends the histogram's rows to a page, under `name`, each with `labels`.
     pub fn write(&self, page: &mut String, name: &str, labels: &str) {
         let mut count = 0;
         let bounds = BOUNDS.iter().map(|(_, seconds)| *seconds).chain(["+Inf"]);
@@ -61,7 +60,7 @@ impl Histogram {
     }
 }
 
-/// In microseconds, and as the page has it, in seconds.
+/// Bounds in microseconds, and in seconds as the page shows them.
 const BOUNDS: [(u64, &str); 14] = [
     (500, "0.0005"),
     (1_000, "0.001"),

@@ -1,8 +1,8 @@
-//! Every counter and gauge, in one table; and what is kept of each response, by its result.
+//! Every counter and gauge, in one table, and the values kept per result of a response.
 //!
-//! To count something new, add a row: the field, the exported name with its labels, and the help
-//! text. Each row is kept per core ([`crate::per_core`]): counting touches memory that no other
-//! core writes, and a scrape adds up.
+//! A new metric is a new row: the field, the exported name with its labels, and the help text. Each
+//! row is kept per core ([`crate::per_core`]): counting touches memory that no other core writes,
+//! and a scrape adds the cores up.
 
 mod counter;
 mod histogram;
@@ -21,14 +21,14 @@ macro_rules! metrics {
         #[derive(Debug, Default)]
         pub struct Metrics {
             $($(#[$doc])* #[doc = $help] pub $field: PerCoreCounter,)*
-            /// Bytes of bodies that were sent.
+            /// Bytes of bodies sent.
             pub body_bytes: ByResult<PerCoreCounter>,
-            /// How long responses took that were not answered out of RAM, and were sent whole.
+            /// Durations of responses that were sent whole, except answers from RAM.
             pub durations: ByResult<Histogram>,
         }
 
         impl Metrics {
-            /// (kind, name, labels, help, value) of every row, in table order.
+            /// Returns (kind, name, labels, help, value) of every row, in table order.
             pub fn rows(&self) -> Vec<(&'static str, &'static str, &'static str, &'static str, u64)> {
                 let mut rows = vec![$(($kind, $name, $labels, $help, self.$field.value()),)*];
                 let (kind, name, help) = BODY_BYTES;
@@ -108,8 +108,8 @@ metrics! {
 }
 
 impl Metrics {
-    /// Counts a response of whose body so many bytes were sent; with how long it took, if it was
-    /// sent whole.
+    /// Counts a response of which `body_bytes` bytes of body were sent. `duration_us` exists if it
+    /// was sent whole.
     pub fn responded(&self, outcome: CacheResult, body_bytes: u64, duration_us: Option<u64>) {
         self.responses(outcome).increment();
         self.body_bytes.of(outcome).add(body_bytes);
@@ -118,8 +118,8 @@ impl Metrics {
         }
     }
 
-    /// Counts a hit in RAM, and its body if that was sent whole. The bytes of another are counted
-    /// when it has come to its end.
+    /// Counts a hit in RAM, and its body if the body was sent whole. Otherwise the bytes are
+    /// counted when the body ends.
     #[inline]
     pub fn hit_memory(&self, hit: &RamHit<'_>, sent: SendProgress) {
         self.hits_memory.increment();
@@ -128,7 +128,7 @@ impl Metrics {
         }
     }
 
-    /// The responses with this outcome.
+    /// Returns the counter of responses with this outcome.
     fn responses(&self, outcome: CacheResult) -> &PerCoreCounter {
         match outcome {
             CacheResult::None => &self.other,
@@ -158,8 +158,8 @@ impl Metrics {
     }
 }
 
-/// Whether it is told how long such responses take: not of hits in RAM, which are to cost as little
-/// as can be, nor where nothing was looked up or fetched.
+/// Returns `true` if the durations of such responses are recorded. Hits in RAM are not timed, to
+/// keep them cheap, nor are responses without a lookup or fetch.
 fn is_timed(outcome: CacheResult) -> bool {
     !matches!(
         outcome,
@@ -171,7 +171,7 @@ fn is_timed(outcome: CacheResult) -> bool {
     )
 }
 
-/// The Prometheus text format of `rows`; rows of one name must stand together.
+/// Formats `rows` in Prometheus' text format; rows of one name must stand together.
 pub fn exposition(rows: &[(&str, &str, &str, &str, u64)]) -> String {
     let mut text = String::new();
     let mut previous = "";

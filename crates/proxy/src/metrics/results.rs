@@ -1,4 +1,4 @@
-//! What is kept apart by what the cache did with a request: the label `result` of the metrics.
+//! Values by cache result, the label `result` of the metrics.
 
 use crate::message::CacheResult;
 
@@ -7,19 +7,19 @@ use crate::message::CacheResult;
 pub struct ByResult<T>([T; RESULTS.len()]);
 
 impl<T> ByResult<T> {
-    /// That of `outcome`.
+    /// Returns the value of `outcome`.
     #[inline]
     pub fn of(&self, outcome: CacheResult) -> &T {
         &self.0[number(outcome)]
     }
 
-    /// Each with its label, and an outcome that has it.
+    /// Iterates over the values, each with its label and one outcome with this label.
     pub fn all(&self) -> impl Iterator<Item = (&'static str, CacheResult, &T)> {
         RESULTS.into_iter().zip(&self.0).map(|((label, outcome), value)| (label, outcome, value))
     }
 }
 
-/// The place of an outcome in [`RESULTS`].
+/// Returns the index of an outcome in [`RESULTS`].
 #[inline]
 fn number(outcome: CacheResult) -> usize {
     match outcome {

@@ -1,9 +1,9 @@
-//! What of new settings takes effect at once, and what with the next start.
+//! Splits new settings into a part that takes effect at once and a part for the next start.
 
 use shoal_settings::{Listen, Settings};
 
-/// The settings that are at work once `new` were read by a node that works by `old`, and the names
-/// of those that wait for the next start: of these `old` has the value.
+/// Returns the settings in force after a node with `old` has read `new`. Also returns the names of
+/// settings that wait for the next start; for these, the value of `old` stays in force.
 pub(super) fn in_force(old: &Settings, new: Settings) -> (Settings, Vec<String>) {
     let mut waiting = Vec::new();
     let listen = listeners(&old.listen, &new.listen);
@@ -11,16 +11,16 @@ pub(super) fn in_force(old: &Settings, new: Settings) -> (Settings, Vec<String>)
         waiting.push("listen".into());
     }
     let mut at_work = Settings { listen, ..new };
-    // The admin listener is bound by the caller, which tells of a change.
+    // The caller binds the admin listener and reports its changes.
     at_work.admin.listen.clone_from(&old.admin.listen);
     waiting.extend(at_work.keep_until_restart(old));
     (at_work, waiting)
 }
 
-/// The listeners that are bound, in the order in which they were, each with what its entry in `new`
-/// may change: mode, clients, trusted proxies and certificates. An entry is known by its address,
-/// wherever it stands, and of several that have port 0 by their order; one that is gone goes on as
-/// it was.
+/// Returns the bound listeners in their old order, with the changes that `new` may make to each. An
+/// entry in `new` may change mode, clients, trusted proxies and certificates. An entry is
+/// identified by its address, at any position. Several entries with port 0 are identified by their
+/// order. A listener without an entry continues unchanged.
 fn listeners(old: &[Listen], new: &[Listen]) -> Vec<Listen> {
     let of_address = |listen: &Listen| {
         let address = listen.address;

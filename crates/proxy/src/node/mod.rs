@@ -38,45 +38,45 @@ pub struct Node {
     disks: Option<Arc<Disks>>,
     upstreams: Arc<Upstreams>,
     metrics: Arc<Metrics>,
-    /// Those at work: what waits for the next start is not among them. Held for a moment, never
-    /// while a file is read.
+    /// Settings in force, without the ones that wait for the next start. The lock is held briefly,
+    /// never while a file is read.
     settings: Mutex<Arc<Settings>>,
-    /// Held by the one reload that is under way, which reads files and may wait for them.
+    /// Serializes reloads. A reload reads files and may wait for them.
     reloading: Mutex<()>,
     addresses: Vec<SocketAddr>,
     running: Mutex<Option<RunningServer>>,
-    /// The runtime of the first worker, on which upstreams are checked.
+    /// Runtime of the first worker, which checks the upstreams.
     checks: Arc<OnceLock<Handle>>,
     draining: AtomicBool,
-    /// Tries disks again that could not be opened; `None` where all could be.
+    /// Retries disks that could not be opened; `None` if all disks were opened.
     reopening: Option<Reopening>,
     started: Instant,
     identity: u64,
 }
 
-/// Why a node did not start, or did not take new settings.
+/// Failure of a node to start, or to accept new settings.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum NodeError {
-    /// A listener or certificate.
+    /// Failure of a listener or certificate.
     Server(server::Error),
-    /// The way to the origins.
+    /// Failure to set up the connections to origins.
     Upstream(SetupError),
-    /// Rules or sites.
+    /// Invalid rules or sites.
     Live(ExchangeSettingsError),
-    /// The access log.
+    /// Failure of the access log.
     Log(OpenError),
-    /// Threads could not be started.
+    /// Failure to start threads.
     Threads(std::io::Error),
-    /// No disk can be used, and one is required: why, a line for each.
+    /// No disk is usable, but one is required; one line of reason per disk.
     NoDisk(Vec<String>),
 }
 
 impl Node {
-    /// Starts a node: everything is bound and read before the first client is accepted. Where no
-    /// disk can be used and `store.required` does not ask for one, that is said once in the log;
-    /// the node then serves from RAM and tries the disks again. `admin.listen` is where the admin
-    /// listener was bound, which is no destination for clients.
+    /// Starts a node. Everything is bound and read before the first client is accepted. Without a
+    /// usable disk the node logs this once, serves from RAM and tries the disks again, unless
+    /// `store.required` asks for a disk. `admin.listen` is the bound address of the admin listener,
+    /// which clients may not use as a destination.
     pub fn start(settings: Settings) -> Result<Self, NodeError> {
         let metrics = Arc::new(Metrics::default());
         let bound = server::bind(&settings).map_err(NodeError::Server)?;
@@ -130,21 +130,21 @@ impl Node {
         })
     }
 
-    /// Where clients are accepted, in the order of the settings.
+    /// Returns the addresses of the client listeners, in the order of the settings.
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.addresses.clone()
     }
 
-    /// This process's counters.
+    /// Returns this process's counters.
     pub fn metrics(&self) -> &Metrics {
         &self.metrics
     }
 
-    /// Puts other settings in force. Gives the names of those that changed and wait for the next
+    /// Puts new settings in force. Returns the names of changed settings that wait for the next
     /// start.
     ///
     /// # Errors
-    /// When they cannot be put in force: then nothing has changed.
+    /// If the settings cannot be put in force. In this case nothing has changed.
     pub fn reload(&self, new: Settings) -> Result<Vec<String>, NodeError> {
         let _one_at_a_time = self.reloading.lock();
         let settings = Arc::clone(&self.settings.lock());
@@ -180,7 +180,8 @@ impl Node {
         self.exchange.reopen_log();
     }
 
-    /// Writes what is pending in the access log and ends it: the last call before the process ends.
+    /// Writes the pending lines of the access log and ends it: the last call before the process
+    /// ends.
     pub fn close_logs(&self) {
         self.exchange.close_log();
     }
@@ -193,11 +194,11 @@ impl Node {
         }
     }
 
-    /// Takes a disk of the store out of service, or brings it back. Blocks. True when it was not
-    /// there before.
+    /// Takes a disk of the store out of service, or brings it back. Blocks. Returns `true` if the
+    /// state changed.
     ///
     /// # Errors
-    /// Why it could not be done, in a line.
+    /// The reason for the failure, in a line.
     pub fn set_disk_online(&self, path: &str, online: bool) -> Result<bool, String> {
         let disks = self.disks.as_ref().ok_or("this node has no disk store")?;
         let purges = purges_at(&self.settings.lock().store).filter(|folder| folder.to_string_lossy() == path);
@@ -211,21 +212,21 @@ impl Node {
             self.detach_purge_table();
         }
         done.map_err(|error| match error {
-            // Says what it is about: a name that no disk has, or a disk by its path.
+            // This error names its subject: an unknown disk name, or a disk by its path.
             shoal_store::Error::Unusable(why) => why,
             error => error.to_string(),
         })
     }
 
-    /// Closes the table of purges once it is written down, so that its disk can be unmounted. One
-    /// that hangs is not waited for long.
+    /// Writes and closes the purge table, so that its disk can be unmounted. Waits only briefly for
+    /// a disk that hangs.
     fn detach_purge_table(&self) {
         self.exchange.purge_table().note_time();
         let _ = timers().map(|runtime| runtime.block_on(self.exchange.cache().purges_written()));
         self.exchange.purge_table().detach_file("its disk is out of service");
     }
 
-    /// Says whether clients are accepted, and with a store.
+    /// Returns the node's readiness: accepting clients or not, with or without a store.
     pub fn readiness(&self) -> Readiness {
         match &self.disks {
             _ if self.draining.load(Ordering::Acquire) => Readiness::Draining,
@@ -234,14 +235,14 @@ impl Node {
         }
     }
 
-    /// Has this called when a disk that could not be opened at the start serves.
+    /// Sets a callback for when a disk that could not be opened at the start comes into service.
     pub fn on_disk_opened(&self, told: impl Fn() + Send + Sync + 'static) {
         if let Some(reopening) = &self.reopening {
             reopening.tell(OpenedUp::new(told));
         }
     }
 
-    /// What the node is and holds.
+    /// Returns the node's identity and current contents.
     pub fn status(&self) -> Status {
         let (settings, live) = {
             let settings = self.settings.lock();
@@ -258,7 +259,7 @@ impl Node {
             store: self.disk_states().map(|states| {
                 let store = &settings.store;
                 let mut status = StoreStatus::new(&store.architecture, &store.directory, &states);
-                // What a store has not been given yet is not written either.
+                // Objects that wait in the pools before the store are unwritten too.
                 status.unwritten += self.objects.pools().filter(|pool| pool.is_changing()).count() as u64;
                 status
             }),
@@ -266,7 +267,7 @@ impl Node {
         }
     }
 
-    /// How each disk is; `None` where no disk store is wanted.
+    /// Returns the state of each disk; `None` if no disk store is configured.
     fn disk_states(&self) -> Option<Vec<DiskState>> {
         self.disks.as_ref().map(|disks| disks.states())
     }
@@ -288,8 +289,8 @@ impl Node {
         }
     }
 
-    /// Stops: no new clients, requests under way may finish for at most `grace`, then the store is
-    /// closed. Blocks.
+    /// Stops the node: refuses new clients, lets current requests finish within `grace`, then
+    /// closes the store. Blocks.
     pub fn drain(&self, grace: Duration) {
         self.draining.store(true, Ordering::Release);
         if let Some(reopening) = &self.reopening {
@@ -298,7 +299,7 @@ impl Node {
         if let Some(running) = self.running.lock().take() {
             running.stop(grace);
         }
-        // What could not be written down has been said.
+        // Failures to write purges have been reported.
         self.exchange.purge_table().note_time();
         let _ = timers().map(|runtime| runtime.block_on(self.exchange.cache().purges_written()));
         self.objects.pools().for_each(|pool| pool.close());
@@ -310,19 +311,19 @@ impl Node {
     }
 }
 
-/// Where the table of purges is, when the store's one disk has it: then both come into service
-/// together.
+/// Returns the folder of the purge table if the store's only disk holds it. Disk and table then
+/// come into service together.
 fn purges_at(store: &shoal_settings::Store) -> Option<PathBuf> {
     store.disks.is_empty().then(|| store.directory.clone())
 }
 
-/// A runtime for the waits of a thread that has none.
+/// Builds a runtime with timers for a thread that has none.
 fn timers() -> std::io::Result<Runtime> {
     tokio::runtime::Builder::new_current_thread().enable_time().build()
 }
 
-/// What would keep a node with these settings from starting, as far as rules, sites and the
-/// contents of the files tell that they name. Opens no socket and writes nothing.
+/// Returns the reasons that would keep a node with these settings from starting. The check covers
+/// rules, sites and the contents of named files. Opens no socket and writes nothing.
 pub fn check(settings: &Settings) -> Vec<NodeError> {
     let live = ExchangeSettings::new(settings, &[], 0).err().map(NodeError::Live);
     let upstreams = Upstreams::new(settings, Arc::default()).err().map(NodeError::Upstream);
@@ -330,13 +331,13 @@ pub fn check(settings: &Settings) -> Vec<NodeError> {
     live.into_iter().chain(upstreams).chain(certificates).collect()
 }
 
-/// The disks of these settings that have less room than they are given, each with its place in the
-/// list and why. Writes nothing.
+/// Returns the disks of these settings with less room than configured, each with its index and
+/// reason. Writes nothing.
 pub fn misfits(settings: &Settings) -> Vec<(usize, String)> {
     room::misfits(settings)
 }
 
-/// The upstreams of every site, in the settings' order.
+/// Returns the upstreams of every site, in the settings' order.
 fn upstreams(live: &ExchangeSettings, settings: &Settings) -> Vec<UpstreamStatus> {
     let of_site = |route: &Arc<Route>| {
         let host = settings.site.get(route.site).and_then(|site| site.hosts.first());
@@ -351,7 +352,7 @@ fn upstreams(live: &ExchangeSettings, settings: &Settings) -> Vec<UpstreamStatus
     live.routes.all().iter().flat_map(of_site).collect()
 }
 
-/// Every address that leads back to this node.
+/// Returns every address that leads back to this node.
 fn own_addresses(settings: &Settings, bound: &[SocketAddr]) -> Vec<SocketAddr> {
     let admin = settings.admin.listen.as_ref().and_then(|address| match address {
         AdminAddress::Tcp(address) => Some(*address),
@@ -360,8 +361,8 @@ fn own_addresses(settings: &Settings, bound: &[SocketAddr]) -> Vec<SocketAddr> {
     bound.iter().copied().chain(admin).collect()
 }
 
-/// A number that other nodes do not have, the same after a restart: of the host's name and the
-/// addresses.
+/// Returns a number that is unique to this node and survives a restart, from the host's name and
+/// the addresses.
 fn identity(addresses: &[SocketAddr]) -> u64 {
     let uname = rustix::system::uname();
     let mut text = uname.nodename().to_bytes().to_vec();
@@ -369,8 +370,8 @@ fn identity(addresses: &[SocketAddr]) -> u64 {
     Key::unkeyed(&text).low()
 }
 
-/// What each worker does before it accepts anything: it counts at a place of its own; and the first
-/// checks the upstreams.
+/// Returns the setup of each worker before it accepts clients: the worker takes a place of its own.
+/// The first worker also checks the upstreams.
 fn begin_worker(
     checks: &Arc<OnceLock<Handle>>,
     exchange: &Arc<CacheEngine>,
@@ -386,8 +387,8 @@ fn begin_worker(
     }
 }
 
-/// Starts the active checks of every site's upstreams on the current runtime, but of those that are
-/// watched since `previous`.
+/// Starts the active checks of every site's upstreams on the current runtime. Upstreams already
+/// watched since `previous` are left out.
 fn watch(exchange: &CacheEngine, upstreams: &Upstreams, previous: &Routes) {
     let is_watched = |route: &Route| previous.all().iter().any(|old| Arc::ptr_eq(&old.group, &route.group));
     for route in exchange.live().routes.all().iter().filter(|route| !is_watched(route)) {

@@ -1,12 +1,12 @@
-//! Disks that could not be opened at the start are tried again, until each serves or the node
-//! stops; so is the table of purges, where it could not be read.
+//! Retries disks that could not be opened at the start, until each serves or the node stops. The
+//! purge table is retried likewise if it could not be read.
 //!
-//! A disk that another process has, that is mounted late, or that did not answer comes into service
-//! by itself. The first try comes after a second, the pause doubles up to a minute. Each try has a
-//! thread of its own, since a disk may hang in it: others are tried meanwhile, and that one is not
-//! before it answers. Failures were told once, at the start; they are counted
-//! (`shoal_store_open_retries_total`), and the newest reason stands in the status. A disk that an
-//! operator takes out stays out.
+//! A disk comes into service by itself after another process has released it, after a late mount,
+//! or when it answers again. The first try comes after 1 s; the pause doubles up to one minute.
+//! Each try has its own thread, since a disk may hang. Other disks are tried meanwhile, and a
+//! hanging disk only after it has answered. Failures were reported once, at the start. Later ones
+//! are counted (`shoal_store_open_retries_total`), and the newest reason stands in the status. A
+//! disk that an operator takes out stays out.
 
 use crate::exchange::PurgeTable;
 use crate::metrics::Metrics;
@@ -20,10 +20,10 @@ use std::sync::{Arc, Weak};
 use std::thread::Builder;
 use std::time::Duration;
 
-/// Called when a disk has come into service.
+/// Callback for a disk that has come into service.
 pub(super) struct OpenedUp(Box<dyn Fn() + Send + Sync>);
 
-/// The thread that tries again.
+/// Handle of the thread that retries.
 pub(super) struct Reopening(Arc<State>);
 
 #[derive(Default)]
@@ -38,20 +38,20 @@ struct Work {
     disks: Weak<Disks>,
     metrics: Arc<Metrics>,
     purges: Purges,
-    /// Somebody reads the table of purges.
+    /// `true` while a thread reads the purge table.
     are_purges_read: Arc<AtomicBool>,
 }
 
-/// Where the table of purges is, and who heeds it.
+/// Place of the purge table, and the table in use.
 pub(super) struct Purges {
     pub purge_table: Weak<PurgeTable>,
     pub folder: PathBuf,
-    /// The one disk has it: both come into service together.
+    /// The store's only disk holds the table: both come into service together.
     pub come_with_disk: bool,
 }
 
 impl Reopening {
-    /// Starts the thread. `None` where none can be had, which is said.
+    /// Starts the thread. Returns `None`, and logs, if no thread can be started.
     pub fn start(disks: &Arc<Disks>, metrics: &Arc<Metrics>, purges: Purges) -> Option<Self> {
         let state = Arc::new(State::default());
         let work = Work {
@@ -72,7 +72,7 @@ impl Reopening {
         *self.0.told.lock() = Some(told);
     }
 
-    /// Tries no more. One try may be under way.
+    /// Stops the retries. One try may still be in progress.
     pub fn stop(&self) {
         *self.0.is_stopped.lock() = true;
         self.0.changed.notify_all();
@@ -110,14 +110,14 @@ impl Work {
         }
     }
 
-    /// Waits. False when the node stops.
+    /// Waits. Returns `false` when the node stops.
     fn waits(&self, pause: Duration) -> bool {
         let mut is_stopped = self.state.is_stopped.lock();
         self.state.changed.wait_while_for(&mut is_stopped, |is_stopped| !*is_stopped, pause);
         !*is_stopped
     }
 
-    /// Tries to open a disk, which waits for nobody who does that already.
+    /// Tries to open a disk. Does not wait for a try that is already in progress.
     fn try_again(&self, disks: &Arc<Disks>, path: &str) {
         let folder = self.purges.come_with_disk.then(|| self.purges.folder.clone());
         let ready = ready_with(self.purges.purge_table.clone(), folder);
@@ -156,13 +156,13 @@ impl Work {
     }
 }
 
-/// Does it where nobody waits for it. False without a thread: it is done another time.
+/// Runs work on a new thread. Returns `false` without a thread: a later round does the work.
 fn in_a_thread(work: impl FnOnce() + Send + 'static) -> bool {
     Builder::new().name("shoal-reopen".into()).spawn(work).is_ok()
 }
 
-/// Takes up the purges in the folder of a store that is open and does not serve yet, where it has
-/// any.
+/// Returns the step that loads the purges in the folder, if one is given, before an open store
+/// serves.
 pub(super) fn ready(purge_table: &Arc<PurgeTable>, folder: Option<PathBuf>) -> Ready {
     ready_with(Arc::downgrade(purge_table), folder)
 }
@@ -182,13 +182,13 @@ fn take_up(purge_table: &PurgeTable, folder: &Path) -> Result<(), Error> {
     })
 }
 
-/// The disks that could not be opened.
+/// Returns the disks that could not be opened.
 fn unopened(disks: &Disks) -> Vec<String> {
     let states = disks.states().into_iter();
     states.filter(|disk| disk.service == ServiceState::Unopened).map(|disk| disk.path).collect()
 }
 
-/// The pause before the first try.
+/// Pause before the first try.
 const PAUSE_FIRST: Duration = Duration::from_secs(1);
-/// The longest pause between two tries.
+/// Longest pause between two tries.
 const PAUSE_MOST: Duration = Duration::from_secs(60);

@@ -1,4 +1,4 @@
-//! A node is started, asked, and loses and gets back its disk.
+//! A node starts, answers, loses its disk and gets it back.
 
 use super::*;
 use crate::exchange::{PurgeScope, PurgeTable, Sequence};
@@ -38,7 +38,7 @@ fn a_disk_that_there_is_none_of_is_no_unusable_store() {
     assert!(refusal.starts_with("no disk of the store is called \"/nowhere\"; there are: "), "{refusal}");
 }
 
-/// A node whose store is in this folder.
+/// Starts a node with its store in this folder.
 fn with_store(folder: &Path) -> Node {
     let mut settings = Settings { workers: 1, ..Settings::default() };
     settings.listen = vec![Listen::reverse((Ipv4Addr::LOCALHOST, 0).into())];
@@ -47,7 +47,8 @@ fn with_store(folder: &Path) -> Node {
     Node::start(settings).expect("a node")
 }
 
-/// Whether this process has a file in the folder open, which keeps a disk from being unmounted.
+/// Returns `true` if this process has a file in the folder open. An open file keeps a disk from
+/// being unmounted.
 fn is_open_in(folder: &Path) -> bool {
     let open = std::fs::read_dir("/proc/self/fd").expect("there").flatten();
     open.flat_map(|open| std::fs::read_link(open.path())).any(|file| file.starts_with(folder))

@@ -1,9 +1,10 @@
-//! What an upstream is told about the client: `X-Forwarded-*` and `Forwarded` (RFC 7239).
+//! Fields that tell an upstream about the client: `X-Forwarded-*` and `Forwarded` (RFC 7239).
 //!
-//! All of it is this node's own word: the client as trusted proxies tell of it ([`super::Told`]),
-//! the proxies that they vouch for, and scheme and authority of the effective URI, which is the
-//! cache key. So whoever reads the first element, the last or any other is told the same. Nothing
-//! that a client sent of this kind goes on ([`super::Speaking`]).
+//! All values are this node's own. They contain the client as trusted proxies report it
+//! ([`super::Told`]) and the proxies for which they vouch. They also contain scheme and authority
+//! of the effective URI, which is the cache key. A reader of the first, the last or any other
+//! element therefore gets the same answer. Such fields from a client are never forwarded
+//! ([`super::Speaking`]).
 
 use crate::ip_text::push_address;
 use crate::message::Client;
@@ -11,8 +12,9 @@ use http::header::{FORWARDED, HeaderName};
 use shoal_semantics::NextHopFieldsBuilder;
 use std::net::IpAddr;
 
-/// Adds to the lines of a request, from which the fields of [`super::Speaking`] were left out, how
-/// it reached this node: through `proxies`, the nearest last, asking for `authority`.
+/// Adds the path by which a request reached this node to its lines. The request came through
+/// `proxies`, the nearest last, and asked for `authority`. The lines no longer contain the fields
+/// of [`super::Speaking`].
 pub fn add_forwarded(
     onward: &mut NextHopFieldsBuilder<'_>,
     client: &Client,
@@ -37,8 +39,9 @@ pub fn add_forwarded(
     onward.field(&X_FORWARDED_HOST, authority.as_bytes());
 }
 
-/// One `forwarded-element` (RFC 7239, 4). Section 6: "Note that an IPv6 address is always enclosed
-/// in square brackets", and then quoted, as is a host with a port, since neither is a token.
+/// Appends one `forwarded-element` (RFC 7239, 4). Section 6: "Note that an IPv6 address is always
+/// enclosed in square brackets". Such an address is also quoted, like a host with a port, since
+/// neither is a token.
 fn push_element(out: &mut Vec<u8>, address: IpAddr, host: &[u8], scheme: &str) {
     out.extend_from_slice(b"for=");
     match address.is_ipv6() {
@@ -61,7 +64,7 @@ fn push_element(out: &mut Vec<u8>, address: IpAddr, host: &[u8], scheme: &str) {
     }
 }
 
-/// Room for the values of most requests.
+/// Capacity for the values of most requests.
 const VALUE_BYTES: usize = 128;
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
@@ -73,7 +76,7 @@ mod tests {
     use super::*;
     use http::HeaderMap;
 
-    /// What is added for this client.
+    /// Returns the fields added for this client.
     fn forwarded(client: &Client, proxies: &[&str], authority: &str) -> HeaderMap {
         let proxies: Vec<IpAddr> = proxies.iter().map(|proxy| proxy.parse().expect("an address")).collect();
         let lines = [("x-a", "b")].into_iter().collect();

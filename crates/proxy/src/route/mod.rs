@@ -1,4 +1,4 @@
-//! Reverse sites: which site a request is for, and what its upstream is told about the client.
+//! Reverse sites: selection of a request's site, and client data for its upstream.
 
 mod forwarded;
 mod speaking;

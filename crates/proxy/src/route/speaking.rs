@@ -1,31 +1,29 @@
-//! Names of fields that speak for a client or for its request: who it is, where it wanted to go,
-//! and by which method.
+//! Names of fields that speak for a client or its request: identity, original target, or method.
 //!
-//! Origins believe them, and no cache key has them. So whoever may send them chooses what others
-//! are served. They are known by more spellings than one: CGI, WSGI and Rack make
-//! `HTTP_X_FORWARDED_FOR` of `X-Forwarded-For` and of `X_Forwarded_For` alike, and some servers of
-//! `X.Forwarded.For` too. Names are therefore compared with every character that is neither letter
-//! nor digit taken for a hyphen. Cost: the first two letters rule out nearly every name.
+//! Origins trust these fields, and no cache key contains them. A client that could send them would
+//! choose responses that other clients get. The names have several spellings. CGI, WSGI and Rack
+//! map both `X-Forwarded-For` and `X_Forwarded_For` to `HTTP_X_FORWARDED_FOR`, and some servers map
+//! `X.Forwarded.For` too. The comparison therefore treats every character other than a letter or
+//! digit as a hyphen. Cost: the first two letters rule out nearly every name.
 
-/// What a field says that this node must say itself, or nobody.
+/// Statement of a field that only this node may make.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Speaking {
     /// The client's address.
     Address,
-    /// Scheme, host, port or path that the client asked for, in place of those in the request, or
-    /// how it got here.
+    /// Scheme, host, port or path of the client's original request, or the path of the request to
+    /// this node.
     Request,
-    /// What a proxy in front found out about the client, such as the user's name.
+    /// Facts that a proxy in front found out about the client, such as the user's name.
     Identity,
-    /// Another method than that in the request.
+    /// A method other than the request's own.
     Method,
-    /// A field of its own that is spelt to be taken for another, which this node has already looked
-    /// at.
+    /// A field spelt to be mistaken for another field, which this node has already checked.
     Disguise,
 }
 
-/// Whether a byte stands for itself in the names that origins make of fields: by a table, since
-/// every name is looked at.
+/// Table of bytes that origins leave unchanged in the names of fields. A table is fast, since every
+/// name is checked.
 static IS_PLAIN: [bool; 256] = {
     let mut plain = [false; 256];
     let mut byte = 0;
@@ -37,7 +35,7 @@ static IS_PLAIN: [bool; 256] = {
 };
 
 impl Speaking {
-    /// What a field of this name, in lower case, says; `None` for those that may pass.
+    /// Returns the kind of a field with this name, in lower case; `None` for fields that may pass.
     pub fn of(name: &[u8]) -> Option<Self> {
         let is_disguised = name.iter().any(|byte| !IS_PLAIN[usize::from(*byte)]);
         let may_speak = matches!(
@@ -80,7 +78,7 @@ impl Speaking {
     }
 }
 
-/// Longer names than any below; of longer ones the beginning is compared.
+/// Longer than any name below; of longer names only the beginning is compared.
 const NAME_MAX: usize = 40;
 
 const ADDRESS: &[&str] = &[
@@ -132,15 +130,15 @@ const REQUEST: &[&str] = &[
     "front-end-https",
     "cf-visitor",
     "cloudfront-forwarded-proto",
-    // Says that a surrogate in front takes ESI: its answer is for such alone.
+    // Announces a surrogate in front that supports ESI. The answer is meant for surrogates alone.
     "surrogate-capability",
-    // Becomes HTTP_PROXY, which programs take for a setting (CVE-2016-5385).
+    // Becomes HTTP_PROXY, which programs read as a setting (CVE-2016-5385).
     "proxy",
 ];
 
 const METHOD: &[&str] = &["x-http-method-override", "x-http-method", "x-method-override"];
 
-/// Fields of more than one word that the node goes by, replaces, or keys with.
+/// Fields of more than one word that the node uses, replaces, or has in keys.
 const DISGUISED: &[&str] = &[
     "accept-charset",
     "accept-encoding",

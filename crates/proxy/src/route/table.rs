@@ -1,10 +1,10 @@
-//! Which site a request is for: by host, then by the longest path prefix.
+//! Selection of a request's site: by host, then by the longest path prefix.
 //!
 //! An exact host goes before `*.suffix`, a longer suffix before a shorter, and `*` comes last.
-//! Among sites of one host pattern the longest path prefix wins. A site whose host fits but none of
-//! whose prefixes does leaves the request to less specific hosts. Cost: one hash lookup, with
-//! suffixes configured one for each label of the host, then one comparison a prefix; no lookup
-//! where only `*` is configured.
+//! Among sites of one host pattern the longest path prefix wins. If the host matches a pattern but
+//! the path matches none of its prefixes, less specific hosts are tried. Cost: one hash lookup, or
+//! one per label of the host if suffixes are configured. Each prefix adds one comparison. There is
+//! no lookup if only `*` is configured.
 
 use crate::access::HostPattern;
 use crate::upstream::{UpstreamGroup, UpstreamUrlError};
@@ -16,11 +16,12 @@ use std::sync::Arc;
 /// All sites, ready for lookups.
 #[derive(Debug, Default)]
 pub struct Routes {
-    /// By exact host, and by suffix with its leading dot; each with the longest prefix first.
+    /// Sites by exact host, or by suffix with its leading dot; each list has the longest prefix
+    /// first.
     hosts: HashMap<Box<str>, Vec<Arc<Route>>>,
-    /// Whether there are suffixes among them.
+    /// `true` if `hosts` contains suffixes.
     suffixes: bool,
-    /// Those of `*`, the longest prefix first.
+    /// Sites of `*`, the longest prefix first.
     any: Vec<Arc<Route>>,
     all: Vec<Arc<Route>>,
 }
@@ -28,17 +29,17 @@ pub struct Routes {
 /// One site.
 #[derive(Debug)]
 pub struct Route {
-    /// Which `site` entry of the settings this is, from 0.
+    /// Index of the `site` entry in the settings, from 0.
     pub site: usize,
-    /// The path prefix that it serves.
+    /// Path prefix that the site serves.
     pub path_prefix: String,
-    /// Its upstreams.
+    /// Upstreams of the site.
     pub group: Arc<UpstreamGroup>,
-    /// Whether the upstream is sent the client's Host.
+    /// `true` if the upstream receives the client's Host.
     pub preserve_host: bool,
-    /// Whether the upstream is sent Via.
+    /// `true` if the upstream receives Via.
     pub via: bool,
-    /// What it was made from.
+    /// Settings of the site.
     settings: Site,
 }
 
@@ -46,11 +47,11 @@ pub struct Route {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RouteError {
-    /// No hosts, or one that is no host name, `*.suffix`, `*` or address.
+    /// No hosts, or an entry that is not a host name, `*.suffix`, `*` or address.
     Host(usize, String),
     /// A path prefix that does not begin with `/`, or holds a query or a space.
     PathPrefix(usize, String),
-    /// An upstream's URL.
+    /// An invalid URL of an upstream.
     Upstream(usize, UpstreamUrlError),
     /// The same host and prefix as an earlier site.
     Duplicate(usize, String),
@@ -60,16 +61,16 @@ impl Routes {
     /// Reads the sites; `seed` spreads the ends of backoffs.
     ///
     /// # Errors
-    /// Names the first site that cannot be served.
+    /// Reports the first site that cannot be served.
     pub fn new(sites: &[Site], seed: u64) -> Result<Self, RouteError> {
         Self::after(&Self::default(), sites, seed)
     }
 
-    /// As [`Self::new`], in the place of others: a site that did not change keeps its upstreams
-    /// with what is known of them.
+    /// Reads the sites like [`Self::new`], as replacement for `previous`. An unchanged site keeps
+    /// its upstreams with their state.
     ///
     /// # Errors
-    /// Names the first site that cannot be served.
+    /// Reports the first site that cannot be served.
     pub fn after(previous: &Self, sites: &[Site], seed: u64) -> Result<Self, RouteError> {
         let mut routes = Self::default();
         for (index, site) in sites.iter().enumerate() {
@@ -88,15 +89,15 @@ impl Routes {
         Ok(routes)
     }
 
-    /// The site that serves `host` (as in the Host field: port and case do not matter) and `path`.
+    /// Returns the site that serves `host` and `path`. `host` has the format of the Host field:
+    /// port and case do not matter.
     pub fn find(&self, host: &[u8], path: &str) -> Option<&Arc<Route>> {
         let of = |pattern: &str| serving(self.hosts.get(pattern)?, path);
         let named = match self.hosts.is_empty() {
             true => None,
             false => {
                 let host = host_name(&String::from_utf8_lossy(host));
-                // ".b.c" and ".c" of "a.b.c"; an address has no suffixes worth the name, and none
-                // is configured for it.
+                // ".b.c" and ".c" of "a.b.c". No suffix is configured for an address.
                 let suffixes =
                     || host.match_indices('.').filter(|_| self.suffixes).map(|(dot, _)| &host[dot..]);
                 of(&host).or_else(|| suffixes().find_map(of))
@@ -105,7 +106,7 @@ impl Routes {
         named.or_else(|| serving(&self.any, path))
     }
 
-    /// Every site, in the settings' order.
+    /// Returns every site, in the settings' order.
     pub fn all(&self) -> &[Arc<Route>] {
         &self.all
     }
@@ -144,8 +145,8 @@ impl Routes {
 }
 
 impl Route {
-    /// Whether `path` is the prefix itself or lies below it: `/api` serves `/api` and `/api/x`, not
-    /// `/apis`.
+    /// Returns `true` if `path` is the prefix itself or lies below it: `/api` serves `/api` and
+    /// `/api/x`, not `/apis`.
     fn serves(&self, path: &str) -> bool {
         path.strip_prefix(&*self.path_prefix).is_some_and(|rest| {
             rest.is_empty() || self.path_prefix.ends_with('/') || rest.starts_with(['/', '?'])
@@ -153,12 +154,12 @@ impl Route {
     }
 }
 
-/// The first that serves `path`.
+/// Returns the first route that serves `path`.
 fn serving<'r>(routes: &'r [Arc<Route>], path: &str) -> Option<&'r Arc<Route>> {
     routes.iter().find(|route| route.serves(path))
 }
 
-/// What a host pattern is filed under.
+/// Returns the key of a host pattern in the table.
 fn pattern_key(pattern: &str) -> Option<Box<str>> {
     match HostPattern::parse(pattern).ok()? {
         HostPattern::Name(name) => Some(name),
@@ -171,7 +172,7 @@ fn pattern_key(pattern: &str) -> Option<Box<str>> {
     }
 }
 
-/// The host of a Host field, without port, brackets and final dot, in lower case.
+/// Returns the host of a Host field, without port, brackets and final dot, in lower case.
 fn host_name(host: &str) -> String {
     let name = match host.strip_prefix('[') {
         Some(v6) => v6.split(']').next().unwrap_or(v6),

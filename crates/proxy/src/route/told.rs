@@ -1,5 +1,4 @@
-//! What trusted proxies in front of this node tell of a client: its address, the way it came, and
-//! the scheme that it used.
+//! Reads the fields by which trusted proxies describe a client: its address, path and scheme.
 //!
 //! ```text
 //!   client 203.0.113.7 ── proxy 10.0.0.2 ── proxy 10.0.0.1 ── this node
@@ -7,17 +6,17 @@
 //!                    └ not vouched for ┘
 //! ```
 //!
-//! Addresses are read from the right, as long as whoever reported one is trusted: the client is the
-//! rightmost address that is not a trusted proxy's. What stands further left is the client's word,
-//! and is dropped. `Forwarded` (RFC 7239) is read only where neither `X-Forwarded-For` nor
-//! `X-Forwarded-Proto` is there.
+//! Addresses are read from the right, as long as the sender of each is trusted. The client is the
+//! rightmost address that does not belong to a trusted proxy. Addresses further left come from the
+//! client and are dropped. `Forwarded` (RFC 7239) is read only without `X-Forwarded-For` and
+//! `X-Forwarded-Proto`.
 
 use super::speaking::Speaking;
 use crate::message::Client;
 use smallvec::SmallVec;
 use std::net::{IpAddr, SocketAddr};
 
-/// The fields of a request that a proxy speaks by.
+/// Fields of a request by which a proxy describes its client.
 #[derive(Debug, Default)]
 pub struct Heard<'a> {
     addresses: SmallVec<[&'a [u8]; 2]>,
@@ -26,26 +25,27 @@ pub struct Heard<'a> {
     tells_more: bool,
 }
 
-/// A client as trusted proxies tell of it.
+/// A client as trusted proxies describe it.
 #[derive(Debug)]
 pub struct Told {
-    /// The client, in the place of the nearest proxy.
+    /// The client, in place of the nearest proxy.
     pub client: Client,
-    /// The way that its request came.
+    /// Path of the client's request.
     pub way: Way,
 }
 
-/// The way of a request through trusted proxies.
+/// Path of a request through trusted proxies.
 #[derive(Debug)]
 pub struct Way {
-    /// The proxies between the client and this node, the nearest last.
+    /// Proxies between the client and this node, the nearest last.
     pub proxies: Vec<IpAddr>,
-    /// Whether they say more of the client: that goes on, and no stored answer may come of it.
+    /// `true` if the proxies say more about the client. Such fields are forwarded, and a stored
+    /// response must not answer the request.
     pub tells_more: bool,
 }
 
 impl<'a> Heard<'a> {
-    /// Takes note of a field, whose name may be in any case.
+    /// Records a field; its name may have any case.
     pub fn note(&mut self, name: &'a [u8], value: &'a [u8]) {
         let is = |other: &str| name.eq_ignore_ascii_case(other.as_bytes());
         match name.first() {
@@ -59,7 +59,8 @@ impl<'a> Heard<'a> {
         }
     }
 
-    /// What the proxies say, of which `client` is the nearest, when it is one that is trusted.
+    /// Returns the client and path that the proxies report. `client` is the nearest proxy and must
+    /// be trusted.
     pub fn told(&self, client: &Client, trusts: impl Fn(IpAddr) -> bool) -> Option<Told> {
         let mut nearest = client.address.ip().to_canonical();
         if !trusts(nearest) {
@@ -107,14 +108,14 @@ impl<'a> Heard<'a> {
     }
 }
 
-/// Whether a scheme is one over TLS; `None` for one that is not of the web.
+/// Returns `true` for a scheme over TLS; `None` for a scheme outside the web.
 fn is_secure(scheme: &[u8]) -> Option<bool> {
     let scheme = scheme.trim_ascii();
     let is = |names: [&str; 2]| names.iter().any(|name| scheme.eq_ignore_ascii_case(name.as_bytes()));
     if is(["https", "wss"]) { Some(true) } else { is(["http", "ws"]).then_some(false) }
 }
 
-/// A parameter of an element of Forwarded, without quotes.
+/// Returns a parameter of an element of Forwarded, without quotes.
 fn parameter<'a>(element: &'a [u8], name: &str) -> Option<&'a [u8]> {
     let pairs = element.split(|byte| *byte == b';').map(<[u8]>::trim_ascii);
     let value = pairs.filter_map(|pair| pair.split_at_checked(name.len() + 1)).find_map(|(key, value)| {
@@ -124,7 +125,7 @@ fn parameter<'a>(element: &'a [u8], name: &str) -> Option<&'a [u8]> {
     Some(value.strip_prefix(b"\"").and_then(|value| value.strip_suffix(b"\"")).unwrap_or(value))
 }
 
-/// An address, perhaps in brackets, perhaps with a port.
+/// Parses an address, with or without brackets or a port.
 fn address_of(text: &[u8]) -> Option<IpAddr> {
     let text = std::str::from_utf8(text.trim_ascii()).ok()?;
     let bare = text.strip_prefix('[').and_then(|text| text.strip_suffix(']')).unwrap_or(text);
@@ -132,7 +133,7 @@ fn address_of(text: &[u8]) -> Option<IpAddr> {
     address.map(|address: IpAddr| address.to_canonical())
 }
 
-/// Proxies in a row that are believed.
+/// Maximum number of proxies in a row that are trusted.
 const PROXIES_MAX: usize = 16;
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
-//! One timer for a connection, cheap to move.
+//! One timer per connection, cheap to move.
 //!
 //! A keep-alive connection moves its deadline with every request. Each move of a runtime timer
-//! would take the timer wheel's lock; here the timer stays where it is while the deadline moves
-//! later, and is set anew only when it fires too early. It knows whom to wake, too, from the first
-//! time that a task asked.
+//! would take the timer wheel's lock. Here the timer keeps its instant while the deadline moves
+//! later. The timer is reset only if it fires too early. The timer also keeps the waker from the
+//! first poll of a task.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};
@@ -11,17 +11,17 @@ use std::time::{Duration, Instant};
 use tokio::task::coop;
 use tokio::time::Sleep;
 
-/// A deadline that may be moved or lifted at any time.
+/// A deadline that can be moved or lifted at any time.
 #[derive(Debug)]
 pub(crate) struct Deadline {
     sleep: Pin<Box<Sleep>>,
     due: Option<Instant>,
-    /// Who is woken when the timer fires.
+    /// Waker of the task to wake when the timer fires.
     waker: Option<Waker>,
 }
 
 impl Deadline {
-    /// A deadline `after` now.
+    /// Creates a deadline `after` from now.
     pub fn after(after: Duration) -> Self {
         let due = Instant::now() + after;
         Self { sleep: Box::pin(tokio::time::sleep_until(due.into())), due: Some(due), waker: None }
@@ -35,19 +35,19 @@ impl Deadline {
         }
     }
 
-    /// Moves the deadline to `after` now, unless one is set.
+    /// Sets the deadline to `after` from now, unless one is set.
     pub fn set_if_lifted(&mut self, after: Duration) {
         if self.due.is_none() {
             self.set(Instant::now() + after);
         }
     }
 
-    /// Lifts it.
+    /// Lifts the deadline.
     pub fn lift(&mut self) {
         self.due = None;
     }
 
-    /// Ready once the deadline has passed.
+    /// Returns `Ready` once the deadline has passed.
     pub fn poll_passed(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let Some(due) = self.due else { return Poll::Pending };
         if !self.sleep.is_elapsed()
@@ -61,7 +61,7 @@ impl Deadline {
             }
             self.reset(due);
         }
-        // A task that has used up its turn is put off before the timer has taken note of it.
+        // A task without remaining budget is suspended before the timer has registered its waker.
         self.waker = coop::has_budget_remaining().then(|| context.waker().clone());
         Poll::Pending
     }

@@ -1,9 +1,9 @@
-//! A way to a socket that does not copy: the kernel is lent the pages of a body
+//! Zero-copy output to a socket: the kernel is lent the pages of a body
 //! ([`shoal_store::memory::lend`]).
 //!
-//! The body's pages are lent to a pipe, from which they are moved on to the socket, after the head.
-//! The pipe is its thread's, not the connection's: what the socket does not take is thrown away,
-//! and lent again when the socket has room.
+//! The body's pages are lent to a pipe, and spliced from the pipe to the socket after the head. The
+//! pipe belongs to the thread, not to the connection. Bytes that the socket does not take are
+//! discarded, and lent again when the socket has room.
 
 use rustix::fs::{Mode, OFlags};
 use rustix::io::Errno;
@@ -17,8 +17,8 @@ use std::task::{Context, Poll, ready};
 use tokio::io::Interest;
 use tokio::net::TcpStream;
 
-/// Sends some of `head` and of `body`, which follows it. `None` when this body or this system does
-/// not allow it; nothing was sent then.
+/// Sends a part of `head` and of `body`, which follows the head. Returns `None`, with nothing sent,
+/// if this body or this system does not support lending.
 pub(crate) fn poll_lend(
     socket: &TcpStream,
     context: &mut Context<'_>,
@@ -28,7 +28,7 @@ pub(crate) fn poll_lend(
     through_pipe(|pipe| pipe.poll_send(socket, context, head, body))
 }
 
-/// The same for a socket that nobody waits for; it must not block.
+/// Sends like [`poll_lend`] to a socket without a waiting task; the socket must not block.
 pub(crate) fn try_send_zero_copy(
     socket: BorrowedFd<'_>,
     head: &[u8],
@@ -50,7 +50,8 @@ fn through_pipe(
         let Lender::Pipe(pipe) = lender else { return None };
         let polled = send(pipe);
         if pipe.holds > 0 {
-            // Whatever kept it from being emptied: what is in it is for nobody else.
+            // The pipe could not be emptied, for any reason. Its bytes must not reach another
+            // connection.
             *lender = Lender::Untried;
         }
         match polled {
@@ -64,11 +65,11 @@ fn through_pipe(
     })
 }
 
-/// What a thread knows of its pipe.
+/// State of a thread's pipe.
 enum Lender {
     Untried,
     Pipe(Pipe),
-    /// The system does not allow it: some containers' filters of system calls do not.
+    /// The system does not allow lending: some containers filter the system calls.
     Refused,
 }
 
@@ -76,21 +77,21 @@ thread_local! {
     static LENDER: RefCell<Lender> = const { RefCell::new(Lender::Untried) };
 }
 
-/// A pipe that is empty but for the time of a call.
+/// A pipe that is empty between calls.
 struct Pipe {
     reader: OwnedFd,
     writer: OwnedFd,
-    /// Takes what the socket does not.
+    /// Receiver of the bytes that the socket does not take.
     sink: OwnedFd,
-    /// Bytes in it.
+    /// Number of bytes in the pipe.
     holds: usize,
 }
 
 impl Pipe {
-    /// `None` when the system does not give one that is large enough.
+    /// Returns `None` if the system does not provide a pipe that is large enough.
     fn new() -> Option<Self> {
         let (reader, writer) = pipe_with(PipeFlags::CLOEXEC | PipeFlags::NONBLOCK).ok()?;
-        // A user without privileges may be refused so much.
+        // The system may refuse this size to an unprivileged user.
         if fcntl_setpipe_size(&writer, LENT_AT_FIRST).is_err() {
             let _ = fcntl_setpipe_size(&writer, 2 * LENT_AGAIN);
         }
@@ -113,7 +114,7 @@ impl Pipe {
         loop {
             ready!(socket.poll_write_ready(context))?;
             match socket.try_io(Interest::WRITABLE, || self.send(socket.as_fd(), head, body)) {
-                // What could not be thrown away would be sent before what is lent next.
+                // Bytes that could not be discarded would be sent before the next lent bytes.
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock && self.holds > 0 => {
                     return Poll::Ready(Ok(None));
                 }
@@ -123,7 +124,7 @@ impl Pipe {
         }
     }
 
-    /// Bytes that the socket took, or `None` when the body cannot be lent.
+    /// Returns the number of bytes that the socket took, or `None` if the body cannot be lent.
     fn send(&mut self, socket: BorrowedFd<'_>, head: &[u8], body: &[u8]) -> io::Result<Option<usize>> {
         let most = if head.is_empty() { LENT_AGAIN } else { LENT_AT_FIRST };
         match lend(self.writer.as_fd(), &body[..body.len().min(most)]) {
@@ -135,8 +136,8 @@ impl Pipe {
         sent.map(Some)
     }
 
-    /// Throws away what the socket did not take. Where that fails some is left, which changes
-    /// nothing about what was sent.
+    /// Discards the bytes that the socket did not take. After a failure some bytes remain, which
+    /// changes nothing about the bytes sent.
     fn empty(&mut self) {
         while self.holds > 0 {
             match splice(&self.reader, None, &self.sink, None, self.holds, SpliceFlags::NONBLOCK) {
@@ -146,8 +147,8 @@ impl Pipe {
         }
     }
 
-    /// Sends the head and then what is in the pipe. Were the head in the pipe too, its few bytes
-    /// would take the place of a page in the first segment.
+    /// Sends the head and then the pipe's contents. A head in the pipe would, with its few bytes,
+    /// take the place of a page in the first segment.
     fn move_to(&mut self, socket: BorrowedFd<'_>, head: &[u8]) -> io::Result<usize> {
         if !head.is_empty() {
             let sent = rustix::net::send(socket, head, SendFlags::MORE | SendFlags::NOSIGNAL)?;
@@ -160,26 +161,25 @@ impl Pipe {
                 self.holds -= sent;
                 Ok(head.len() + sent)
             }
-            // Whatever it is, it is told again when there is no head to be sent twice.
+            // Any error comes again on the next call, which has no head to send twice.
             Err(_) if !head.is_empty() => Ok(head.len()),
             Err(error) => Err(error.into()),
         }
     }
 }
 
-/// Whether the system does not know or not allow what was asked.
+/// Returns `true` if the system does not know or not allow the call.
 fn is_refusal(error: &io::Error) -> bool {
     let refused = [Errno::NOSYS, Errno::PERM, Errno::ACCESS, Errno::INVAL];
     error.raw_os_error().is_some_and(|code| refused.contains(&Errno::from_raw_os_error(code)))
 }
 
-/// Bytes of a body lent with its head: as many as there may be room for in a socket that is empty,
-/// and as a pipe may hold. A part of a page takes as much room there as all of it, so that it may
-/// be fewer.
+/// Bytes of a body lent with its head: as much as an empty socket may have room for and a pipe may
+/// hold. A part of a page takes as much room there as a whole page, so there may be fewer bytes.
 const LENT_AT_FIRST: usize = 1 << 20;
 
-/// Bytes lent after that. What the socket does not take of them is lent again, so they are not many
-/// more than it has room for when it is written to as soon as it can be.
+/// Bytes lent in later calls. Bytes that the socket does not take are lent again. The number is
+/// therefore little above the room of a socket that is written to as soon as possible.
 const LENT_AGAIN: usize = 256 << 10;
 
 #[cfg(test)]
@@ -197,7 +197,7 @@ mod tests {
         (near.expect("connected"), far.expect("accepted").0)
     }
 
-    /// Bytes of which no two pages are the same.
+    /// Returns bytes of which no two pages are equal.
     fn body(length: usize, seed: u64) -> bytes::Bytes {
         let mut whole = BodyBuilder::with_capacity(length);
         for at in (0..length as u64).step_by(8) {
@@ -207,7 +207,7 @@ mod tests {
         whole.into_bytes()
     }
 
-    /// Lends as much as the socket takes now.
+    /// Lends as many bytes as the socket takes now.
     async fn lend_now(socket: &TcpStream, mut head: &[u8], body: &[u8]) -> usize {
         let mut sent = 0;
         poll_fn(|context| {
@@ -232,7 +232,7 @@ mod tests {
         let sent = lend_now(&near, b"head", &whole).await;
         assert!((LENT_MIN..8 << 20).contains(&sent), "{sent} of it are on their way");
         drop(whole);
-        // One of them most likely where the first one was.
+        // One of these bodies most likely lies where the first one was.
         let others: Vec<bytes::Bytes> = (2..6).map(|seed| body(8 << 20, seed)).collect();
         drop((near, others));
         let mut taken = Vec::new();
@@ -283,7 +283,7 @@ mod tests {
     #[tokio::test]
     async fn a_head_is_sent_once_also_where_pages_cannot_be_moved_to_a_socket() {
         let (near, mut far) = connected().await;
-        // The kernel refuses to splice to what is open for appending.
+        // The kernel refuses to splice to a file open for appending.
         let flags = rustix::fs::fcntl_getfl(&near).expect("open");
         rustix::fs::fcntl_setfl(&near, flags | OFlags::APPEND).expect("allowed");
         let whole = body(LENT_MIN, 7);
@@ -300,8 +300,8 @@ mod tests {
         assert_eq!(taken, b"head");
     }
 
-    /// Puts this thread's pipe before a sink that the kernel refuses to splice to, as it is open
-    /// for appending.
+    /// Gives this thread a pipe with a sink that is open for appending; the kernel refuses to
+    /// splice to it.
     fn have_nothing_thrown_away() {
         let mut pipe = Pipe::new().expect("a pipe");
         let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CLOEXEC;
@@ -327,7 +327,7 @@ mod tests {
     async fn what_cannot_be_thrown_away_is_sent_to_nobody() {
         let (near, mut far) = connected().await;
         near.writable().await.expect("open");
-        // The kernel has no room, of which the runtime does not know yet.
+        // The kernel has no room, but the runtime does not know this yet.
         let mut filled = 0;
         while let Ok(count) = rustix::net::send(&near, &[0; 1 << 16], SendFlags::DONTWAIT) {
             filled += count;

@@ -1,6 +1,7 @@
-//! What a connection is made of on either side of the proxy: output that leaves in one call,
-//! buffers that idle connections do without, a deadline that is cheap to move, bytes put back, a
-//! body lent to the kernel.
+//! Parts of connections on both sides of the proxy.
+//!
+//! These are output that leaves in one call, buffers that idle connections release, and deadlines
+//! that are cheap to move. Further parts put bytes back, and lend bodies to the kernel.
 
 mod deadline;
 mod lender;

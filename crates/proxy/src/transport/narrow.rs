@@ -1,15 +1,15 @@
-//! A connection that takes little at once, for tests of what writes to one.
+//! A connection that accepts few bytes at once, for tests of writers.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::io::AsyncWrite;
 
-/// Takes at most `step` bytes a write.
+/// Accepts at most `step` bytes per write.
 pub(crate) struct ThrottledStream {
-    /// What it has taken.
+    /// Bytes accepted so far.
     pub taken: Vec<u8>,
-    /// So much at once.
+    /// Maximum number of bytes per write.
     pub step: usize,
 }
 

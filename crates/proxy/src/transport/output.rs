@@ -9,43 +9,43 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tokio::io::AsyncWrite;
 
-/// What is being written: a head (or interim responses, or a chunk's size line), data, and what
-/// follows it. All three go out in one system call when the kernel takes them.
+/// Output in progress: a head (or interim responses, or a chunk's size line), data, and a tail. All
+/// three leave in one system call if the kernel accepts them.
 #[derive(Debug, Default)]
 pub(crate) struct MessageOutput {
-    /// First.
+    /// Bytes written first.
     pub head: Vec<u8>,
-    /// Then.
+    /// Bytes written after the head.
     pub data: Bytes,
-    /// Last.
+    /// Bytes written last.
     pub tail: Vec<u8>,
-    /// Bytes of the three together that were written.
+    /// Bytes written of the three together.
     written: usize,
-    /// What comes after that of a hit in RAM, if not all of it is in `data`.
+    /// Rest of a hit in RAM behind `data`, if `data` does not hold all of it.
     pub rest: Option<Box<Rest>>,
 }
 
-/// What is left of a body that comes piece by piece.
+/// Rest of a body that arrives in pieces.
 #[derive(Debug)]
 pub(crate) struct Rest {
-    /// The pieces.
+    /// Pieces of the body.
     pub frames: StreamBody,
-    /// Bytes of the body that were sent before.
+    /// Number of body bytes sent before.
     pub sent: u64,
 }
 
 impl MessageOutput {
-    /// Whether there is nothing to write.
+    /// Returns `true` if there is nothing to write.
     pub fn is_empty(&self) -> bool {
         self.head.is_empty() && self.data.is_empty() && self.tail.is_empty()
     }
 
-    /// Bytes of `data` that were written.
+    /// Returns the number of written bytes of `data`.
     pub fn data_written(&self) -> usize {
         self.written.saturating_sub(self.head.len()).min(self.data.len())
     }
 
-    /// Takes data to write after the head, as a chunk when `chunked`.
+    /// Sets the data to write after the head, as a chunk if `chunked`.
     pub fn set_data(&mut self, data: Bytes, chunked: bool) {
         if chunked {
             chunk::size_line(&mut self.head, data.len());
@@ -54,24 +54,24 @@ impl MessageOutput {
         self.data = data;
     }
 
-    /// Takes over a reply of which `written` bytes have been sent. Nothing else is under way.
+    /// Takes over a reply of which `written` bytes have been sent. The output must be empty.
     pub fn resume(&mut self, head: &[u8], data: Bytes, written: usize) {
         debug_assert!(self.is_empty(), "one reply at a time");
         self.head.extend_from_slice(head);
         (self.data, self.written) = (data, written);
     }
 
-    /// Bytes of it, written or not.
+    /// Returns the length of all three parts, written or not.
     pub fn length(&self) -> usize {
         self.head.len() + self.data.len() + self.tail.len()
     }
 
-    /// Whether all of it was written.
+    /// Returns `true` if everything was written.
     pub fn is_written(&self) -> bool {
         self.written == self.length()
     }
 
-    /// Empties it and keeps its allocations, unless a response made them unusually large.
+    /// Empties the output and keeps its allocations, unless a response made them unusually large.
     pub fn clear(&mut self) {
         self.head.clear();
         self.head.shrink_to(HEAD_BYTES_KEPT);
@@ -80,7 +80,7 @@ impl MessageOutput {
         self.written = 0;
     }
 
-    /// Has `lend` send some of it, which is given what is left of the head and of large data.
+    /// Sends a part by `lend`, which gets the rest of the head and of large data.
     pub fn poll_lend(
         &mut self,
         lend: impl FnOnce(&[u8], &[u8]) -> Option<Poll<io::Result<usize>>>,
@@ -96,7 +96,7 @@ impl MessageOutput {
         Some(polled)
     }
 
-    /// Writes some of it.
+    /// Writes a part.
     pub fn poll_write<T: AsyncWrite + Unpin>(
         &mut self,
         io: &mut T,
@@ -123,7 +123,7 @@ impl MessageOutput {
     }
 }
 
-/// Capacity for heads that a connection keeps between responses.
+/// Maximum head capacity that a connection keeps between responses.
 const HEAD_BYTES_KEPT: usize = 4096;
 
 #[cfg(test)]

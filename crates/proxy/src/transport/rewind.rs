@@ -1,4 +1,4 @@
-//! A connection some of whose bytes were read too early: they are read again first.
+//! A connection of which some bytes were read too early; these bytes are read again first.
 
 use bytes::{Buf, Bytes};
 use std::io::{self, IoSlice};
@@ -6,7 +6,7 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Reads `prefix`, then what the connection gives. Writes go straight through.
+/// Reads `prefix`, then from the connection. Writes go straight through.
 #[derive(Debug)]
 pub(crate) struct Rewind<T> {
     prefix: Bytes,
@@ -14,12 +14,12 @@ pub(crate) struct Rewind<T> {
 }
 
 impl<T> Rewind<T> {
-    /// `io` with these bytes put back.
+    /// Puts these bytes back in front of `io`.
     pub fn new(prefix: Bytes, io: T) -> Self {
         Self { prefix, io }
     }
 
-    /// The connection itself.
+    /// Returns the connection itself.
     pub fn inner(&self) -> &T {
         &self.io
     }

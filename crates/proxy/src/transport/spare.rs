@@ -1,21 +1,21 @@
-//! Read buffers of connections that wait, kept by their thread: an idle connection holds none, and
-//! the next one that becomes readable reads into memory that is still in the core's cache.
+//! Read buffers of waiting connections, kept by their thread. An idle connection holds no buffer.
+//! The next readable connection reads into memory that is still in the core's cache.
 
 use bytes::BytesMut;
 use std::cell::RefCell;
 
-/// Whose connections a buffer is for: they differ in size.
+/// Kind of connection that a buffer is for; the kinds differ in size.
 #[derive(Clone, Copy)]
 pub(crate) enum BufferClass {
-    /// Clients: more than most request heads take.
+    /// Clients: larger than most request heads.
     Client,
-    /// Origins: a head and a small body. As large as what the allocator gives pages of its own, so
-    /// that a burst of them leaves no holes in its heap.
+    /// Origins: a head and a small body. The allocator serves this size from separate pages, so
+    /// that a burst of buffers leaves no holes in its heap.
     Origin,
 }
 
 impl BufferClass {
-    /// Bytes of a buffer.
+    /// Returns the size of a buffer in bytes.
     pub const fn bytes(self) -> usize {
         match self {
             Self::Client => 4096,
@@ -24,13 +24,13 @@ impl BufferClass {
     }
 }
 
-/// A buffer, or what is left of one that earlier messages were cut from.
+/// Returns a buffer, possibly the rest of one from which earlier messages were cut.
 pub(crate) fn take(side: BufferClass) -> BytesMut {
     let spare = SPARE.with_borrow_mut(|spare| spare[side as usize].pop());
     spare.unwrap_or_else(|| BytesMut::with_capacity(side.bytes()))
 }
 
-/// A buffer that holds `bytes`; none is taken for nothing.
+/// Returns a buffer with `bytes`. An empty one takes no memory.
 pub(crate) fn filled(side: BufferClass, bytes: &[u8]) -> BytesMut {
     if bytes.is_empty() {
         return BytesMut::new();
@@ -40,8 +40,8 @@ pub(crate) fn filled(side: BufferClass, bytes: &[u8]) -> BytesMut {
     buffer
 }
 
-/// Keeps an empty buffer for the next taker. One that holds anything is another message's, and
-/// goes; so does one that was made larger.
+/// Keeps an empty buffer for the next connection. Drops a buffer with contents, which belongs to
+/// another message, and a buffer that was enlarged.
 pub(crate) fn give(side: BufferClass, buffer: BytesMut) {
     if !buffer.is_empty() || buffer.capacity() > side.bytes() {
         return;
@@ -53,7 +53,7 @@ pub(crate) fn give(side: BufferClass, buffer: BytesMut) {
     });
 }
 
-/// More than one is needed only while connections hold parts of messages.
+/// More than one spare buffer is needed only while connections hold parts of messages.
 const SPARE_MAX: usize = 64;
 
 thread_local! {

@@ -1,18 +1,18 @@
-//! Serves hits out of RAM, or misses, to a client in memory: what the counter of instructions runs
-//! ([`rig`] says how).
+//! Serves hits from RAM, or misses, to a client in memory, for the counter of instructions (see
+//! [`rig`]).
 //!
-//! `cargo xtask instructions` builds it with the profile `counted` and runs it under callgrind with
-//! these arguments:
+//! `cargo xtask instructions` builds the program with the profile `counted` and runs it under
+//! callgrind with these arguments:
 //!
 //! ```text
 //! REQUEST_FILE TIMES BODY_BYTES LOG_FILE CACHE_CONTROL PROTOCOL
 //! ```
 //!
 //! The protocol is `http1`, `http2`, or `waiting`, which is HTTP/1 on a socket. The request file
-//! holds one request with LF line ends, for what `bare.txt` asks for, which comes first and is a
-//! miss; all that follows but the second must be hits, or misses when the origin says `no-store`,
-//! or `max-age=0`, and so is asked each time. Without these arguments, among the other tests, it
-//! serves a few.
+//! holds one request with LF line ends. Its target is the target of `bare.txt`, which comes first
+//! and is a miss. All later requests except the second must be hits. They must be misses if the
+//! origin says `no-store`, or `max-age=0`, which makes the proxy ask the origin each time. Without
+//! arguments, among the other tests, the program serves a few requests.
 
 mod rig;
 
@@ -51,7 +51,7 @@ fn serve(
 ) -> Result<(), String> {
     let [first, request] = [include_str!("bare.txt"), request].map(|text| text.replace('\n', "\r\n"));
     let rig = Rig::start(Log { access: log.into(), format: LogFormat::Squid, ..Log::default() }, answer);
-    // What it asks for may be stored once more for it.
+    // The second request may store a further copy of the response.
     let first = rig.ask(first.as_bytes(), 1) + rig.ask(request.as_bytes(), 1);
     let metrics = &rig.metrics;
     let counts =
@@ -70,7 +70,7 @@ fn serve(
     );
     let counted = match answer.1 {
         NO_STORE => misses,
-        // What comes replaces what was stored.
+        // Each new response replaces the stored one.
         STALE => refreshed,
         _ => hits,
     };

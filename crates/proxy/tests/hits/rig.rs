@@ -1,10 +1,10 @@
-//! A proxy whose connection loop is fed from memory: for counting what a hit allocates and how many
-//! instructions it takes.
+//! A proxy with a connection loop fed from memory, for counting a hit's allocations and
+//! instructions.
 //!
 //! Everything is the product's: the loops of both protocols, the exchange, the RAM tier, metrics
-//! and access log. Only the client's socket is replaced by [`Script`], which hands out the same
-//! request again and again, one a read, and counts the replies; or it is one of loopback, where a
-//! connection waits without a task, and the client's part counts along.
+//! and access log. Only the client's socket is replaced by [`Script`]. It supplies the same request
+//! again and again, one per read, and counts the replies. Alternatively the socket is one of
+//! loopback, on which a connection waits without a task. The client's work is then counted too.
 
 use shoal_core::Timestamp;
 use shoal_proxy::access_log::AccessLog;
@@ -30,22 +30,22 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::runtime::Runtime;
 
-/// A proxy in front of an origin whose every answer is the same.
+/// A proxy in front of an origin with one constant answer.
 pub struct Rig {
     runtime: Runtime,
-    /// Its connection loops.
+    /// Connection loops of the proxy.
     pub server: Arc<StreamServer<CacheHandler>>,
-    /// The proxy's counters.
+    /// Counters of the proxy.
     pub metrics: Arc<Metrics>,
-    /// Bytes of the body of each reply.
+    /// Bytes in the body of each reply.
     body_bytes: usize,
 }
 
 impl Rig {
-    /// A proxy that logs as `log` says, before an origin that answers with so many bytes and this
+    /// Starts a proxy with this log. Its origin answers with this number of bytes and this
     /// Cache-Control.
     pub fn start(log: Log, answer: (usize, &str)) -> Self {
-        // As a worker does.
+        // A worker does the same.
         own_place();
         let mut settings = Settings { log, workers: 1, ..Settings::default() };
         settings.listen = vec![Listen::reverse(CLIENT)];
@@ -77,20 +77,20 @@ impl Rig {
         Self { runtime, server, metrics, body_bytes: answer.0 }
     }
 
-    /// Sends `request` so many times on one connection and returns the bytes of the replies.
+    /// Sends `request` `times` times on one connection and returns the bytes of the replies.
     pub fn ask(&self, request: &[u8], times: u64) -> u64 {
         let (script, taken) = Script::new(request.into(), None, times);
         self.runtime.block_on(self.server.serve(script, client()));
         taken.load(Relaxed)
     }
 
-    /// The same over a socket, whose connection waits without a task. They must be hits.
+    /// Sends the requests over a socket; its connection waits without a task. All must be hits.
     pub fn ask_waiting(&self, request: &[u8], times: u64) -> u64 {
         self.ask_together(request, 1, times)
     }
 
-    /// The same over so many sockets, on each of which so many requests are sent: each time all of
-    /// them call before one is answered.
+    /// Sends the requests over `callers` sockets, `times` on each. Each time all callers send
+    /// before one is answered.
     pub fn ask_together(&self, request: &[u8], callers: usize, times: u64) -> u64 {
         let (near, far): (Vec<_>, Vec<_>) = (0..callers).map(|_| connected()).unzip();
         self.runtime.block_on(async {
@@ -99,7 +99,7 @@ impl Rig {
                 () = serving => panic!("it serves until it is dropped"),
                 taken = self.asking(far, request, times) => taken,
             };
-            // A connection that needed a task ends with it.
+            // A connection that needed a task ends with the task.
             while self.metrics.connections_open.value() > 0 {
                 tokio::task::yield_now().await;
             }
@@ -114,7 +114,7 @@ impl Rig {
             caller.writable().await.expect("it is open");
         }
         let (mut reply, mut taken) = (Vec::with_capacity(self.body_bytes + 4096), 0);
-        // The replies are alike.
+        // All replies are alike.
         let mut content_bytes = None;
         for _ in 0..times {
             for caller in &callers {
@@ -132,13 +132,13 @@ impl Rig {
         taken
     }
 
-    /// The same over HTTP/2, each on a stream of its own. `request` is as in HTTP/1; its fields are
-    /// sent as a client with a table of fields does: in full the first time, and as a byte each
-    /// from then on.
+    /// Sends the requests over HTTP/2, each on its own stream. `request` is in the format of
+    /// HTTP/1. Its fields are sent like by a client with a field table: in full the first time, and
+    /// as one byte each from then on.
     pub fn ask_http2(&self, request: &str, times: u64) -> u64 {
         let fields = fields_of(request);
-        // RFC 7541 sections 6.2.1 and 6.1: literals that enter the table, and then their places in
-        // it, the newest first.
+        // RFC 7541 sections 6.2.1 and 6.1: literals that enter the table, and then their indexes,
+        // the newest first.
         let mut full = Vec::new();
         for (name, value) in &fields {
             full.push(0x40);
@@ -161,7 +161,7 @@ impl Rig {
     }
 }
 
-/// Two ends of a connection, which never block: the server's and its client's.
+/// Returns two ends of a connection, which never block: the server's and its client's.
 pub fn connected() -> (std::net::TcpStream, std::net::TcpStream) {
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("loopback is there");
     let far = std::net::TcpStream::connect(listener.local_addr().expect("bound")).expect("it listens");
@@ -172,13 +172,14 @@ pub fn connected() -> (std::net::TcpStream, std::net::TcpStream) {
     (near, far)
 }
 
-/// Whether `reply` is one with a body of so many bytes, to its end.
+/// Returns `true` if `reply` is complete, with `body_bytes` bytes of body.
 pub fn is_whole(reply: &[u8], body_bytes: usize) -> bool {
     let head = reply.windows(4).position(|window| window == b"\r\n\r\n");
     head.is_some_and(|head| reply.len() >= head + 4 + body_bytes)
 }
 
-/// How many bytes follow the head of `reply`, once that is whole, when it is to this request.
+/// Returns the number of bytes after the head of `reply`, once the head is complete, for this
+/// request.
 fn content_bytes_of(reply: &[u8], request: &[u8]) -> Option<usize> {
     let head = reply.windows(4).position(|window| window == b"\r\n\r\n")?;
     let mut lines = std::str::from_utf8(&reply[..head]).expect("ASCII").lines();
@@ -186,7 +187,7 @@ fn content_bytes_of(reply: &[u8], request: &[u8]) -> Option<usize> {
     Some(length.filter(|_| !request.starts_with(b"HEAD")).unwrap_or(0))
 }
 
-/// Who asks.
+/// Returns the client of all requests.
 pub fn client() -> Client {
     Client { address: CLIENT, local: CLIENT, listener: 0, tls: false, server_name: None }
 }
@@ -195,7 +196,7 @@ fn frame(kind: FrameKind, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     [&FrameHead::of(kind, flags, stream, payload.len()).to_bytes()[..], payload].concat()
 }
 
-/// The fields that HTTP/2 has for a request of HTTP/1.
+/// Returns the HTTP/2 fields of an HTTP/1 request.
 fn fields_of(request: &str) -> Vec<(String, String)> {
     let mut lines = request.lines();
     let mut words = lines.next().expect("a request line").split(' ');
@@ -213,24 +214,23 @@ fn fields_of(request: &str) -> Vec<(String, String)> {
     fields
 }
 
-/// A client that says the same as soon as it has been answered.
+/// A client that repeats its request as soon as the reply has come.
 struct Script {
     request: Box<[u8]>,
-    /// The frame that asks once more, whose stream is yet to be entered; HTTP/1's requests are all
-    /// alike.
+    /// Frame of the repeated request, without its stream number. HTTP/1 requests are all alike.
     again: Option<Vec<u8>>,
     asked: u32,
     left: u64,
-    /// A request was read whose reply has not begun, or in HTTP/2 not ended: until then the client
-    /// stays.
+    /// `true` while a request has no reply yet, or in HTTP/2 no complete reply. The client stays
+    /// until then.
     unanswered: bool,
     frames: Frames,
     taken: Arc<AtomicU64>,
 }
 
 impl Script {
-    /// Says `request` so many times, or from the second on `again`; and where the bytes of the
-    /// replies are counted.
+    /// Sends `request` `left` times, or `again` from the second time on. Also returns the counter
+    /// of reply bytes.
     fn new(request: Box<[u8]>, again: Option<Vec<u8>>, left: u64) -> (Self, Arc<AtomicU64>) {
         let taken = Arc::new(AtomicU64::new(0));
         let counted = Arc::clone(&taken);
@@ -267,12 +267,12 @@ struct Frames {
     head: Vec<u8>,
     /// Bytes of payload still to come.
     left: usize,
-    /// Whether a stream ends with them.
+    /// `true` if a stream ends with this payload.
     ends: bool,
 }
 
 impl Frames {
-    /// Takes a piece; whether a stream ended in it.
+    /// Takes a piece. Returns `true` if a stream ended in it.
     fn take(&mut self, mut piece: &[u8]) -> bool {
         let mut ended = false;
         while !piece.is_empty() {
@@ -301,8 +301,7 @@ impl AsyncRead for Script {
         _: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        // Asked while a request is under way, it is a client that says nothing and stays: the
-        // reply's task wakes this one.
+        // During a request, the client sends nothing and stays: the reply's task wakes this one.
         if self.unanswered {
             return Poll::Pending;
         }
@@ -341,7 +340,7 @@ impl AsyncWrite for Script {
     }
 }
 
-/// Starts an origin on a thread of its own; it ends with the process.
+/// Starts an origin on its own thread; it ends with the process.
 fn origin((body_bytes, cache_control): (usize, &str)) -> SocketAddr {
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("loopback is there");
     let address = listener.local_addr().expect("bound");
@@ -368,5 +367,5 @@ fn origin((body_bytes, cache_control): (usize, &str)) -> SocketAddr {
 
 const CLIENT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 40_000);
 
-/// Fixed, so that every run does the same.
+/// Fixed, so that every run is equal.
 const SEED: u64 = 5;
