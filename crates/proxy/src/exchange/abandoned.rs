@@ -1,43 +1,45 @@
-//! Fetches that nobody waits for: few of one origin may go on, to fill the cache; the others end.
+//! Fetches without a waiting client: a few per origin may continue, to fill the cache; the others
+//! end.
 //!
 //! Clients may ask and leave at any rate, and each fetch holds one of its origin's connections. A
-//! fetch whose owner has left and which nobody follows needs a [`Leave`] to go on, before its
-//! response's head has come and while its body arrives. Validations in the background, whose
-//! clients were answered with what is stored, need one from the start.
+//! fetch without owner and followers needs a [`Leave`] to continue. This holds both before the
+//! response's head arrives and while its body arrives. A background validation, which has already
+//! answered its client from the store, needs a `Leave` from the start.
 
 use super::request::RequestContext;
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// The fetches that nobody waits for, by origin. An entry is there as long as its fetches are.
+/// The fetches without a waiting client, by origin. An entry exists as long as its fetches.
 pub struct Abandoned {
     going_on: Mutex<HashMap<Place, usize>>,
     max: usize,
 }
 
-/// The right of one fetch to go on for nobody.
+/// The right of one fetch to continue without a waiting client.
 pub struct Leave {
     abandoned: Arc<Abandoned>,
     place: Place,
 }
 
-/// Who is asked.
+/// Target of the fetch.
 #[derive(Clone, PartialEq, Eq, Hash)]
 enum Place {
-    /// A site's upstreams, by the address of what describes them, which a fetch holds.
+    /// A site's upstreams, by the address of their group, which the fetch holds.
     Site(usize),
     /// An origin that a client named: scheme and authority.
     Origin(bool, Box<str>),
 }
 
 impl Abandoned {
-    /// So many of one origin may go on as are a quarter of its connections.
+    /// Creates the table. A quarter of an origin's connections may be used by such fetches.
     pub fn new(connections_per_origin: usize) -> Arc<Self> {
         Arc::new(Self { going_on: Mutex::default(), max: (connections_per_origin / SHARE).max(1) })
     }
 
-    /// The right to go on with the fetch for `ask`, unless too many of its origin do.
+    /// Returns the right to continue with the fetch for `ask`, unless too many of its origin's
+    /// fetches have one.
     pub fn begin(self: &Arc<Self>, ask: &RequestContext) -> Option<Leave> {
         let place = match &ask.site {
             Some(site) => Place::Site(Arc::as_ptr(&site.group).addr()),
@@ -64,5 +66,5 @@ impl Drop for Leave {
     }
 }
 
-/// One of so many connections to an origin may be held by a fetch that nobody waits for.
+/// Divisor: fetches without a waiting client may hold this part of an origin's connections.
 const SHARE: usize = 4;

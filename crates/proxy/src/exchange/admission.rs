@@ -1,10 +1,9 @@
-//! The one admission: whether a client may have what it asks for, under one reading of the
-//! settings.
+//! The only admission: decides under one reading of the settings whether a client may make a
+//! request.
 //!
-//! A pure function of the settings in force, the client and what it asks for. The ordinary way and
-//! the short way of a hit both call it, so that no way to an answer has rules of its own. Addresses
-//! of destinations are judged later, when they are known
-//! ([`crate::access::ForwardRules::address`]).
+//! A pure function of the settings in force, the client and the request. The ordinary path and the
+//! fast path of a hit both call it, so that no path to an answer has its own rules. Addresses of
+//! destinations are judged later, when they are known ([`crate::access::ForwardRules::address`]).
 
 use super::settings::ExchangeSettings;
 use super::target::{Target, TargetError};
@@ -17,31 +16,31 @@ use shoal_settings::Mode;
 use shoal_wire::RequestParts;
 use std::sync::Arc;
 
-/// What a request asks for, as far as rules look at it.
+/// The parts of a request that the rules examine.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Wanted<'a> {
-    /// What stands under a URL: its host in lower case, its port, its path and query.
+    /// A response for a URL: its host in lower case, its port, its path and query.
     Url { host: &'a [u8], port: u16, path: &'a str },
-    /// That a URL be purged.
+    /// A purge of a URL.
     Purge,
     /// A tunnel to an authority.
     Tunnel(Option<&'a Authority>),
-    /// Nothing that can be made out. It is refused all the same, by who may not ask at all before
-    /// how it was asked.
+    /// A request that cannot be parsed. The client's own right to ask is checked before the form of
+    /// the request.
     Unreadable,
 }
 
-/// The leave to go on.
+/// The permission to proceed.
 #[derive(Debug)]
 pub(super) struct Grant<'l> {
     /// The authenticated user.
     pub user: Option<String>,
-    /// The site that serves the URL, in reverse mode.
+    /// Site that serves the URL, in reverse mode.
     pub site: Option<&'l Arc<Route>>,
 }
 
 impl<'a> Wanted<'a> {
-    /// What the request with this head, whose target is `target`, asks for.
+    /// Returns the wish of the request with this head and `target`.
     pub fn of(head: &'a RequestParts, target: &'a Result<Target, TargetError>) -> Self {
         match target {
             _ if head.method == Method::CONNECT => Self::Tunnel(head.uri.authority()),
@@ -55,23 +54,23 @@ impl<'a> Wanted<'a> {
 }
 
 impl ExchangeSettings {
-    /// The mode of the listener that took this client's connection. A listener that the settings do
-    /// not know serves nobody.
+    /// Returns the mode of the listener that accepted this client's connection. A listener that is
+    /// not in the settings serves no client.
     pub(super) fn mode(&self, client: &Client) -> Mode {
         self.listeners.get(client.listener).map_or(Mode::Reverse, |listener| listener.mode)
     }
 
-    /// The client as proxies tell of it, when `nearest` is one that its listener trusts; `note`
-    /// names the fields of its request.
+    /// Returns the client as proxies report it, if its listener trusts `nearest`. `note` names the
+    /// fields of the request.
     #[inline]
     pub(super) fn told<'a>(&self, nearest: &Client, note: impl FnOnce(&mut Heard<'a>)) -> Option<Told> {
         told_by(self.listeners.get(nearest.listener)?, nearest, note)
     }
 
-    /// Decides whether `client` gets what it wants.
+    /// Decides whether `client` may make the request.
     ///
     /// # Errors
-    /// The first rule that is against it: of the listener, of credentials, of what is wanted.
+    /// The first rule that refuses: of the listener, of credentials, of the request itself.
     #[inline]
     pub(super) fn admit(
         &self,
@@ -84,10 +83,10 @@ impl ExchangeSettings {
         self.admit_by(listener, client, authorization, wanted)
     }
 
-    /// The same for a client of this listener.
+    /// Decides like [`Self::admit`] for a client of this listener.
     ///
     /// # Errors
-    /// As [`Self::admit`].
+    /// As for [`Self::admit`].
     #[inline(always)]
     pub(super) fn admit_by(
         &self,
@@ -125,7 +124,7 @@ impl ExchangeSettings {
     }
 }
 
-/// The client as proxies tell of it, when `nearest` is one that this listener trusts.
+/// Returns the client as proxies report it, if this listener trusts `nearest`.
 #[inline]
 pub(super) fn told_by<'a>(
     listener: &ListenerRules,

@@ -1,4 +1,4 @@
-//! The first steps: who asks, for what, and which way the request goes.
+//! The first steps: client, target, and path of the request.
 
 use super::admission::Wanted;
 use super::awaited::AbandonGuard;
@@ -24,13 +24,13 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// What the first steps make of a request.
+/// Outcome of the first steps.
 pub(super) enum AdmitOutcome {
-    /// A request on its way, with its body, and when its first byte was there.
+    /// A request in progress, with its body, and the arrival of its first byte.
     Asked(Arc<RequestContext>, RequestBody, Instant),
-    /// Its answer already.
+    /// The request has its answer already.
     Answered(Box<Reply>),
-    /// What gets its answer in a way that few take.
+    /// A rare kind of request with its own way to an answer.
     Aside(Pin<Box<dyn Future<Output = Reply> + Send>>),
 }
 
@@ -53,25 +53,25 @@ impl CacheEngine {
         reply
     }
 
-    /// Whether the cache may answer the request.
+    /// Returns `true` if the cache may answer the request.
     fn may_look_up(&self, ask: &RequestContext, body: &RequestBody) -> bool {
         let is_plain = ask.is_lookup() && body.is_none() && !upgrades(ask);
         is_plain && !ask.speaks_of_user() && !self.is_for_connection(ask)
     }
 
-    /// Whether the request's answer belongs to a connection that the origin authenticates: it is
-    /// neither looked for in the cache nor kept there.
+    /// Returns `true` if the request's answer belongs to a connection that the origin
+    /// authenticates. Such an answer is neither looked up in the cache nor stored there.
     fn is_for_connection(&self, ask: &RequestContext) -> bool {
         let is_bound = connection_auth::authenticates(&ask.fields) || self.upstreams.has_pinned(&ask.client);
         is_bound && !ask.directives.only_if_cached
     }
 
-    /// Settles who asks for what, and which way the request goes, by one reading of the settings.
+    /// Determines client, target and path of the request, under one reading of the settings.
     pub(super) fn admit(self: &Arc<Self>, request: Request) -> AdmitOutcome {
         let answered = |reply: Reply| AdmitOutcome::Answered(Box::new(reply));
         let Request { mut head, body, client, interim, received } = request;
         let requested = clock::time_at(received);
-        // Before the settings are looked at, as Live::begin says.
+        // Read before the settings, as Live::begin requires.
         let sequence = self.cache.purge_table.sequence();
         let live = self.live();
         let told = live.told(&client, |heard| {
@@ -153,7 +153,7 @@ impl CacheEngine {
         reply
     }
 
-    /// The method PURGE removes a URL, for a client that may.
+    /// Removes a URL by the method PURGE, for a client that may purge.
     async fn purge_request(
         &self,
         live: &ExchangeSettings,
@@ -170,7 +170,7 @@ impl CacheEngine {
         answers::early(live, head, client, (status, why), HandlingReport::local("purge"))
     }
 
-    /// The server's own answer to what is not a request.
+    /// Returns the server's own answer to an invalid request.
     pub(super) fn refusal(&self, status: StatusCode, reason: &str, client: &Client) -> Reply {
         let page = answers::page(status, reason, &Method::GET);
         let verdict = HandlingReport::local("request").error(ProxyError::HttpRequestError);
@@ -181,12 +181,12 @@ impl CacheEngine {
     }
 }
 
-/// Whether the client asks for another protocol.
+/// Returns `true` if the client asks for another protocol.
 fn upgrades(ask: &RequestContext) -> bool {
     ask.fields.has(&header::UPGRADE) && tunnel::upgrade_offer(ask.version, &ask.fields).is_some()
 }
 
-/// What the log says of a request that was given up.
+/// Returns the log record of an abandoned request.
 fn abandoned(ask: &RequestContext) -> Box<AccessRecord> {
     HandlingReport::local("abandoned").record(ask, Bytes::new(), StatusCode::OK, None)
 }

@@ -1,4 +1,4 @@
-//! Answers of the proxy's own: error pages and refusals, with the right status and no internals.
+//! The proxy's own answers: error pages and refusals, with the right status and no internals.
 
 use super::denials;
 use super::fetch::FetchFailure;
@@ -16,7 +16,7 @@ use shoal_semantics::status_fields::ProxyError;
 use shoal_settings::Mode;
 use shoal_wire::RequestParts;
 
-/// The fields and body of an answer of our own. `why` is one sentence for the person who reads it.
+/// Builds the fields and body of the proxy's own answer. `why` is one sentence for the reader.
 pub fn page(status: StatusCode, why: &str, method: &Method) -> (HeaderMap, ReplyBody) {
     let reason = status.canonical_reason().unwrap_or("Error");
     let text = format!("{} {reason}\n\n{why}\n", status.as_u16());
@@ -31,7 +31,7 @@ pub fn page(status: StatusCode, why: &str, method: &Method) -> (HeaderMap, Reply
     (fields, ReplyBody::Memory(Bytes::from(text)))
 }
 
-/// What a person is told about a failed fetch; nothing of the inside.
+/// Returns the explanation of a failed fetch for a person, without internals.
 pub fn explain(status: StatusCode) -> &'static str {
     match status {
         StatusCode::GATEWAY_TIMEOUT => "The origin server did not answer in time.",
@@ -42,8 +42,8 @@ pub fn explain(status: StatusCode) -> &'static str {
     }
 }
 
-/// What a person is told who may not have what was asked for, with the setting that an operator
-/// would change.
+/// Returns the explanation of a refusal for a person, with the setting that an operator would
+/// change.
 pub fn denial(refusal: &AccessRefusal) -> &'static str {
     match refusal {
         AccessRefusal::Client(_) => "This proxy does not serve your network (allow_clients).",
@@ -64,7 +64,7 @@ pub fn denial(refusal: &AccessRefusal) -> &'static str {
     }
 }
 
-/// An answer of our own to a request that went as far as an [`RequestContext`].
+/// Builds the proxy's own answer to a request with a [`RequestContext`].
 pub(super) fn own_answer(
     ask: &RequestContext,
     status: StatusCode,
@@ -75,7 +75,7 @@ pub(super) fn own_answer(
     own_fields(ask, status, fields, body, verdict)
 }
 
-/// The same with fields and body of one's own.
+/// Builds an answer with the caller's fields and body.
 pub(super) fn own_fields(
     ask: &RequestContext,
     status: StatusCode,
@@ -88,7 +88,7 @@ pub(super) fn own_fields(
     Reply { head: ReplyHead::Built(status, fields), body, record }
 }
 
-/// The answer when no origin could be asked.
+/// Builds the answer if no origin could be asked.
 pub(super) fn failure_answer(ask: &RequestContext, failure: &FetchFailure, verdict: HandlingReport) -> Reply {
     let (mut fields, body) = page(failure.status, failure.explanation, &ask.method);
     if let Some(seconds) = failure.retry_after_seconds {
@@ -97,7 +97,7 @@ pub(super) fn failure_answer(ask: &RequestContext, failure: &FetchFailure, verdi
     own_fields(ask, failure.status, fields, body, verdict)
 }
 
-/// An answer given before the request became an [`RequestContext`].
+/// Builds an answer given before the request has a [`RequestContext`].
 pub(super) fn early(
     live: &ExchangeSettings,
     head: &RequestParts,
@@ -108,7 +108,7 @@ pub(super) fn early(
     let page = page(status, why, &head.method);
     let mut reply = finish_early(live, client, status, page, verdict);
     reply.record.method = Some(head.method.clone());
-    // With its host, like that of a request that gets further.
+    // Includes the host, like the record of a request that gets further.
     reply.record.url = match Target::of(head, Mode::Reverse, client) {
         Ok(target) if head.uri.path().starts_with('/') && head.uri.authority().is_none() => target.url,
         _ => head.uri.to_string().into(),
@@ -129,7 +129,7 @@ pub(super) fn finish_early(
     Reply { head: ReplyHead::Built(status, fields), body, record }
 }
 
-/// The answer to a request that an access rule refuses.
+/// Builds the answer to a request that an access rule refuses.
 pub(super) fn denied(
     live: &ExchangeSettings,
     head: &RequestParts,
@@ -154,8 +154,8 @@ pub(super) fn denied(
     reply
 }
 
-/// RFC 8586, and Via (RFC 9110, section 7.6.3): a request that has been here already is
-/// refused.
+/// Refuses a request that has already passed this node: RFC 8586, and Via (RFC 9110, section
+/// 7.6.3).
 pub(super) fn loop_detected(live: &ExchangeSettings, head: &RequestParts, client: &Client) -> Option<Reply> {
     let hop = &live.hop;
     let been_here = fields::via_contains(&head.fields, hop) || fields::cdn_loop_contains(&head.fields, hop);
@@ -166,7 +166,7 @@ pub(super) fn loop_detected(live: &ExchangeSettings, head: &RequestParts, client
     })
 }
 
-/// TRACE and OPTIONS that may go no further are answered here (RFC 9110, section 7.6.2).
+/// Answers TRACE and OPTIONS that may go no further (RFC 9110, section 7.6.2).
 pub(super) fn max_forwards(ask: &RequestContext) -> Option<Reply> {
     if ask.max_forwards()? > 0 {
         return None;

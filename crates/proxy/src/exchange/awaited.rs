@@ -1,15 +1,15 @@
-//! What is told of a request that was given up before it was answered: its client left, or broke
-//! off what it sent.
+//! Log record of a request that was abandoned before its answer: the client left, or broke off its
+//! request.
 //!
-//! The transport drops the handler's future then, wherever it waits; so the line is written when
-//! the future is dropped. It bears the status 499, as nginx has it, which is never sent.
+//! In this case the transport drops the handler's future, at any point. The record is therefore
+//! written when the future is dropped. It has the status 499, as in nginx, which is never sent.
 
 use super::CacheEngine;
 use crate::message::{AccessRecord, CacheResult};
 use std::time::Instant;
 
-/// A request whose answer is awaited. When it is dropped before [`AbandonGuard::answered`], the
-/// request counts as abandoned.
+/// A request that waits for its answer. If the guard is dropped before [`AbandonGuard::answered`],
+/// the request counts as abandoned.
 pub(super) struct AbandonGuard<'e, F: FnOnce() -> Box<AccessRecord>> {
     exchange: &'e CacheEngine,
     received: Instant,
@@ -17,13 +17,13 @@ pub(super) struct AbandonGuard<'e, F: FnOnce() -> Box<AccessRecord>> {
 }
 
 impl<'e, F: FnOnce() -> Box<AccessRecord>> AbandonGuard<'e, F> {
-    /// Watches over a request that began to arrive at `received`; `record` tells of it when it
-    /// comes to that.
+    /// Guards a request that began to arrive at `received`. `record` builds the log record of an
+    /// abandoned request.
     pub fn new(exchange: &'e CacheEngine, received: Instant, record: F) -> Self {
         Self { exchange, received, record: Some(record) }
     }
 
-    /// There is an answer, whose own record tells the rest.
+    /// Disarms the guard: there is an answer with its own record.
     pub fn answered(mut self) {
         self.record = None;
     }
@@ -42,5 +42,5 @@ impl<F: FnOnce() -> Box<AccessRecord>> Drop for AbandonGuard<'_, F> {
     }
 }
 
-/// nginx's status for a client that closed the connection before it was answered.
+/// nginx's status for a client that closed the connection before its answer.
 const ABANDONED: u16 = 499;

@@ -1,41 +1,42 @@
-//! Blocks of stored bodies on their way from the disk to clients, which a slow client keeps in RAM.
+//! Blocks of stored bodies on their way from the disk to clients; a slow client keeps its block in
+//! RAM.
 //!
-//! A block is charged to the ledger for as long as it is held. All together take a part of it at
-//! most, so that clients that hardly read cannot empty the RAM tier; beyond that part replies go on
-//! in small pieces, which cost more reads and hold next to nothing.
+//! A block is charged to the ledger while it is held. All blocks together take at most a part of
+//! the ledger, so that slow clients cannot empty the RAM tier. Beyond this part, replies continue
+//! in small pieces, which cost more reads and hold almost no memory.
 
 use bytes::Bytes;
 use shoal_store::memory::{MemoryBudget, Reservation};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// The blocks held by all replies.
+/// Blocks held by all replies.
 pub struct DiskBlockBudget {
     ledger: Arc<MemoryBudget>,
     held: Arc<AtomicU64>,
 }
 
-/// How much of a stored body may be read at once.
+/// Permitted size of the next read of a stored body.
 pub enum ReadAllowance {
-    /// A whole block, which is charged.
+    /// A whole, charged block.
     Block(BlockCharge),
     /// At most [`PIECE`] bytes.
     Piece,
 }
 
-/// The charge of one block.
+/// Charge of one block.
 pub struct BlockCharge {
     held: Arc<AtomicU64>,
     _reservation: Reservation,
 }
 
 impl DiskBlockBudget {
-    /// Blocks that draw on `ledger`.
+    /// Creates a budget that draws on `ledger`.
     pub fn new(ledger: &Arc<MemoryBudget>) -> Self {
         Self { ledger: Arc::clone(ledger), held: Arc::default() }
     }
 
-    /// What the next read may take.
+    /// Returns the permitted size of the next read.
     pub fn allow(&self) -> ReadAllowance {
         let most = self.ledger.limit() / PART;
         let fits = |held: u64| Some(held + BLOCK).filter(|held| *held <= most);
@@ -55,7 +56,7 @@ impl DiskBlockBudget {
 }
 
 impl ReadAllowance {
-    /// How many bytes to read at `offset`: no further than to the end of its block, since blocks
+    /// Returns the number of bytes to read at `offset`. A read ends with its block, since blocks
     /// are read and checked whole.
     pub fn bytes(&self, offset: u64) -> u64 {
         let rest = BLOCK - offset % BLOCK;
@@ -65,16 +66,16 @@ impl ReadAllowance {
         }
     }
 
-    /// `bytes` as they are sent, holding no more than was allowed.
+    /// Returns `bytes` for sending; they keep no more memory than allowed.
     pub fn charge_bytes(self, bytes: Bytes) -> Bytes {
         match self {
             Self::Block(charge) => Bytes::from_owner(ChargedBlock { bytes, _charge: charge }),
-            // a slice would keep the block that it was checked with
+            // a slice would keep the whole checked block
             Self::Piece => Bytes::copy_from_slice(&bytes),
         }
     }
 
-    /// A copy of `bytes`, which are no more than was allowed.
+    /// Returns a copy of `bytes`, of which there must be no more than allowed.
     pub fn copy(self, bytes: &[u8]) -> Bytes {
         let bytes = Bytes::copy_from_slice(bytes);
         match self {
@@ -102,13 +103,13 @@ impl AsRef<[u8]> for ChargedBlock {
     }
 }
 
-/// Bytes of a block: what the store checks at once.
+/// Bytes of a block, the unit that the store checks.
 const BLOCK: u64 = 64 * 1024;
 
-/// Bytes read at once where no block may be held.
+/// Maximum bytes per read without a charged block.
 pub const PIECE: u64 = 8 * 1024;
 
-/// Blocks take at most this part of the ledger.
+/// Divisor: blocks take at most this part of the ledger.
 const PART: u64 = 4;
 
 #[cfg(test)]

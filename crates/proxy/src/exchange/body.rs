@@ -1,8 +1,8 @@
-//! The body of a reply, made of segments: bytes in memory, slices of stored bodies, bodies still
-//! arriving.
+//! The body of a reply, made of segments: bytes in memory, slices of stored bodies, arriving
+//! bodies.
 //!
-//! One type serves whole responses, single ranges, multipart ranges and bodies put together from
-//! stored parts. It holds at most one block in memory.
+//! One type serves whole responses, single ranges, multipart ranges and bodies combined from stored
+//! parts. A body holds at most one block in memory.
 
 use super::hybrid_cache::HybridCache;
 use super::shared_body::{BodyEnd, BodyReader, NextRead};
@@ -19,27 +19,27 @@ use std::time::Duration;
 
 /// A stretch of a reply's body.
 pub enum BodySegment {
-    /// Bytes at hand.
+    /// Bytes in memory.
     Memory(Bytes),
     /// `length` bytes of a stored body from `offset`.
     Stored {
         /// The body.
         body: Arc<dyn StoredBody>,
-        /// First byte.
+        /// Offset of the first byte.
         offset: u64,
-        /// Bytes.
+        /// Number of bytes.
         length: u64,
     },
-    /// An arriving body from where the reader is attached, `length` bytes or to its end.
+    /// An arriving body from the reader's position, `length` bytes or to its end.
     Growing {
-        /// The reader's place.
+        /// Reader, attached at its position.
         reader: BodyReader,
-        /// Bytes wanted; `None` means to the end, trailers included.
+        /// Number of bytes to send; `None` means to the end, trailers included.
         length: Option<u64>,
     },
 }
 
-/// Segments, sent one after the other.
+/// Segments, sent in order.
 pub struct SegmentedBody {
     segments: VecDeque<BodySegment>,
     objects: Arc<HybridCache>,
@@ -49,12 +49,12 @@ pub struct SegmentedBody {
 type Reading = Pin<Box<dyn Future<Output = Result<Bytes, BodyError>> + Send>>;
 
 impl SegmentedBody {
-    /// A body of these segments; stored bodies are read on the cache's pool.
+    /// Creates a body of these segments; stored bodies are read on the cache's pool.
     pub fn new(segments: impl IntoIterator<Item = BodySegment>, objects: Arc<HybridCache>) -> Self {
         Self { segments: segments.into_iter().collect(), objects, reading: None }
     }
 
-    /// Boxed for a reply.
+    /// Boxes the body for a reply.
     pub fn boxed(self) -> StreamBody {
         StreamBody::new(self)
     }
@@ -65,7 +65,7 @@ impl SegmentedBody {
         self.reading = Some(Box::pin(read_stored(objects, body, offset, limit)));
     }
 
-    /// The block being read, once it is there.
+    /// Returns the block being read once the read is done.
     fn poll_reading(&mut self, context: &mut Context<'_>) -> Poll<Result<Bytes, BodyError>> {
         let reading = self.reading.as_mut().expect("the caller started a read");
         let block = ready!(reading.as_mut().poll(context));
@@ -78,7 +78,7 @@ impl SegmentedBody {
         })
     }
 
-    /// The next frame of the first segment; `Ready(None)` when that segment is done.
+    /// Returns the next frame of the first segment; `Ready(None)` if the segment is done.
     fn poll_segment(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let Some(mut segment) = self.segments.pop_front() else { return Poll::Ready(None) };
         let polled = match &mut segment {
@@ -163,7 +163,7 @@ impl Body for SegmentedBody {
     }
 }
 
-/// Reads at most `limit` bytes on the pool; a full queue delays a body that is under way instead of
+/// Reads at most `limit` bytes on the pool. A full queue delays a body in transmission instead of
 /// cutting it.
 async fn read_stored(
     objects: Arc<HybridCache>,
@@ -171,7 +171,7 @@ async fn read_stored(
     offset: u64,
     limit: u64,
 ) -> Result<Bytes, BodyError> {
-    // It holds these bytes already, for as long as it is sent.
+    // The body already holds these bytes while it is sent.
     if let Some(bytes) = body.read_at_once(offset, limit.min(BLOCK) as usize) {
         return Ok(bytes);
     }
@@ -193,8 +193,8 @@ async fn read_stored(
     }
 }
 
-/// Bytes of an arriving body handed on at a time.
+/// Bytes of an arriving body passed on at a time.
 const BLOCK: u64 = 64 * 1024;
 
-/// Pause before a read under way is offered again to a full queue.
+/// Pause before a read is offered again to a full queue.
 const RETRY: Duration = Duration::from_millis(5);

@@ -1,12 +1,12 @@
-//! Filing a body while it arrives: it goes to its readers at once, and to the store in few, large
+//! Stores a body while it arrives: it goes to its readers at once, and to the store in few, large
 //! writes.
 //!
-//! A small body is gathered in RAM and written in one job when complete. One that outgrows RAM's
-//! share is written in batches, and its readers' older bytes are then read back from disk. When the
+//! A small body is gathered in RAM and written in one job when complete. A body that outgrows its
+//! share of RAM is written in batches; its readers then read older bytes back from disk. If the
 //! disk declines, the body is only passed on, at the pace of its slowest reader.
 //!
-//! A client that has seen the end of a body finds it stored when it asks again: the piece that
-//! reaches the known length, and the end itself, are held back until that is so.
+//! A client that has seen the end of a body finds it stored on its next request. The last piece of
+//! a known length, and the end itself, are therefore held back until the body is stored.
 
 use super::hybrid_cache::{CachedBody, HybridCache, commit_valid};
 use super::invalidations::ValiditySnapshot;
@@ -37,37 +37,36 @@ pub struct BodyWriter {
 }
 
 enum WriteState {
-    /// All of it in RAM; the reservation covers it. What has come stands in the room, where there
-    /// is one.
+    /// Gathered in RAM, covered by the reservation. If there is a room, the bytes stand in it.
     Gathering { charge: Charge, room: Option<Room> },
     /// Being written; `written` bytes are in the store. The reservation covers the window.
     Writing { insert: Box<dyn Insert>, written: u64, reservation: Reservation },
-    /// Only passed on.
+    /// Only passed on to readers.
     Passing,
 }
 
-/// What a body is charged that is gathered.
+/// Charge for a gathered body.
 struct Charge {
     reservation: Reservation,
-    /// Of the part of RAM that such bodies may take.
+    /// Part of the RAM share for gathered bodies.
     hold: Hold,
 }
 
 impl Charge {
-    /// Reserves what is missing to so many bytes; false when it cannot be had.
+    /// Extends the charge to `bytes`. Returns `false` if there is no room.
     fn grow_to(&mut self, bytes: u64) -> bool {
         self.hold.grow_to(bytes) && self.reservation.grow(bytes.saturating_sub(self.reservation.bytes()))
     }
 }
 
-/// Where a body will stand.
+/// Memory reserved for a whole body.
 struct Room {
     arriving: IncomingBody,
-    /// What replies are charged that have a piece of it, and so keep all of it.
+    /// Charge to replies that have a piece of the body, since a piece keeps the whole room.
     hold: Option<Arc<Hold>>,
 }
 
-/// A piece of a body in such a room.
+/// A piece of a body in a charged room.
 struct HeldPiece {
     bytes: Bytes,
     _hold: Arc<Hold>,
@@ -89,24 +88,24 @@ impl Room {
     }
 }
 
-/// What is left to do for a body that is complete.
+/// Work that remains for a complete body.
 #[derive(Default)]
 struct CompletedBody {
-    /// All of it, in one piece.
+    /// The whole body, in one piece.
     gathered: Option<Bytes>,
-    /// Replies may not hold it for long: it is charged so until it is let go.
+    /// Charge until release, if replies may hold the body only briefly.
     is_brief: Option<Hold>,
-    /// What is still to be written.
+    /// Body still to be written.
     for_disk: Option<Bytes>,
-    /// Where all of it can be read from.
+    /// Stored body from which all bytes can be read.
     spill: Option<Arc<dyn StoredBody>>,
-    /// What its bytes in RAM are charged, unless the RAM tier charges them.
+    /// Charge for the bytes in RAM, unless the RAM tier charges them.
     reservation: Option<Reservation>,
 }
 
 impl BodyWriter {
-    /// Begins to file a body under `key`. `length` is its length when known beforehand;
-    /// it is kept only while it is valid.
+    /// Begins to store a body under `key`. `length` is its length if known beforehand. The body is
+    /// kept only while it is valid.
     pub fn new(
         objects: &Arc<HybridCache>,
         growing: &Arc<SharedBody>,
@@ -132,19 +131,19 @@ impl BodyWriter {
         }
     }
 
-    /// Whether so many bytes more are within the length. A part's length is that of its
-    /// Content-Range, which its framing need not keep to.
+    /// Returns `true` if `bytes` more bytes are within the length. A part's length is the one in
+    /// its Content-Range; the framing may exceed it.
     pub fn has_room(&self, bytes: usize) -> bool {
         let arrived = self.arrived() + bytes as u64;
         self.length.is_none_or(|length| arrived <= length)
     }
 
-    /// Bytes that have arrived, the last piece included.
+    /// Returns the number of bytes that have arrived, the last piece included.
     fn arrived(&self) -> u64 {
         self.growing.appended() + self.last.as_ref().map_or(0, |last| last.len() as u64)
     }
 
-    /// Takes what has arrived. Waits for the disk or for readers when they must keep up.
+    /// Takes a piece of the body. Waits for the disk or for readers if they must keep up.
     pub async fn append(&mut self, bytes: Bytes) {
         let total = self.growing.appended() + bytes.len() as u64;
         let fits = match &mut self.place {
@@ -165,8 +164,9 @@ impl BodyWriter {
         self.wait_for_readers().await;
     }
 
-    /// The bytes as they are kept: a slice of the connection's buffer would keep all of that buffer
-    /// in RAM, and does not outlive this while the disk or readers are waited for.
+    /// Copies the bytes into their final memory if they are kept. A slice of the connection's
+    /// buffer would keep the whole buffer in RAM. The slice is dropped before a wait for the disk
+    /// or readers.
     fn own(&mut self, bytes: Bytes) -> Bytes {
         let is_first = self.arrived() == 0;
         match &mut self.place {
@@ -186,7 +186,8 @@ impl BodyWriter {
         }
     }
 
-    /// Whether anybody still has a use for the rest: a reader, or a store that has most of it.
+    /// Returns `true` if the rest still has a use: for a reader, or for a store that has most of
+    /// the body.
     pub fn wanted(&self) -> bool {
         if self.growing.readers() > 0 {
             return true;
@@ -197,8 +198,8 @@ impl BodyWriter {
             && self.growing.appended() <= FINISH_ALONE
     }
 
-    /// Ends a complete body and keeps it while it is valid. `kept` is called when lookups find it,
-    /// just before its readers see the end. A body in RAM goes to the disk after that.
+    /// Ends a complete body and keeps it while it is valid. Calls `kept` when lookups find the
+    /// body, just before its readers see the end. A body in RAM goes to the disk after that.
     pub async fn complete(mut self, trailers: Option<HeaderMap>, kept: impl FnOnce()) {
         let arrived = self.arrived();
         if self.length.is_some_and(|length| length != arrived) {
@@ -224,12 +225,12 @@ impl BodyWriter {
             | WriteState::Writing { reservation, .. } => {
                 ending.reservation = Some(reservation);
             }
-            // a newer response than the one stored came, and cannot be kept
+            // the response is newer than the stored one, but cannot be kept
             WriteState::Passing if is_valid => drop(self.objects.remove(&self.key).await),
             WriteState::Passing => {}
         }
         if ending.for_disk.is_some() {
-            // What is fetched faster than it can be written would be fetched again.
+            // A body fetched faster than the disk writes would be dropped and fetched again.
             self.objects.disk_queue_for(&self.key).pool().wait_for_capacity().await;
         }
         kept();
@@ -248,7 +249,7 @@ impl BodyWriter {
         }
     }
 
-    /// All of the body, of which `last` is the end.
+    /// Returns the whole body, which ends with `last`.
     fn gathered(&self, room: Option<Room>, last: Option<Bytes>) -> MemoryBody {
         let whole = || self.growing.gathered(last.as_ref());
         let there = room.and_then(|room| room.arriving.body());
@@ -261,13 +262,13 @@ impl BodyWriter {
         let kept = self.objects.insert_memory(&self.key, &self.record, body, &self.validity);
         let (is_kept, Charge { reservation, hold }) = (kept.is_some(), charge);
         let mut ending = CompletedBody { gathered: Some(bytes.clone()), ..CompletedBody::default() };
-        // in the RAM tier it is charged there, for as long as anybody reads it
+        // the RAM tier charges its body for as long as a reply reads it
         match kept {
             None => ending.reservation = Some(reservation),
             Some(CachedBody::Memory(held)) => ending.gathered = Some(held),
             Some(CachedBody::Disk(_)) => ending.is_brief = Some(hold),
         }
-        // an older object on disk must not show when RAM gives this one up
+        // an older object on disk must not reappear when RAM evicts this one
         if is_kept && self.record.is_for_disk() && !self.objects.on_disk(&self.key) {
             ending.for_disk = Some(bytes);
         } else {
@@ -276,9 +277,9 @@ impl BodyWriter {
         ending
     }
 
-    /// Lets go of the window, which slow readers would keep in RAM: what is in the store they read
-    /// from there; for the rest they are charged. Where replies may hold no more, they read what
-    /// has been kept of it elsewhere, or are cut.
+    /// Releases the window, which slow readers would keep in RAM. They read stored bytes from the
+    /// store, and are charged for the rest. If replies may hold no more, they read a copy kept
+    /// elsewhere, or are cut.
     async fn release_window(
         self,
         spill: Option<Arc<dyn StoredBody>>,
@@ -292,17 +293,17 @@ impl BodyWriter {
             };
         };
         self.growing.set_spill(&spill, arrived);
-        // most are about to have it all, and need not go to the disk for the rest
+        // most readers are about to finish, and need not read the rest from the disk
         let _ = timeout(READ_OUT, self.growing.wait_all_read()).await;
         self.growing.trim(0);
     }
 
-    /// Has those who are late read the body, all of which is in the window, from where it is kept.
+    /// Makes late readers read the body from its kept copy. The window holds the whole body.
     async fn move_readers(self, arrived: u64) {
         if timeout(READ_OUT, self.growing.wait_all_read()).await.is_ok() {
             return;
         }
-        // The disk may have had it on probation, and takes it when it is asked again.
+        // An object on probation was declined by the disk, which accepts it on the second offer.
         if self.record.is_for_disk() && self.growing.is_whole() && !self.objects.on_disk(&self.key) {
             let whole = self.growing.gathered(None);
             self.objects
@@ -312,8 +313,8 @@ impl BodyWriter {
         self.growing.move_to(self.objects.window(&self.key, &self.record, arrived), arrived);
     }
 
-    /// Writes the rest and completes the object on disk; an older one in RAM goes. False when it
-    /// could not be kept.
+    /// Writes the rest and completes the object on disk; removes an older one from RAM. Returns
+    /// `false` if the object could not be kept.
     fn commit(
         &self,
         mut insert: Box<dyn Insert>,
@@ -338,12 +339,12 @@ impl BodyWriter {
         }
     }
 
-    /// Ends a body that broke off; nothing of it is kept.
+    /// Ends a body that broke off; no part of it is kept.
     pub fn cut(self, why: String) {
         self.growing.finish(BodyEnd::Cut(why));
     }
 
-    /// Moves from RAM to the disk, or to passing on when the disk takes nothing.
+    /// Moves the body from RAM to the disk, or only passes it on if the disk declines.
     async fn spill_to_disk(&mut self) {
         let WriteState::Gathering { charge, .. } = std::mem::replace(&mut self.place, WriteState::Passing)
         else {
@@ -354,12 +355,12 @@ impl BodyWriter {
         }
     }
 
-    /// Writes a batch when there is one, or waits for readers that nobody else keeps bytes for.
+    /// Writes a batch if there is one. A body that is only passed on waits for its readers.
     async fn wait_for_readers(&mut self) {
         let appended = self.growing.appended();
         match &self.place {
             WriteState::Gathering { .. } => {}
-            // a batch is as large as the RAM that was reserved for it
+            // a batch is as large as the reserved RAM
             WriteState::Writing { written, reservation, .. } => {
                 if appended - written >= reservation.bytes().clamp(BATCH_MIN, BATCH_MAX) {
                     self.write().await;
@@ -369,7 +370,7 @@ impl BodyWriter {
         }
     }
 
-    /// Writes what is not yet in the store and lets the window shrink.
+    /// Writes the bytes that are not yet in the store, and lets the window shrink.
     async fn write(&mut self) {
         let WriteState::Writing { mut insert, written, reservation } =
             std::mem::replace(&mut self.place, WriteState::Passing)
@@ -391,9 +392,10 @@ impl BodyWriter {
     }
 }
 
-/// Where the body of an object will stand. Who has a piece of a large one keeps the room for all of
-/// it, so that it is reserved at once, and replies are charged with it; where that cannot be, its
-/// pieces stand apart until they are whole.
+/// Returns the room for the body of an object.
+///
+/// A piece of a large body keeps the whole room. The room is therefore reserved at once, and
+/// replies are charged for it. Without a room, the pieces stand apart until the body is complete.
 fn room_for(objects: &HybridCache, key: &ObjectKey, length: u64, charge: &mut Charge) -> Option<Room> {
     let mut hold = None;
     if length >= LENT_MIN as u64 {
@@ -405,16 +407,16 @@ fn room_for(objects: &HybridCache, key: &ObjectKey, length: u64, charge: &mut Ch
     Some(Room { arriving: objects.memory().room(key.hash(), length)?, hold })
 }
 
-/// Bytes that gather before they are written: as many as are reserved, within these.
+/// Limits of a batch. A batch is as large as its reservation, within these limits.
 const BATCH_MIN: u64 = 64 * 1024;
 const BATCH_MAX: u64 = 512 * 1024;
 
-/// Time that readers have for the end of a body in the window before they read it from the disk.
+/// Time in which readers may take the body's end from the window before they read it from the disk.
 const READ_OUT: Duration = Duration::from_secs(2);
 
 /// Window of a body that is only passed on.
 const WINDOW: usize = 64 * 1024;
 
-/// A fetch that all clients have left goes on to its end when so much is missing at most, and so
-/// much has come at most.
+/// Limit for a fetch that all clients have left. The fetch continues if both the missing and the
+/// arrived bytes are within the limit.
 const FINISH_ALONE: u64 = 64 << 20;

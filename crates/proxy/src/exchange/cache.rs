@@ -1,8 +1,8 @@
-//! The stored responses of the exchange: RAM over disk, the purges that hide some of them, and the
-//! fetches that will store more.
+//! The stored responses of the exchange: RAM over disk, purges that hide responses, and current
+//! fetches.
 //!
-//! Lookups ([`super::lookup`]), the plan of what is stored where ([`super::store_plan`]) and
-//! invalidation ([`super::invalidate`]) work on it.
+//! Lookups ([`super::lookup`]), the plan of storing ([`super::store_plan`]) and invalidation
+//! ([`super::invalidate`]) work on it.
 
 use super::flight::Flights;
 use super::hybrid_cache::HybridCache;
@@ -14,16 +14,16 @@ use std::sync::Arc;
 pub struct Cache {
     /// RAM over disk.
     pub(super) objects: Arc<HybridCache>,
-    /// When tags, hosts, groups and everything were purged.
+    /// Times at which tags, hosts, groups and everything were purged.
     pub(super) purge_table: Arc<PurgeTable>,
-    /// URLs invalidated while something of them is being fetched or read.
+    /// URLs invalidated during a fetch or read of their objects.
     pub(super) invalidations: Arc<Invalidations>,
     /// Fetches that several requests share.
     pub(super) flights: Arc<Flights>,
 }
 
 impl Cache {
-    /// A cache over `objects`, with nothing under way.
+    /// Creates a cache over `objects`, without current fetches.
     pub(super) fn new(objects: Arc<HybridCache>, purge_table: Arc<PurgeTable>) -> Arc<Self> {
         Arc::new(Self { objects, purge_table, invalidations: Invalidations::new(), flights: Flights::new() })
     }

@@ -1,4 +1,4 @@
-//! From a stored or arriving response to the reply for one request: conditions, ranges, age.
+//! Turns a stored or arriving response into the reply for one request: conditions, ranges, age.
 
 use super::answers;
 use super::body::{BodySegment, SegmentedBody};
@@ -15,7 +15,7 @@ use shoal_semantics::range::{ByteRange, ContentRange, Multipart, RangeSet, Resol
 use shoal_semantics::validation::{self, Condition};
 use std::sync::Arc;
 
-/// A response to deliver: its head, and where its body is.
+/// A response to deliver: head and body.
 pub struct Delivery {
     /// The head.
     pub head: Arc<ResponseMetadata>,
@@ -23,46 +23,46 @@ pub struct Delivery {
     pub body: BodySource,
 }
 
-/// Where a body to deliver is.
+/// Source of a body to deliver.
 pub enum BodySource {
-    /// Stored, complete.
+    /// A complete stored body.
     Held(CachedBody),
-    /// Stretches of it, in order and without overlap; and the length of the whole.
+    /// Pieces of the body, in order and without overlap, and the length of the whole.
     Pieces(Vec<RangePiece>, u64),
-    /// Arriving. The reader that is attached at its start, if one could be.
+    /// An arriving body, its length if known, and a reader attached at its start if possible.
     Growing(Arc<SharedBody>, Option<u64>, Option<BodyReader>),
 }
 
 /// Bytes `start..end` of a representation.
 pub struct RangePiece {
-    /// First byte.
+    /// Offset of the first byte.
     pub start: u64,
-    /// The byte after the last.
+    /// Offset after the last byte.
     pub end: u64,
-    /// Where they are.
+    /// Source of the bytes.
     pub body: RangePieceSource,
 }
 
-/// Where a piece is: in a body that holds the representation from `base` on.
+/// Source of a piece: a body that holds the representation from `base` on.
 pub enum RangePieceSource {
-    /// Stored.
+    /// A stored body.
     Held {
         /// The body.
         body: CachedBody,
-        /// Its first byte within the representation.
+        /// Offset of the body's first byte within the representation.
         base: u64,
     },
-    /// Arriving.
+    /// An arriving body.
     Growing {
         /// The body.
         body: Arc<SharedBody>,
-        /// Its first byte within the representation.
+        /// Offset of the body's first byte within the representation.
         base: u64,
     },
 }
 
 impl RangePiece {
-    /// The part of this piece that lies in `start..end`.
+    /// Returns the part of this piece that lies in `start..end`.
     fn segment(&self, start: u64, end: u64) -> Option<BodySegment> {
         let (start, end) = (self.start.max(start), self.end.min(end));
         match &self.body {
@@ -83,10 +83,10 @@ impl BodySource {
         }
     }
 
-    /// The order in which to send these ranges: of a body that is arriving, the order in which they
-    /// arrive. A reader that waited at an earlier place for its turn would hold back the writer,
-    /// and so the bytes that come before its turn. RFC 9110, section 15.3.7.2, has the order asked
-    /// for as a SHOULD.
+    /// Returns the order in which to send these ranges. For an arriving body this is the order of
+    /// arrival. A reader that waited at an earlier place for its turn would hold back the writer,
+    /// and so the bytes before its turn. RFC 9110, section 15.3.7.2, has the requested order as a
+    /// SHOULD.
     fn in_order(&self, mut ranges: Vec<ByteRange>) -> Vec<ByteRange> {
         let is_arriving = match self {
             Self::Held(_) => false,
@@ -102,7 +102,7 @@ impl BodySource {
     }
 }
 
-/// The reply for `ask`. `None` when the bytes can no longer be had from here.
+/// Returns the reply for `ask`. Returns `None` if the bytes are no longer available here.
 pub(super) fn deliver(
     objects: &Arc<HybridCache>,
     ask: &RequestContext,
@@ -127,14 +127,14 @@ pub(super) fn deliver(
     Some(of_stored(ask, &delivery.head, (ReplyForm::Whole, body), verdict))
 }
 
-/// The ranges to answer with: a GET with Range, a complete 200 of known length, and an If-Range
-/// that holds.
+/// Returns the ranges to answer with. They require a GET with Range, a complete 200 of known
+/// length, and an If-Range that holds.
 fn wanted_ranges(ask: &RequestContext, delivery: &Delivery) -> Option<Resolved> {
     let length = delivery.body.length()?;
     resolve_ranges(ask, &delivery.head, length)
 }
 
-/// What the request's Range means for a representation with this head and length; `None` for
+/// Resolves the request's Range for a representation with this head and length. Returns `None` for
 /// the whole.
 pub(super) fn resolve_ranges(ask: &RequestContext, head: &ResponseMetadata, length: u64) -> Option<Resolved> {
     let stored = &head.stored;
@@ -182,7 +182,7 @@ fn deliver_ranges(
     Some(built(ask, StatusCode::PARTIAL_CONTENT, fields, body, verdict))
 }
 
-/// A body of these segments, `length` bytes together.
+/// Builds a body of these segments, `length` bytes together.
 fn of_segments(objects: &Arc<HybridCache>, mut segments: Vec<BodySegment>, length: u64) -> ReplyBody {
     if let [BodySegment::Memory(bytes)] = &mut *segments {
         return ReplyBody::Memory(std::mem::take(bytes));
@@ -191,7 +191,7 @@ fn of_segments(objects: &Arc<HybridCache>, mut segments: Vec<BodySegment>, lengt
     ReplyBody::Stream { frames, length: Some(length) }
 }
 
-/// RFC 9110, section 15.5.17: a 416 to a byte range request "SHOULD" say the current length.
+/// RFC 9110, section 15.5.17: a 416 to a byte range request "SHOULD" give the current length.
 fn unsatisfiable(ask: &RequestContext, length: u64, verdict: HandlingReport) -> Reply {
     let mut reply = answers::own_answer(ask, StatusCode::RANGE_NOT_SATISFIABLE, UNSATISFIABLE, verdict);
     if let ReplyHead::Built(_, fields) = &mut reply.head {
@@ -200,7 +200,7 @@ fn unsatisfiable(ask: &RequestContext, length: u64, verdict: HandlingReport) -> 
     reply
 }
 
-/// Bytes `start..end` of a body, as segments.
+/// Returns bytes `start..end` of a body, as segments.
 fn stretch(body: &BodySource, range: ByteRange) -> Option<Vec<BodySegment>> {
     let (start, end) = (range.start, range.end);
     match body {
@@ -241,7 +241,7 @@ pub(super) fn whole(objects: &Arc<HybridCache>, body: BodySource) -> Option<Repl
     })
 }
 
-/// A reply that a stored response becomes, with what is sent of its body.
+/// Builds the reply from a stored response, with the bytes to send of its body.
 fn of_stored(
     ask: &RequestContext,
     head: &ResponseMetadata,
@@ -249,7 +249,7 @@ fn of_stored(
     verdict: HandlingReport,
 ) -> Reply {
     let stored = match form {
-        // It is the whole's, where that means nothing.
+        // Content-Range is meaningful in the whole response only.
         ReplyForm::Part { .. } if head.stored.has_content_range() => {
             Arc::new(head.stored.without(&header::CONTENT_RANGE))
         }
@@ -263,7 +263,7 @@ fn of_stored(
     Reply { head: ReplyHead::Stored { stored, form, age_seconds, cache_status, proxy_status }, body, record }
 }
 
-/// A stored response's fields with Age and Cache-Status.
+/// Returns a stored response's fields with Age and Cache-Status.
 fn fields_of(ask: &RequestContext, head: &ResponseMetadata, verdict: &HandlingReport) -> HeaderMap {
     let mut fields = head.stored.fields();
     fields.insert(header::AGE, HeaderValue::from(head.policy.age_seconds(clock::now())));
@@ -271,7 +271,7 @@ fn fields_of(ask: &RequestContext, head: &ResponseMetadata, verdict: &HandlingRe
     fields
 }
 
-/// A reply with a head made for this request.
+/// Builds a reply with a head made for this request.
 fn built(
     ask: &RequestContext,
     status: StatusCode,

@@ -1,8 +1,7 @@
-//! What the error log says of requests that access rules refuse: a line a setting in a while,
-//! however many meet the setting.
+//! Error log of requests that access rules refuse: one line per setting and interval.
 //!
-//! An operator who has forgotten a setting learns its name from the log. A client that is refused
-//! as often as it likes fills no log with it: the lines that were left out are counted in the next.
+//! The log names the setting, which an operator may have forgotten. A client that is refused often
+//! cannot fill the log: omitted lines are counted in the next line.
 
 use crate::access::AccessRefusal;
 use std::fmt::Display;
@@ -10,7 +9,7 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-/// Says that `what` was refused, unless as much was said of this setting lately.
+/// Logs a refused request, unless its setting was logged within the last interval.
 pub(super) fn tell(refusal: &AccessRefusal, what: &dyn Display) {
     let Some(setting) = refusal.setting() else { return };
     let Some(line) = LINES.iter().find(|line| line.setting == setting) else { return };
@@ -19,10 +18,10 @@ pub(super) fn tell(refusal: &AccessRefusal, what: &dyn Display) {
     }
 }
 
-/// The line of one setting.
+/// The log line of one setting.
 struct Line {
     setting: &'static str,
-    /// When it may be said again, in milliseconds since the start.
+    /// Earliest time of the next line, in milliseconds since the start.
     next_ms: AtomicU64,
     left_out: AtomicU64,
 }
@@ -32,7 +31,7 @@ impl Line {
         Self { setting, next_ms: AtomicU64::new(0), left_out: AtomicU64::new(0) }
     }
 
-    /// The lines that were left out, when one is due.
+    /// Returns the number of omitted lines if a line is due.
     fn due(&self, now: Duration) -> Option<u64> {
         let (now_ms, next_ms) = (now.as_millis() as u64, self.next_ms.load(Relaxed));
         let then_ms = now_ms + PAUSE.as_millis() as u64;
@@ -45,7 +44,7 @@ impl Line {
     }
 }
 
-/// One line in so long.
+/// Interval between lines of one setting.
 const PAUSE: Duration = Duration::from_secs(10);
 
 static STARTED: LazyLock<Instant> = LazyLock::new(Instant::now);

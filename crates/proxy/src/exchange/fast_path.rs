@@ -1,9 +1,9 @@
-//! The short way: a plain request whose response is fresh in RAM, answered in place.
+//! The fast path: a plain request with a fresh response in RAM, answered in place.
 //!
-//! It decides what [`CacheEngine::admit`] and the steps after it would decide, for the cases that a
-//! cache meets most and that need nothing but a lookup: no field map, no
-//! [`super::ask::RequestContext`], nothing to wait for. Whatever does not fit goes the ordinary
-//! way, and is looked up there anew. Tests compare the two ways' answers byte by byte.
+//! The decisions equal those of [`CacheEngine::admit`] and the steps after it. The path covers the
+//! most frequent cases, which need nothing but a lookup. There is no field map, no
+//! [`super::ask::RequestContext`], and no wait. Every other request takes the ordinary path, with a
+//! new lookup. Tests compare the answers of both paths byte by byte.
 
 use super::cache::Cache;
 use super::{
@@ -97,7 +97,8 @@ impl CacheEngine {
         })
     }
 
-    /// The fresh response in RAM, when this client may have it. `url` becomes the effective URI.
+    /// Returns the fresh response in RAM if this client may have it. `url` becomes the effective
+    /// URI.
     fn find_fresh(
         &self,
         (live, listener): (&ExchangeSettings, &ListenerRules),
@@ -135,7 +136,7 @@ impl CacheEngine {
         let usable = admitted
             && (mode == Mode::Reverse || live.allowed_address(head))
             && !is_bodiless(head.stored.status())
-            // Whether the client brings credentials is not looked at here.
+            // This path does not check for credentials, which a negative response would require.
             && !head.policy.is_negative()
             && head.names.via_site == (mode == Mode::Reverse)
             && !self.cache.purge_table.is_purged(&head.names.slots, &head.names.groups, head.requested)
@@ -145,7 +146,7 @@ impl CacheEngine {
 }
 
 impl Cache {
-    /// The variant in RAM that the request selects, whatever its age.
+    /// Returns the variant in RAM that the request selects, at any age.
     fn find_variant(
         &self,
         note: &VaryMarker,
@@ -164,7 +165,8 @@ impl Cache {
     }
 }
 
-/// What the reply is to be, as [`CacheEngine::deliver`] has it. `None` for what that is to decide.
+/// Returns the form of the reply, as [`CacheEngine::deliver`] would choose it. Returns `None` for
+/// cases that the ordinary path must decide.
 fn form(
     plain: &FastPathRequest<'_>,
     head: &ResponseMetadata,
@@ -184,7 +186,7 @@ fn form(
     match plain.range {
         _ if plain.is_head => Some(ReplyForm::Head { length: Some(complete_length) }),
         Some(range) if stored.status() == StatusCode::OK => {
-            // The whole's would have to be left out.
+            // The Content-Range of the whole response would have to be left out.
             let range = only_range(range, complete_length).filter(|_| !stored.has_content_range())?;
             Some(ReplyForm::Part { range, complete_length })
         }
@@ -192,7 +194,7 @@ fn form(
     }
 }
 
-/// Where the body of a hit is kept.
+/// Keeper of the body of a hit.
 struct Kept<'a> {
     objects: &'a Arc<HybridCache>,
     resident: &'a Arc<MemoryEntry>,
@@ -216,8 +218,8 @@ impl Keeper for Kept<'_> {
     }
 }
 
-/// Writes the effective URI, with which the primary key begins, as [`super::target::Target`] does,
-/// and says where its host is.
+/// Writes the effective URI, with which the primary key begins, like [`super::target::Target`].
+/// Returns the position of the host.
 fn write_url(url: &mut Vec<u8>, plain: &FastPathRequest<'_>, https: bool) -> Range<usize> {
     url.clear();
     url.extend_from_slice(if https { b"https://" } else { b"http://" });
@@ -230,7 +232,7 @@ fn write_url(url: &mut Vec<u8>, plain: &FastPathRequest<'_>, https: bool) -> Ran
         url.push(b':');
         match plain.authority.digits {
             [b'0', ..] => push_decimal(url, u64::from(port)),
-            // As they are written is as they are read.
+            // The digits are already in normal form.
             digits => url.extend_from_slice(digits),
         }
     }
@@ -238,8 +240,8 @@ fn write_url(url: &mut Vec<u8>, plain: &FastPathRequest<'_>, https: bool) -> Ran
     host
 }
 
-/// What the access log says of a hit that was sent whole, but for when, how long, how large a head,
-/// and Cache-Status.
+/// Builds the log entry of a hit that was sent whole, without the time, the duration, the head's
+/// size and Cache-Status.
 fn entry<'a>(plain: &FastPathRequest<'a>, client: &Client, url: &'a [u8], hit: &RamHit<'a>) -> LogEntry<'a> {
     LogEntry {
         client: Some(client.address),
@@ -256,7 +258,7 @@ fn entry<'a>(plain: &FastPathRequest<'a>, client: &Client, url: &'a [u8], hit: &
     }
 }
 
-/// Hands on the Cache-Status value of the reply.
+/// Passes the Cache-Status value of the reply to `taker`.
 fn with_cache_status<T>(hit: &RamHit<'_>, taker: impl FnOnce(&[u8]) -> T) -> T {
     STATUS.with_borrow_mut(|cache_status| {
         cache_status.clear();
@@ -266,8 +268,7 @@ fn with_cache_status<T>(hit: &RamHit<'_>, taker: impl FnOnce(&[u8]) -> T) -> T {
     })
 }
 
-/// The record of a hit whose reply is still being sent, and which therefore outlives the request's
-/// bytes.
+/// Builds the record of a hit during transmission. The record outlives the request's bytes.
 fn record(
     plain: &FastPathRequest<'_>,
     client: &Client,
@@ -292,16 +293,16 @@ fn record(
     })
 }
 
-/// Bytes kept for a variant's key.
+/// Maximum bytes kept for a variant's key.
 const KEY_BYTES_KEPT: usize = 8 << 10;
 
 thread_local! {
-    /// The effective URI in the making, kept so that it costs no allocation.
+    /// Buffer for the effective URI, kept to avoid an allocation.
     static URL: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 
-    /// The same of a variant's key.
+    /// Buffer for a variant's key, kept to avoid an allocation.
     static KEY: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 
-    /// The Cache-Status value in the making, for the log.
+    /// Buffer for the Cache-Status value in the log.
     static STATUS: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }

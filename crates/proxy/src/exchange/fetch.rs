@@ -1,10 +1,10 @@
-//! Fetching: a request goes to the origin, and what comes back is shared, stored or passed on.
+//! Fetching: a request goes to the origin, and the response is shared, stored or passed on.
 //!
-//! A fetch is a task of its own: the client that caused it may leave without harm to others. It
-//! answers its *owner*, the request that caused it, and lands its flight for the followers. One
-//! that nobody else waits for, and whose response is not expected to be stored, is no task but a
-//! part of its owner's request. When all who waited have left, it ends, but for a few that fill the
-//! cache ([`super::abandoned`]).
+//! A fetch is a task of its own, so that the client that caused it may leave without harm to
+//! others. The fetch answers its *owner*, the request that caused it, and lands its flight for the
+//! followers. A fetch without followers, and with a response that is not expected to be stored,
+//! runs within its owner's request. A fetch ends when all waiting requests have left, except a few
+//! that fill the cache ([`super::abandoned`]).
 
 use super::abandoned::Leave;
 use super::answers;
@@ -36,33 +36,33 @@ use std::sync::Arc;
 use std::task::Poll;
 use tokio::sync::oneshot;
 
-/// What a fetch needs to know.
+/// Inputs of a fetch.
 pub struct Fetch {
-    /// The request that caused it.
+    /// The request that caused the fetch.
     pub ask: Arc<RequestContext>,
-    /// The flight that it leads, if any.
+    /// The flight that the fetch leads, if any.
     pub leader: Option<Leader>,
     /// The stored response to validate, with its key.
     pub stored: Option<(ObjectKey, StoredResponse)>,
     /// The Range to ask for; `None` asks for the whole.
     pub range: Option<HeaderValue>,
-    /// The validator that goes with it as If-Range.
+    /// The validator sent with the Range as If-Range.
     pub if_range: Option<HeaderValue>,
-    /// Whether what it brings is still valid.
+    /// Detects that the response has become invalid meanwhile.
     pub validity: ValiditySnapshot,
-    /// Whether the client's own conditions go along. They do where the response is not expected to
-    /// be storable, and a 304 is then for the client.
+    /// `true` if the client's own conditions are forwarded. This is so if the response is not
+    /// expected to be storable. A 304 is then for the client.
     pub conditional: bool,
-    /// The right to go on while nobody waits for it.
+    /// The right to continue without a waiting request.
     pub leave: Option<Leave>,
 }
 
-/// What the owner of a fetch is told.
+/// Outcome of a fetch for its owner.
 pub enum FetchOutcome {
-    /// A response that is being kept; its body is arriving, and the reader is attached at its
+    /// A response that is being stored. Its body is arriving, and the reader is attached at its
     /// start.
     Shared(Arc<ArrivingResponse>, Option<BodyReader>),
-    /// The stored response was validated by who is at this address; this is it, refreshed.
+    /// The refreshed stored response, validated by the origin at this address.
     Refreshed(StoredResponse, SocketAddr),
     /// A response for the owner alone.
     Private(Box<UnsharedResponse>),
@@ -72,63 +72,63 @@ pub enum FetchOutcome {
 
 /// A response that is arriving.
 pub struct ArrivingResponse {
-    /// Its key.
+    /// Key of the response.
     pub key: ObjectKey,
-    /// Its head.
+    /// Head of the response.
     pub head: Arc<ResponseMetadata>,
-    /// Its head as who asked for it gets it: with the fields that are for one client alone
-    /// (`private="…"`).
+    /// Head for the requesting client, including the fields for one client alone (`private="…"`).
     pub own_head: Arc<ResponseMetadata>,
-    /// Its body.
+    /// Body of the response.
     pub body: Arc<SharedBody>,
-    /// Its length, when known beforehand.
+    /// Length of the body, if known beforehand.
     pub length: Option<u64>,
-    /// The nominated fields of its Vary and the values that selected it; `None` without Vary.
+    /// The nominated fields of its Vary and the values that selected the response; `None` without
+    /// Vary.
     pub selecting: Option<SelectingFields>,
-    /// Whether the URL was not invalidated since it was asked for.
+    /// Detects an invalidation of the URL since the request.
     pub validity: ValiditySnapshot,
-    /// Who sent it, for the log.
+    /// Address of the sender, for the log.
     pub upstream: SocketAddr,
 }
 
-/// What selects a variant: the nominated fields and their values, normalised.
+/// Selector of a variant: the nominated fields and their values, normalized.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SelectingFields {
     /// Sorted names.
     pub names: Vec<http::HeaderName>,
-    /// Values of the request that was asked.
+    /// Values of the request that was sent.
     pub values: Vec<u8>,
 }
 
-/// A response that only its owner gets.
+/// A response for its owner only.
 pub struct UnsharedResponse {
-    /// As it came from upstream.
+    /// The response as it came from upstream.
     pub response: UpstreamResponse,
-    /// Why it is not stored, for Cache-Status.
+    /// Reason for not storing it, for Cache-Status.
     pub why: &'static str,
 }
 
-/// What is known of a response before its body.
+/// Properties of a response before its body.
 #[derive(Clone, Copy)]
 pub struct ReceivedHead<'a> {
-    /// Its status.
+    /// Status of the response.
     pub status: StatusCode,
-    /// The version that the origin spoke.
+    /// HTTP version that the origin used.
     pub version: Version,
-    /// Its fields.
+    /// Header fields.
     pub fields: &'a FieldLines,
-    /// Its length, when the framing tells.
+    /// Length of the body, if the framing gives one.
     pub length: Option<u64>,
-    /// When it was asked for.
+    /// Time of the request.
     pub request_time: Timestamp,
-    /// When its head had arrived.
+    /// Arrival of the head.
     pub response_time: Timestamp,
-    /// Who sent it.
+    /// Address of the sender.
     pub peer: SocketAddr,
 }
 
 impl<'a> ReceivedHead<'a> {
-    /// The head of `response`.
+    /// Returns the head of `response`.
     pub fn of(response: &'a UpstreamResponse) -> Self {
         Self {
             status: response.status,
@@ -145,24 +145,24 @@ impl<'a> ReceivedHead<'a> {
 /// A fetch without a response.
 #[derive(Clone, Debug)]
 pub struct FetchFailure {
-    /// The status for the client.
+    /// Status for the client.
     pub status: StatusCode,
-    /// The error type of RFC 9209.
+    /// Error type of RFC 9209.
     pub proxy_error: ProxyError,
-    /// Whether a rule of ours refused, rather than the origin failing.
+    /// `true` if the proxy's own rule refused, `false` if the origin failed.
     pub denied: bool,
-    /// What the client is told.
+    /// Explanation for the client.
     pub explanation: &'static str,
-    /// When to try again, in seconds.
+    /// Seconds until the client should retry.
     pub retry_after_seconds: Option<u64>,
-    /// Who was asked, for the log.
+    /// Name of the next hop, for the log.
     pub upstream: String,
 }
 
 impl FetchFailure {
-    /// What the client and the logs are told of an error that came of asking for `url`. What the
-    /// rules refuse is told seldom, since any client can bring it about as often as it likes; and
-    /// of an upstream that is down it is told once that it is.
+    /// Describes an error from asking for `url`, for client and logs. Refusals by rules are logged
+    /// rarely, since any client can cause them at any rate. An upstream that is down is logged
+    /// once.
     pub fn of(url: &str, error: &UpstreamError) -> Self {
         match &error.cause {
             Cause::Refused(refusal) => denials::tell(refusal, &url),
@@ -184,8 +184,8 @@ impl FetchFailure {
 }
 
 impl Fetcher {
-    /// A fetch of the whole for `ask`, led by nobody, validating `stored` if given. It is valid
-    /// from now on.
+    /// Plans a fetch of the whole for `ask`, without a flight. The fetch validates `stored` if
+    /// given. Its validity begins now.
     pub(super) fn plan_fetch(
         &self,
         ask: &Arc<RequestContext>,
@@ -203,7 +203,7 @@ impl Fetcher {
         }
     }
 
-    /// Starts a fetch as a task; its owner is told through the channel.
+    /// Starts a fetch as a task; the owner gets the outcome through the channel.
     pub(super) fn spawn_fetch(self: &Arc<Self>, fetch: Fetch) -> oneshot::Receiver<FetchOutcome> {
         let (owner, told) = oneshot::channel();
         let exchange = Arc::clone(self);
@@ -211,8 +211,8 @@ impl Fetcher {
         told
     }
 
-    /// Goes on with a fetch whose response has come, as a task; its owner is told through the
-    /// channel.
+    /// Continues a fetch after its response has come, as a task. The owner gets the outcome through
+    /// the channel.
     pub(super) fn spawn_answered(
         self: &Arc<Self>,
         fetch: Fetch,
@@ -224,22 +224,22 @@ impl Fetcher {
         told
     }
 
-    /// Why a response may not be stored, as far as it tells by itself, in a word; it is remembered
-    /// that its URL's may not be.
+    /// Returns in a word why a response's own head forbids storing it. The URL is then remembered
+    /// as not storable.
     pub(super) fn refused(&self, fetch: &Fetch, response: &UpstreamResponse) -> Option<&'static str> {
         let refusal = self.cache.storage_policy(fetch, ReceivedHead::of(response)).err()?;
         self.remember(fetch, ReceivedHead::of(response), refusal);
         Some(refusal.why)
     }
 
-    /// Remembers that what this URL gives may not be stored, unless it is the request alone that
-    /// this response cannot be stored for: by what it says itself, or by its range or its
-    /// conditions, of which others have none or others.
+    /// Remembers that responses of this URL cannot be stored. A refusal that concerns only this
+    /// request is not remembered. Such refusals come from the request itself, or from its range or
+    /// conditions, which differ in other requests.
     pub(super) fn remember(&self, fetch: &Fetch, response: ReceivedHead<'_>, refusal: StoreDenial) {
         let whole = ReceivedHead { status: StatusCode::OK, ..response };
         let is_for_request = match response.status {
             StatusCode::PRECONDITION_FAILED | StatusCode::RANGE_NOT_SATISFIABLE => true,
-            // It says what the whole would say.
+            // The same refusal would apply to the whole response.
             StatusCode::NOT_MODIFIED => {
                 self.cache.storage_policy(fetch, whole).err().is_none_or(|it| it.is_of_request)
             }
@@ -260,8 +260,8 @@ impl Fetcher {
         self.answered(fetch, owner, response).await;
     }
 
-    /// Asks the origin for as long as somebody waits for its response, or the fetch may go on for
-    /// nobody; `None` when neither holds.
+    /// Asks the origin while a request waits for the response, or while the fetch may continue
+    /// without one. Returns `None` if neither holds.
     async fn ask_while_wanted(
         &self,
         fetch: &mut Fetch,
@@ -269,7 +269,7 @@ impl Fetcher {
     ) -> Option<Result<UpstreamResponse, UpstreamError>> {
         if owner.is_closed() && fetch.leave.is_none() && fetch.leader.as_ref().is_none_or(Leader::is_deserted)
         {
-            // Nobody waited from the start: nothing is sent without leave.
+            // No request waited from the start: the fetch is sent only with a `Leave`.
             fetch.leave = Some(self.abandoned.begin(&fetch.ask)?);
         }
         let mut asking = pin!(self.upstreams.fetch(upstream_request(fetch)));
@@ -290,7 +290,7 @@ impl Fetcher {
         Some(asking.await)
     }
 
-    /// A full or partial response: keep it, share it, or pass it to its owner.
+    /// Handles a full or partial response: stores it, shares it, or passes it to its owner.
     pub(super) async fn receive(
         self: Arc<Self>,
         fetch: Fetch,
@@ -308,7 +308,7 @@ impl Fetcher {
         }
     }
 
-    /// Whether a response may be kept, and how.
+    /// Decides whether and how to store a response.
     async fn plan(
         &self,
         fetch: &Fetch,
@@ -337,12 +337,12 @@ impl Fetcher {
         if arrived.length == Some(0) && !response.body.is_end_stream() {
             arrived.body.expect_trailers();
         }
-        // attached before anything can be dropped from the window: the owner reads from the first
+        // attached before any bytes can be dropped from the window: the owner reads from the first
         // byte
         let first = arrived.body.attach(0);
         let fresh = self.note_sharing(&fetch.ask, &arrived.key, &arrived.head.policy, response.response_time);
         if let Some(leader) = &mut fetch.leader {
-            // the origin may have sent the whole for a range: then others can have theirs from it
+            // the origin may have sent the whole for a range: then other requests can share it
             leader.add_key(fetch.ask.flight(&arrived.key));
             leader.publish(if fresh {
                 FlightOutcome::Shared(Arc::clone(&arrived))
@@ -364,8 +364,8 @@ impl Fetcher {
         .await;
     }
 
-    /// Moves the body from the origin to its readers and the store. `kept` is called when lookups
-    /// find it.
+    /// Moves the body from the origin to its readers and the store. Calls `kept` when lookups find
+    /// the body.
     async fn copy_body(
         &self,
         (mut fetch, keeping): (Fetch, StorePlan),
@@ -412,7 +412,7 @@ impl Fetcher {
             self.cache.write_notes(&fetch.ask, &keeping, &arrived.head, &fetch.validity).await;
         }
         let kept = || {
-            // from here on lookups find it, or must ask anew
+            // from here on lookups find the body, or must ask the origin again
             drop(leader);
             kept();
         };
@@ -420,15 +420,16 @@ impl Fetcher {
     }
 }
 
-/// What comes next while a body arrives.
+/// Next event while a body arrives.
 enum Next {
     /// A frame; `None` at the end.
     Frame(Option<Result<Frame<Bytes>, BodyError>>),
-    /// No frame yet, and nobody who waits for one.
+    /// No frame yet, and no waiting reader.
     Deserted,
 }
 
-/// The next frame, awaited for as long as somebody reads the body or it `may_go_on` for nobody.
+/// Waits for the next frame while a request reads the body, or if the fetch `may_go_on` without
+/// readers.
 async fn next_frame(body: &mut StreamBody, readers: &SharedBody, may_go_on: bool) -> Next {
     poll_fn(|context| match Pin::new(&mut *body).poll_frame(context) {
         Poll::Ready(frame) => Poll::Ready(Next::Frame(frame)),

@@ -1,8 +1,7 @@
-//! The fetcher: asks origins for requests that the cache cannot answer, and remembers what their
-//! answers teach about the next request.
+//! The fetcher asks origins for responses that the cache lacks, and learns from their answers.
 //!
 //! A fetch ([`super::fetch`]) may be a task of its own or a part of its request. A validation
-//! ([`super::renewal`]) is a fetch that brings a stored response along.
+//! ([`super::renewal`]) is a fetch with a stored response to validate.
 
 use super::abandoned::Abandoned;
 use super::cache::Cache;
@@ -12,28 +11,28 @@ use crate::metrics::Metrics;
 use crate::upstream::Upstreams;
 use std::sync::Arc;
 
-/// The way to origins, with what they have taught.
+/// Access to origins, with the lessons from their answers.
 pub(super) struct Fetcher {
     /// Stored responses.
     pub cache: Arc<Cache>,
     /// Connections to origins.
     pub upstreams: Arc<Upstreams>,
-    /// Requests whose responses could not be stored lately.
+    /// Requests with responses that recently could not be stored.
     pub passes: HitForMissTable,
-    /// URLs whose origin asked not to be asked for a while.
+    /// URLs of origins that asked for a pause.
     pub resting: Moments,
-    /// Keys whose stored responses are not fresh for any time.
+    /// Keys with stored responses that are never fresh.
     pub unshared: Moments,
-    /// Keys that a reload has fetched or validated lately.
+    /// Keys that a reload has fetched or validated recently.
     pub reloaded: Moments,
-    /// Fetches that go on after all their clients have left.
+    /// Fetches that continue after all their clients have left.
     pub abandoned: Arc<Abandoned>,
     /// Counters.
     pub metrics: Arc<Metrics>,
 }
 
 impl Fetcher {
-    /// A fetcher that stores into `cache` and has learnt nothing yet.
+    /// Creates a fetcher that stores into `cache` and has learnt nothing yet.
     pub fn new(cache: Arc<Cache>, upstreams: Arc<Upstreams>, metrics: Arc<Metrics>) -> Arc<Self> {
         Arc::new(Self {
             cache,

@@ -1,14 +1,14 @@
 //! Collapsed requests: concurrent misses for one key make one fetch (RFC 9111, section 4, last
 //! paragraph).
 //!
-//! The first request for a key leads; it starts the fetch as a task of its own, so that its client
+//! The first request for a key leads. It starts the fetch as a task of its own, so that its client
 //! may leave. The others follow: they learn how the fetch *landed* as soon as the response's head
-//! has arrived, and then read the body as it comes, or go their own way. A leader that vanishes
-//! releases its followers.
+//! has arrived. Then they read the body as it arrives, or send their own request. A leader that
+//! vanishes releases its followers.
 //!
-//! What a request with credentials gets is often for its client alone, and that shows when the head
-//! arrives. So that a slow response does not make such clients queue in vain, one of those who wait
-//! goes its own way in every [`PATIENCE`].
+//! A response to a request with credentials is often for its client alone, as its head then shows.
+//! A slow response should not make such clients queue in vain. One follower therefore leaves to ask
+//! for itself in every [`PATIENCE`].
 
 use super::fetch::{ArrivingResponse, FetchFailure};
 use http::StatusCode;
@@ -21,82 +21,83 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, sleep_until};
 
-/// The fetches under way, by key.
+/// Current fetches, by key.
 pub struct Flights {
     shards: Box<[Mutex<Shard>]>,
 }
 
 type Shard = HashMap<FlightKey, Arc<Flight>>;
 
-/// What requests have in common that share a fetch. All of it is compared: a hash only finds it,
-/// since clients and origins choose most of it.
+/// Common properties of requests that share a fetch. They are compared in full: clients and origins
+/// choose most of them, so the hash only locates an entry.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FlightKey {
-    /// The key under which the response was looked for.
+    /// Key under which the response was looked up.
     stored: ObjectKey,
-    /// The range and the validators that the origin is asked with.
+    /// Range and validators of the request to the origin.
     part: Option<PartKey>,
 }
 
-/// Which part of a response a fetch asks for, and on which condition.
+/// The part of a response that a fetch asks for, and its condition.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct PartKey {
-    /// The value of Range.
+    /// Value of Range.
     pub range: Box<[u8]>,
-    /// The lines of If-Range.
+    /// Lines of If-Range.
     pub validators: Box<[Box<[u8]>]>,
 }
 
-/// A fetch under way.
+/// A fetch in progress.
 pub struct Flight {
     landing: watch::Sender<Option<FlightOutcome>>,
-    /// When a follower has last gone its own way, or the flight has begun.
+    /// Last time at which a follower left to ask for itself; at first the flight's start.
     left: Mutex<Instant>,
 }
 
-/// How a fetch turned out, as its followers are told.
+/// Outcome of a fetch for its followers.
 #[derive(Clone)]
 pub enum FlightOutcome {
     /// The response may be shared; its body is arriving.
     Shared(Arc<ArrivingResponse>),
-    /// The stored response was validated and stands refreshed: look again.
+    /// The stored response was validated and refreshed: look it up again.
     Refreshed,
-    /// The stored response stands, stale, and may stand in for this error of the origin.
+    /// The stored response is still valid but stale, and may be used in place of this error of the
+    /// origin.
     Erred(StatusCode),
-    /// The response is not for sharing: each follower asks for itself.
+    /// The response cannot be shared: each follower asks for itself.
     Unshareable,
     /// There is no response.
     Failed(Arc<FetchFailure>),
 }
 
-/// A request's part in a fetch.
+/// Role of a request in a fetch.
 pub enum FlightRole {
-    /// It makes the fetch.
+    /// The request makes the fetch.
     Lead(Leader),
-    /// It waits for another's.
+    /// The request waits for another's fetch.
     Follow(Follower),
 }
 
-/// The right and duty to make a fetch. Dropping it takes the flight from the table.
+/// The right and duty to make a fetch. Dropping the leader removes the flight from the table.
 pub struct Leader {
     flights: Arc<Flights>,
     keys: Vec<FlightKey>,
     flight: Arc<Flight>,
 }
 
-/// A place among those who wait for a fetch.
+/// A request that waits for another's fetch.
 pub struct Follower {
     flight: Arc<Flight>,
     landing: watch::Receiver<Option<FlightOutcome>>,
 }
 
 impl Flights {
-    /// No fetch under way.
+    /// Creates a table without fetches.
     pub fn new() -> Arc<Self> {
         Arc::new(Self { shards: (0..SHARDS).map(|_| Mutex::default()).collect() })
     }
 
-    /// Joins the fetch under way for `key`, or becomes the leader of a new one.
+    /// Joins the current fetch for `key`, or becomes the leader of a new one.
     pub fn join(self: &Arc<Self>, key: FlightKey) -> FlightRole {
         let mut shard = self.shard(&key).lock();
         if let Some(flight) = shard.get(&key) {
@@ -107,18 +108,19 @@ impl Flights {
         FlightRole::Lead(Leader { flights: Arc::clone(self), keys: vec![key], flight })
     }
 
-    /// A place among the followers of the fetch under way for `key`, if there is one.
+    /// Follows the current fetch for `key`, if there is one.
     pub fn follow(&self, key: &FlightKey) -> Option<Follower> {
         self.shard(key).lock().get(key).map(Follower::of)
     }
 
-    /// Lets nobody more join the fetch of the whole for `key`: its response is invalid already.
+    /// Stops further requests from joining the fetch of the whole for `key`: its response is
+    /// already invalid.
     pub fn forget(&self, key: &ObjectKey) {
         let key = FlightKey::of(key);
         self.shard(&key).lock().remove(&key);
     }
 
-    /// Fetches under way.
+    /// Returns the number of current fetches.
     #[cfg(test)]
     pub fn count(&self) -> usize {
         self.shards.iter().map(|shard| shard.lock().len()).sum()
@@ -130,19 +132,19 @@ impl Flights {
 }
 
 impl FlightKey {
-    /// The key of fetches of the whole response that is stored under `stored`.
+    /// Returns the key of fetches of the whole response stored under `stored`.
     pub fn of(stored: &ObjectKey) -> Self {
         Self { stored: stored.clone(), part: None }
     }
 
-    /// The key of fetches of a part of it.
+    /// Returns the key of fetches of a part of the response.
     pub fn for_part(self, part: PartKey) -> Self {
         Self { part: Some(part), ..self }
     }
 }
 
 impl Leader {
-    /// Tells the followers how the fetch turned out. The first landing counts.
+    /// Publishes the outcome of the fetch to its followers. Only the first outcome counts.
     pub fn publish(&self, landing: FlightOutcome) {
         self.flight.landing.send_if_modified(|landed| {
             let first = landed.is_none();
@@ -151,17 +153,17 @@ impl Leader {
         });
     }
 
-    /// Whether nobody follows now.
+    /// Returns `true` if there are no followers now.
     pub fn is_deserted(&self) -> bool {
         self.flight.landing.receiver_count() == 0
     }
 
-    /// Waits until nobody follows.
+    /// Waits until there are no followers.
     pub async fn deserted(&self) {
         self.flight.landing.closed().await;
     }
 
-    /// Lets requests for `key` follow this fetch too, unless there is one for it.
+    /// Lets requests for `key` follow this fetch too, unless a fetch for `key` exists.
     pub fn add_key(&mut self, key: FlightKey) {
         let mut shard = self.flights.shard(&key).lock();
         if let Entry::Vacant(vacant) = shard.entry(key.clone()) {
@@ -188,7 +190,7 @@ impl Follower {
         Self { flight: Arc::clone(flight), landing: flight.landing.subscribe() }
     }
 
-    /// Waits for the landing, or until it is this follower's turn to go its own way: then `None`.
+    /// Waits for the outcome. Returns `None` when it is this follower's turn to ask for itself.
     pub async fn landed_before_turn(mut self) -> Option<FlightOutcome> {
         let own = Instant::now() + PATIENCE;
         loop {
@@ -206,13 +208,13 @@ impl Follower {
         }
     }
 
-    /// Waits for the landing.
+    /// Waits for the outcome.
     pub async fn wait_outcome(mut self) -> FlightOutcome {
         self.landing().await
     }
 
-    /// A response whose body has broken off meanwhile is none to share: a follower has got nothing
-    /// of it yet.
+    /// Waits for the outcome. A response with a body that has broken off cannot be shared; a
+    /// follower has received none of it yet.
     async fn landing(&mut self) -> FlightOutcome {
         match self.landing.wait_for(Option::is_some).await.map(|landing| landing.clone()) {
             Ok(Some(FlightOutcome::Shared(arrived))) if arrived.body.is_cut() => FlightOutcome::Unshareable,
@@ -224,8 +226,7 @@ impl Follower {
 
 const SHARDS: usize = 64;
 
-/// How long a follower with credentials waits at least, and how seldom one of them goes its own
-/// way.
+/// Shortest wait of a follower with credentials, and interval at which one such follower leaves.
 const PATIENCE: Duration = Duration::from_millis(500);
 
 #[cfg(test)]
@@ -274,7 +275,7 @@ mod tests {
         assert_eq!(flights.count(), 0);
     }
 
-    /// A response for sharing, of which nothing has arrived but its head.
+    /// Returns a shareable response of which only the head has arrived.
     fn arrived() -> Arc<ArrivingResponse> {
         let (key, none) = (ObjectKey::new(*b"a"), HeaderMap::new());
         let fields: HeaderMap =

@@ -1,5 +1,5 @@
-//! What the cache did with a request, as Cache-Status (RFC 9211), Proxy-Status (RFC 9209) and the
-//! log tell it.
+//! Report of the cache's handling of a request, for Cache-Status (RFC 9211), Proxy-Status (RFC
+//! 9209) and the log.
 
 use super::fetch::FetchFailure;
 use super::request::RequestContext;
@@ -16,7 +16,7 @@ use shoal_semantics::status_fields::{
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// What is told of one request.
+/// Report about one request.
 #[derive(Clone, Debug)]
 pub struct HandlingReport {
     outcome: CacheResult,
@@ -31,17 +31,17 @@ pub struct HandlingReport {
 }
 
 impl HandlingReport {
-    /// Answered out of the cache.
+    /// Reports an answer from the cache.
     pub fn hit(outcome: CacheResult, ttl_seconds: i64) -> Self {
         Self { outcome, ttl_seconds: Some(ttl_seconds), ..Self::none() }
     }
 
-    /// Sent on towards the origin.
+    /// Reports a request forwarded towards the origin.
     pub fn forwarded(why: ForwardReason) -> Self {
         Self { outcome: CacheResult::Miss, forwarded: Some(why), ..Self::none() }
     }
 
-    /// Answered by the proxy itself; neither a hit nor forwarded.
+    /// Reports an answer by the proxy itself; neither a hit nor forwarded.
     pub fn local(detail: &'static str) -> Self {
         Self { detail: Some(detail), ..Self::none() }
     }
@@ -60,54 +60,54 @@ impl HandlingReport {
         }
     }
 
-    /// With this outcome for log and metrics.
+    /// Sets the outcome for log and metrics.
     pub fn outcome(self, outcome: CacheResult) -> Self {
         Self { outcome, ..self }
     }
 
-    /// The origin answered with this status (`fwd-status`).
+    /// Sets the status of the origin's answer (`fwd-status`).
     pub fn forward_status(self, status: StatusCode) -> Self {
         Self { forward_status: Some(status), ..self }
     }
 
-    /// The response is being stored.
+    /// Sets whether the response is being stored.
     pub fn stored(self, stored: bool) -> Self {
         Self { stored, ..self }
     }
 
-    /// The request shared another's fetch.
+    /// Marks the request as sharing another's fetch.
     pub fn collapsed(self) -> Self {
         Self { collapsed: true, ..self }
     }
 
-    /// Remaining freshness in seconds, negative when stale.
+    /// Sets the remaining freshness in seconds, negative if stale.
     pub fn ttl(self, ttl_seconds: i64) -> Self {
         Self { ttl_seconds: Some(ttl_seconds), ..self }
     }
 
-    /// A word about why.
+    /// Sets a word about the reason.
     pub fn detail(self, detail: &'static str) -> Self {
         Self { detail: Some(detail), ..self }
     }
 
-    /// Who answered.
+    /// Sets the server that answered.
     pub fn upstream(self, peer: SocketAddr) -> Self {
         Self { upstream: Some(NextHop::Address(peer)), ..self }
     }
 
-    /// No answer came.
+    /// Sets the failure of the fetch.
     pub fn failure(self, failure: &FetchFailure) -> Self {
         let outcome = if failure.denied { CacheResult::Denied } else { self.outcome };
         let upstream = (!failure.denied).then(|| NextHop::Name(failure.upstream.clone()));
         Self { outcome, proxy_error: Some(failure.proxy_error), upstream, ..self }
     }
 
-    /// An answer of our own for a reason that RFC 9209 has an error type for.
+    /// Sets the RFC 9209 error type of the proxy's own answer.
     pub fn error(self, proxy_error: ProxyError) -> Self {
         Self { proxy_error: Some(proxy_error), ..self }
     }
 
-    /// The Cache-Status member of this node.
+    /// Returns the Cache-Status member of this node.
     pub fn cache_status(&self, live: &ExchangeSettings) -> Bytes {
         self.cache_member(live).to_bytes()
     }
@@ -126,7 +126,7 @@ impl HandlingReport {
         CacheStatus { cache: &live.name, handling, ttl: self.ttl_seconds, key: None, detail: self.detail }
     }
 
-    /// The Proxy-Status member of this node.
+    /// Returns the Proxy-Status member of this node.
     pub fn proxy_status(&self, live: &ExchangeSettings) -> HeaderValue {
         if self.proxy_error.is_none() && self.forward_status.is_none() {
             return live.own_proxy_status.clone();
@@ -140,20 +140,21 @@ impl HandlingReport {
         ProxyStatus { proxy: &live.name, error: self.proxy_error, received_status, ..ProxyStatus::default() }
     }
 
-    /// Appends both fields, after the members of those that are nearer to the origin. Gives the
+    /// Appends both fields, after the members of nodes nearer to the origin. Returns the
     /// Cache-Status member.
     pub fn add_to(&self, fields: &mut HeaderMap, live: &ExchangeSettings) -> Bytes {
         self.proxy_member(live).append_to(fields);
         self.cache_member(live).append_to(fields)
     }
 
-    /// The same in the lines of a reply, from which both fields were left out.
+    /// Adds both fields to the lines of a reply, which must not contain them yet. Returns the
+    /// Cache-Status member.
     pub fn join(&self, onward: &mut NextHopFieldsBuilder<'_>, live: &ExchangeSettings) -> Bytes {
         onward.member(&PROXY_STATUS, |out| self.proxy_member(live).write(out));
         Bytes::copy_from_slice(onward.member(&CACHE_STATUS, |out| self.cache_member(live).write(out)))
     }
 
-    /// The access log's record of an answer given before the request was understood.
+    /// Builds the access log's record of an answer given before the request was parsed.
     pub fn early_record(
         &self,
         cache_status: Bytes,
@@ -171,7 +172,7 @@ impl HandlingReport {
         })
     }
 
-    /// The access log's record of an answer with this status.
+    /// Builds the access log's record of an answer with this status.
     pub fn record(
         &self,
         ask: &RequestContext,
@@ -204,7 +205,7 @@ impl CacheResult {
     }
 }
 
-/// As the access log spells it.
+/// Returns the version as the access log spells it.
 pub fn version(version: Version) -> &'static str {
     match version {
         Version::HTTP_10 => "1.0",

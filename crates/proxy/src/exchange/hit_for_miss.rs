@@ -1,34 +1,34 @@
-//! A short memory of keys whose responses turned out not to be storable.
+//! A short memory of keys with responses that could not be stored.
 //!
 //! Requests for such a key skip the collapsing of concurrent misses: waiting for a response that
-//! will not be shared would make clients queue for nothing. The memory is a fixed table in which a
-//! newer key displaces an older one of the same slot; forgetting costs one wait.
+//! cannot be shared would delay clients in vain. The memory is a fixed table, in which a newer key
+//! displaces an older one of the same slot. Forgetting a key costs one wait.
 
 use http::header::{AUTHORIZATION, COOKIE};
 use shoal_core::{Fields, Key, Timestamp};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-/// Which requests it is remembered of.
+/// Key of the remembered requests.
 #[derive(Clone, Copy, Debug)]
 pub struct PassKey {
-    /// The primary key's hash.
+    /// Hash of the primary key.
     pub url: Key,
-    /// What tells requests for it apart whose responses may differ in that.
+    /// Properties of the request on which the response may depend.
     pub kind: Kind,
 }
 
-/// Responses to clients with credentials are others than those to clients without.
+/// Kind of credentials. Clients with credentials get other responses than clients without.
 #[derive(Clone, Copy, Debug)]
 pub struct Kind {
-    /// Whether the request has Authorization.
+    /// `true` if the request has Authorization.
     pub has_authorization: bool,
-    /// Whether it has Cookie.
+    /// `true` if the request has Cookie.
     pub has_cookie: bool,
 }
 
 impl Kind {
-    /// Of a request with these fields.
+    /// Returns the kind of a request with these fields.
     pub fn of(fields: &impl Fields) -> Self {
         Self { has_authorization: fields.has(&AUTHORIZATION), has_cookie: fields.has(&COOKIE) }
     }
@@ -39,7 +39,7 @@ impl Kind {
     }
 }
 
-/// The table: each word holds 32 bits of the key and the second at which the memory ends.
+/// The table: each word holds 32 bits of the key and the second at which the entry expires.
 pub struct HitForMissTable {
     slots: Box<[AtomicU64]>,
 }
@@ -66,26 +66,26 @@ impl HitForMissTable {
         }
     }
 
-    /// Whether `key` is remembered at `now`.
+    /// Returns `true` if `key` is remembered at `now`.
     pub fn holds(&self, key: PassKey, now: Timestamp) -> bool {
         let word = self.slot(key).load(Ordering::Relaxed);
         word & !u64::from(u32::MAX) == mark(key) && word & u64::from(u32::MAX) > now.seconds()
     }
 
     fn slot(&self, key: PassKey) -> &AtomicU64 {
-        // Each kind has a slot of its own.
+        // Each kind has its own slot.
         &self.slots[(key.url.low() as usize ^ key.kind.number()) % SLOTS]
     }
 }
 
-/// The half of the key that does not choose the slot, never zero.
+/// Returns the half of the key that does not choose the slot, never zero.
 fn mark(key: PassKey) -> u64 {
     (key.url.high() | 1 << 32) & !u64::from(u32::MAX)
 }
 
 const SLOTS: usize = 16_384;
 
-/// How long a key is remembered.
+/// Lifetime of an entry.
 const MEMORY: Duration = Duration::from_secs(120);
 
 #[cfg(test)]

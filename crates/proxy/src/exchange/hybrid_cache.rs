@@ -1,6 +1,6 @@
-//! Where objects are kept: RAM in front of the disk store.
+//! The hybrid cache: RAM in front of the disk store.
 //!
-//! Lookups go to RAM first and touch the disk only when its index holds an entry. Small objects
+//! Lookups go to RAM first, and touch the disk only if its index holds an entry. Small objects
 //! found on disk are read in one job and move to RAM. A disk that fails, is busy or declines costs
 //! hits, never answers.
 
@@ -46,19 +46,19 @@ pub struct HybridCache {
     holds: Arc<Holds>,
     gathered: Arc<Holds>,
     disk: Option<Arc<dyn Store>>,
-    /// One for each disk.
+    /// One queue per disk.
     lanes: Vec<DiskQueue>,
-    /// What should be gone from disks that do not answer.
+    /// Objects to remove from disks that do not answer.
     removals: PendingRemovals,
-    /// Heads that are on their way to the disk.
+    /// Heads on their way to the disk.
     refreshes: Arc<PendingHeadUpdates>,
     metrics: Arc<Metrics>,
     limits: ObjectSizeLimits,
-    /// What the disk store holds of RAM.
+    /// Reservation for the disk store's windows in RAM.
     _windows: Option<Reservation>,
 }
 
-/// What is kept where.
+/// Size limits of the tiers.
 #[derive(Clone, Copy, Debug)]
 pub struct ObjectSizeLimits {
     /// Largest body kept in RAM, in bytes.
@@ -70,13 +70,13 @@ pub struct ObjectSizeLimits {
 /// An object in RAM.
 pub struct MemoryEntry {
     key: ObjectKey,
-    /// What its metadata says.
+    /// Metadata of the object.
     pub record: ObjectMetadata,
-    /// Its body.
+    /// Body of the object.
     pub body: MemoryBody,
-    /// The disk has it, or takes none of it.
+    /// `true` if the disk has the object, or does not accept it.
     is_settled: AtomicBool,
-    /// Replies that hold the body.
+    /// Number of replies that hold the body.
     replies: AtomicU32,
 }
 
@@ -96,20 +96,20 @@ impl MemoryEntry {
         Self { key: key.clone(), record, body, is_settled: AtomicBool::new(true), replies: AtomicU32::new(0) }
     }
 
-    /// Whether it is the same object, perhaps with its body elsewhere in memory.
+    /// Returns `true` for the same object, even if its body has moved in memory.
     fn is_same(&self, other: &Self) -> bool {
         self.key == other.key && self.record.is_same(&other.record)
     }
 
-    /// What it is charged.
+    /// Returns the bytes to charge for the entry.
     fn weight(&self) -> u64 {
         self.body.room_bytes() + (self.record.weight() + self.key.full().len() + RESIDENT_BYTES) as u64
     }
 }
 
 impl HybridCache {
-    /// A cache over these parts: there is at least one pool, and one for each disk; the reservation
-    /// is what the disk store holds of RAM, if anything.
+    /// Creates a cache over these parts. There is at least one pool, and one for each disk. The
+    /// reservation covers the disk store's RAM, if any.
     pub fn new(
         memory: (Arc<MemoryTier<MemoryEntry>>, Arc<MemoryBudget>, Option<Reservation>),
         disk: Option<Arc<dyn Store>>,
@@ -148,24 +148,24 @@ impl HybridCache {
         }
     }
 
-    /// A disk as who waits for it sees it, by what the store calls its lane: one that hangs fills
-    /// its own pool only.
+    /// Returns the queue of a disk, by its lane number in the store. A disk that hangs fills only
+    /// its own pool.
     pub fn disk_queue(&self, lane: usize) -> &DiskQueue {
         &self.lanes[lane % self.lanes.len()]
     }
 
-    /// All pools for disk jobs.
+    /// Returns all pools for disk jobs.
     pub fn pools(&self) -> impl Iterator<Item = &Arc<IoPool>> {
         self.lanes.iter().map(DiskQueue::pool)
     }
 
-    /// The disk for jobs with this key.
+    /// Returns the disk queue for jobs with this key.
     pub fn disk_queue_for(&self, key: &ObjectKey) -> &DiskQueue {
         self.disk_queue(self.disk.as_ref().map_or(0, |disk| disk.disk_index(key.hash())))
     }
 
-    /// Does a job for a disk that a client waits for. One that takes too long goes on alone: the
-    /// client is served from the origin, which is faster than a disk that hangs.
+    /// Runs a disk job for which a client waits. A job that takes too long continues alone. The
+    /// client is then served from the origin, which is faster than a disk that hangs.
     pub async fn run<T: Send + 'static>(
         &self,
         (lane, kind): (usize, JobKind),
@@ -174,8 +174,8 @@ impl HybridCache {
         self.ok_or_count(self.disk_queue(lane).run(kind, job).await)
     }
 
-    /// Does a job that makes an object visible. When it is not done in time it is undone later: by
-    /// then a newer one may have come that the disk does not take.
+    /// Runs a job that makes an object visible. A job that is not done in time is undone later:
+    /// meanwhile a newer object may exist that the disk does not accept.
     pub async fn run_insert(
         &self,
         (lane, kind): (usize, JobKind),
@@ -187,7 +187,8 @@ impl HybridCache {
         let (key, late) = (key.clone(), Arc::clone(&is_late));
         let job = move || {
             job()?;
-            // Whoever is too late sees this, or its object is seen by who sets it, and removes it.
+            // A late job sees this flag and removes its object. Otherwise the thread that sets the
+            // flag sees the object.
             if late.load(SeqCst) { store.remove(&key).map(drop) } else { Ok(()) }
         };
         let outcome = self.disk_queue(lane).run(kind, job).await;
@@ -195,33 +196,33 @@ impl HybridCache {
         outcome
     }
 
-    /// The account of all RAM for bodies.
+    /// Returns the account of all RAM for bodies.
     pub fn ledger(&self) -> &Arc<MemoryBudget> {
         &self.ledger
     }
 
-    /// What replies hold of bodies on disk.
+    /// Returns the budget of disk blocks that replies hold.
     pub fn blocks(&self) -> &DiskBlockBudget {
         &self.blocks
     }
 
-    /// What is kept where.
+    /// Returns the size limits of the tiers.
     pub fn limits(&self) -> ObjectSizeLimits {
         self.limits
     }
 
-    /// The disk store, when there is one.
+    /// Returns the disk store, if there is one.
     pub fn disk(&self) -> Option<&Arc<dyn Store>> {
         self.disk.as_ref()
     }
 
-    /// The RAM tier.
+    /// Returns the RAM tier.
     pub fn memory(&self) -> &MemoryTier<MemoryEntry> {
         &self.memory
     }
 
-    /// Whether a body of this length would be kept somewhere. `None` means that the length is not
-    /// known.
+    /// Returns `true` if a body of this length would be kept in RAM or on disk. `None` means an
+    /// unknown length.
     pub fn accepts_length(&self, length: Option<u64>) -> bool {
         let disk_max = if self.disk.as_ref().is_some_and(|disk| disk.is_in_service()) {
             self.limits.disk_object_max
@@ -231,12 +232,12 @@ impl HybridCache {
         length.unwrap_or(0) <= disk_max.max(self.limits.memory_object_max)
     }
 
-    /// The object when it is in RAM.
+    /// Returns the object if it is in RAM.
     pub fn memory_entry(&self, key: &ObjectKey) -> Option<Arc<MemoryEntry>> {
         self.memory_entry_by_key(key.hash(), key.full())
     }
 
-    /// The same for who has the full key and its hash apart.
+    /// Returns the object if it is in RAM, by its full key and the key's hash.
     pub fn memory_entry_by_key(&self, hash: Key, full: &[u8]) -> Option<Arc<MemoryEntry>> {
         let found = self.memory.get(hash).filter(|resident| resident.key.full() == full)?;
         self.promote(&found);
@@ -246,13 +247,13 @@ impl HybridCache {
         Some(found)
     }
 
-    /// The record of an object in RAM, which is not asked for by that.
+    /// Returns the record of an object in RAM. The call does not count as a request for the object.
     pub fn record_in_memory(&self, key: &ObjectKey) -> Option<ObjectMetadata> {
         let found = self.memory.peek(key.hash()).filter(|resident| resident.key == *key)?;
         Some(found.record.clone())
     }
 
-    /// The object, wherever it is. `begin` tells from when on its validity counts while the disk is
+    /// Finds the object in RAM or on disk. `begin` starts the object's validity before the disk is
     /// read.
     pub async fn find(
         &self,
@@ -272,7 +273,7 @@ impl HybridCache {
         let (store, wanted, small) = (Arc::clone(disk), key.clone(), self.limits.memory_object_max);
         let read = JobKind::Read { at: disk.position(key) };
         let (lane, ledger) = ((disk.disk_index(key.hash()), read), Arc::clone(&self.ledger));
-        // Boxed: what needs no disk shall not carry the room for it.
+        // Boxed, so that a lookup without the disk does not carry room for this future.
         let opened = Box::pin(self.run(lane, move || open(&*store, &wanted, small, &ledger))).await??;
         Some(self.found(key, opened, &validity))
     }
@@ -280,13 +281,13 @@ impl HybridCache {
     fn found(&self, key: &ObjectKey, opened: LoadedObject, validity: &ValiditySnapshot) -> CachedObject {
         let LoadedObject { record, body, whole } = opened;
         let kept = whole.and_then(|whole| self.insert_read(key, &record, whole, validity));
-        // Who is sent it from there may take long.
+        // Sending the body from disk may take long.
         let on_disk = || CachedBody::Disk(body.detached().unwrap_or(body));
         CachedObject { record, body: kept.unwrap_or_else(on_disk), in_memory: false }
     }
 
-    /// Puts an object that was read whole into RAM, with what was reserved for it. Its body as
-    /// replies hold it there, or `None` when RAM does not take it.
+    /// Puts an object that was read whole into RAM, with its reservation. Returns its body for
+    /// replies, or `None` if RAM does not accept the object.
     fn insert_read(
         &self,
         key: &ObjectKey,
@@ -304,8 +305,8 @@ impl HybridCache {
         kept.then(|| self.hold(&resident))
     }
 
-    /// Puts a complete object into RAM: its body as replies hold it there. `None` when it is too
-    /// large, its budget does not allow it, or it is not valid.
+    /// Puts a complete object into RAM and returns its body for replies. Returns `None` if the
+    /// object is too large, over budget, or not valid.
     pub fn insert_memory(
         &self,
         key: &ObjectKey,
@@ -323,9 +324,9 @@ impl HybridCache {
         kept.then(|| self.hold(&resident))
     }
 
-    /// Writes a complete object to the disk unless it is not valid, and waits for that. An older
-    /// object of the key goes when the new one cannot be written: it must not come back when RAM
-    /// gives the new one up.
+    /// Writes a complete object to the disk unless it is not valid, and waits. If the new object
+    /// cannot be written, an older object of the key is removed. The older object must not reappear
+    /// when RAM evicts the new one.
     pub async fn insert_disk(
         self: &Arc<Self>,
         kind: JobKind,
@@ -349,8 +350,8 @@ impl HybridCache {
             Some(outcome) => Ok(outcome),
             None => self.write(kind, store, (key, record, body), validity).await,
         };
-        // On probation, or taken for purged since another URL was whose slot it shares: the disk
-        // takes it with its next hit.
+        // The object is on probation, or was taken for purged because a purged URL shares its slot.
+        // The disk is offered the object with its next hit.
         let is_left_out =
             matches!(outcome, Ok(Err(Error::Declined(Declined::OnProbation)))) || !validity.is_unchanged();
         if is_left_out {
@@ -361,13 +362,13 @@ impl HybridCache {
         }
     }
 
-    /// Whether the disk has an object of this key, or may turn out to have one that its index does
-    /// not name yet.
+    /// Returns `true` if the disk has an object of this key. An incomplete index counts as `true`,
+    /// since the object may appear later.
     fn may_come(&self, key: &ObjectKey) -> bool {
         self.disk.as_ref().is_some_and(|disk| disk.may_contain(key) || !disk.index_is_complete())
     }
 
-    /// Whether the disk holds an object of this key, as far as its index tells.
+    /// Returns `true` if the disk's index has an object of this key.
     pub fn on_disk(&self, key: &ObjectKey) -> bool {
         self.disk.as_ref().is_some_and(|disk| disk.may_contain(key))
     }
@@ -400,7 +401,7 @@ impl HybridCache {
         self.insert_disk(JobKind::Change, key, &record, Bytes::new(), validity).await;
     }
 
-    /// Starts to write a body that is still arriving. `None` when it cannot be kept on disk.
+    /// Starts to write an arriving body. Returns `None` if the body cannot be kept on disk.
     pub async fn start_insert(
         &self,
         key: &ObjectKey,
@@ -412,7 +413,7 @@ impl HybridCache {
         self.run((lane, JobKind::Change), move || store.insert(&key, &metadata, length)).await
     }
 
-    /// Counts what went wrong on the disk; passes on what went well.
+    /// Counts failures of the disk; passes on successful results.
     pub fn ok_or_count<T>(&self, outcome: Result<Result<T, Error>, DiskJobError>) -> Option<T> {
         match outcome {
             Ok(Ok(value)) => return Some(value),
@@ -435,8 +436,8 @@ impl HybridCache {
     }
 }
 
-/// Has the object offered to the disk with its next hit, if it is one of those, wherever its body
-/// is by now.
+/// Marks the object to be offered to the disk with its next hit, if `is_one` accepts it. The body
+/// may move meanwhile.
 fn offer_to_disk(memory: &MemoryTier<MemoryEntry>, key: Key, is_one: impl Fn(&MemoryEntry) -> bool) {
     let mut before: Option<Arc<MemoryEntry>> = None;
     while let Some(now) = memory.peek(key).filter(|now| is_one(now)) {
@@ -448,13 +449,14 @@ fn offer_to_disk(memory: &MemoryTier<MemoryEntry>, key: Key, is_one: impl Fn(&Me
     }
 }
 
-/// An object in RAM, its key's and its body's allocations, and what an allocator adds to each.
+/// Bytes of an entry, of its key's and body's allocations, and of the allocator's overhead for
+/// each.
 const RESIDENT_BYTES: usize = size_of::<MemoryEntry>() + 3 * 24;
 
-/// Replies hold at most this part of the ledger in bodies of the RAM tier.
+/// Divisor: replies hold at most this part of the ledger in bodies of the RAM tier.
 const HELD_PART: u64 = 4;
 
-/// Bodies that are gathered in RAM while they arrive take at most this part of it.
+/// Divisor: bodies gathered in RAM while they arrive take at most this part of the ledger.
 const GATHERED_PART: u64 = 2;
 
 #[cfg(test)]

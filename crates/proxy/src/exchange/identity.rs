@@ -1,8 +1,8 @@
-//! Which response a stored head belongs to, and how often it was renewed.
+//! Identity of a stored response, and the number of its renewals.
 //!
-//! Responses of one URL may come within one millisecond, with one status, and both modes store
-//! under one key. A head that a validation renewed must come to stand with its own body alone, so
-//! every response gets a number of its own when it comes, which its renewed heads keep.
+//! Responses of one URL may arrive within one millisecond with one status, and both modes store
+//! under one key. A renewed head must only be combined with its own body. Every response therefore
+//! gets its own number on arrival, which its renewed heads keep.
 
 use super::purge_table::Sequence;
 use http::StatusCode;
@@ -11,13 +11,13 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Its stored form is [`Identity::BYTES`] bytes, little-endian: the response's number (8), renewals
-/// (4).
+/// Identity of a response. The stored form is [`Identity::BYTES`] bytes, little-endian: the
+/// response's number (8), renewals (4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Identity {
-    /// As good as random, so that no two responses share it, whichever process stored them.
+    /// Practically random, so that no two responses share it, from any process.
     response: u64,
-    /// How often its head was renewed since it came.
+    /// Number of the head's renewals since its arrival.
     renewals: u32,
 }
 
@@ -25,34 +25,35 @@ impl Identity {
     /// Length of the stored form.
     pub const BYTES: usize = 12;
 
-    /// Of a response that has just come.
+    /// Creates the identity of a response that has just arrived.
     pub fn unique() -> Self {
         let number = COUNT.fetch_add(1, Relaxed);
         Self { response: SECRET.hash_one(number), renewals: 0 }
     }
 
-    /// Of a head that earlier versions stored, which told responses apart by these.
+    /// Returns the identity of a head stored by earlier versions, which identified responses by
+    /// these values.
     pub fn of_unnumbered(requested: Sequence, response_time: Timestamp, status: StatusCode) -> Self {
         let times = requested.number().rotate_left(24) ^ response_time.millis();
         Self { response: times ^ u64::from(status.as_u16()).rotate_left(48), renewals: 0 }
     }
 
-    /// Of the head that is made from one with this identity.
+    /// Returns the identity of a head renewed from this one.
     pub fn renewed(self) -> Self {
         Self { renewals: self.renewals.saturating_add(1), ..self }
     }
 
-    /// The response's number.
+    /// Returns the response's number.
     pub fn response(self) -> u64 {
         self.response
     }
 
-    /// How often its head was renewed since it came.
+    /// Returns the number of the head's renewals.
     pub fn renewals(self) -> u32 {
         self.renewals
     }
 
-    /// The stored form.
+    /// Encodes the stored form.
     pub fn to_bytes(self) -> [u8; Self::BYTES] {
         let mut bytes = [0; Self::BYTES];
         bytes[..8].copy_from_slice(&self.response.to_le_bytes());
@@ -60,7 +61,7 @@ impl Identity {
         bytes
     }
 
-    /// Out of the stored form.
+    /// Decodes the stored form.
     pub fn from_bytes(bytes: &[u8; Self::BYTES]) -> Self {
         let (response, renewals) = bytes.split_at(8);
         Self {
@@ -70,7 +71,7 @@ impl Identity {
     }
 }
 
-/// Another one in every process.
+/// Different in every process.
 static SECRET: LazyLock<RandomState> = LazyLock::new(RandomState::new);
 static COUNT: AtomicU64 = AtomicU64::new(0);
 

@@ -30,9 +30,11 @@ impl CacheEngine {
 }
 
 impl Cache {
+    /// Invalidates the target URI after an unsafe request.
+    ///
     /// "A cache MUST invalidate the target URI when it receives a non-error status code in response
-    /// to an unsafe request method" (4.4), and may do so for Location and Content-Location of the
-    /// same origin.
+    /// to an unsafe request method" (4.4). A cache may do the same for Location and
+    /// Content-Location of the same origin.
     pub(super) async fn invalidate_after(
         self: &Arc<Self>,
         ask: &RequestContext,
@@ -57,8 +59,8 @@ impl Cache {
         self.invalidate_apart(keys.collect()).await;
     }
 
-    /// [`Self::invalidate`] for each of these, to its end also when the client whose request caused
-    /// it leaves meanwhile.
+    /// Runs [`Self::invalidate`] for each key, to its end even if the requesting client leaves
+    /// meanwhile.
     pub(super) async fn invalidate_apart(self: &Arc<Self>, keys: Vec<ObjectKey>) {
         let exchange = Arc::clone(self);
         let done = tokio::spawn(async move {
@@ -66,12 +68,12 @@ impl Cache {
                 exchange.invalidate(&key).await;
             }
         });
-        // It fails only when the runtime ends.
+        // This fails only when the runtime ends.
         let _ = done.await;
     }
 
-    /// Makes every response stored under a URL unreachable, and keeps those that are being fetched
-    /// from being stored.
+    /// Makes every response stored under a URL unreachable, and keeps current fetches of it from
+    /// being stored.
     pub(super) async fn invalidate(&self, primary: &ObjectKey) -> Removed {
         self.invalidations.mark(primary);
         self.flights.forget(primary);
@@ -88,9 +90,9 @@ impl Cache {
             }
         }
         let removed = removed.and(self.objects.remove(primary).await);
-        // a lookup that began after the first mark may have read the disk before the removal and
-        // moved to RAM what it found: after this mark it would not, and before it, it is undone
-        // here
+        // A lookup that began after the first mark may have read the disk before the removal and
+        // moved the object to RAM. After this mark such a lookup would not move it. An earlier move
+        // is undone here.
         self.invalidations.mark(primary);
         removed.and(self.objects.remove(primary).await)
     }
@@ -107,8 +109,8 @@ impl Cache {
         }
     }
 
-    /// What the operator asked to purge. What nothing stored could be named by is refused: to purge
-    /// nothing and say that it was done would leave what was meant in the cache.
+    /// Carries out the operator's purge. A request that cannot name a stored response is refused:
+    /// success without effect would leave the intended responses in the cache.
     pub async fn purge(&self, request: PurgeRequest) -> PurgeOutcome {
         match &request {
             PurgeRequest::Url(url) => match Target::parse(url) {
@@ -119,7 +121,7 @@ impl Cache {
             PurgeRequest::Tag(tag) => PurgeOutcome::Invalid(format!(
                 "{tag:?} is no tag: one tag of visible ASCII characters, without commas and blanks"
             )),
-            // As the slots of what is stored were made: normalised.
+            // Normalized, like the slots of stored responses.
             PurgeRequest::Group { origin, group } => match Target::parse(origin) {
                 Ok(target)
                     if target.path() == "/" && !target.host().contains('*') && groups::is_group(group) =>
@@ -142,13 +144,13 @@ impl Cache {
         }
     }
 
-    /// Purges everything that bears the name.
+    /// Purges every response with this name.
     async fn purge_all(&self, name: PurgeScope<'_>) -> PurgeOutcome {
         self.purge_table.purge(name);
         self.purge_written().await
     }
 
-    /// The outcome of a purge, once it is written down.
+    /// Returns the outcome of a purge, once it is written to disk.
     async fn purge_written(&self) -> PurgeOutcome {
         match self.purges_written().await {
             Ok(()) => PurgeOutcome::Purged { responses: None },
@@ -158,14 +160,14 @@ impl Cache {
         }
     }
 
-    /// Waits until all that was purged is written down, though not longer than a disk may take.
+    /// Waits until all purges are written to disk, at most `WRITE_PATIENCE`.
     pub async fn purges_written(&self) -> Result<(), Arc<str>> {
         let written = tokio::time::timeout(WRITE_PATIENCE, self.purge_table.wait_written()).await;
         written.unwrap_or_else(|_| Err("the disk does not answer".into()))
     }
 }
 
-/// The root of a host that an operator named; an IPv6 address may stand without brackets.
+/// Returns the root of a host that an operator named; an IPv6 address may stand without brackets.
 fn host_named(host: &str) -> Option<Target> {
     let bracketed = host.parse::<Ipv6Addr>().map(|address| format!("[{address}]"));
     let host = bracketed.as_deref().unwrap_or(host);
@@ -176,5 +178,5 @@ fn host_named(host: &str) -> Option<Target> {
 const NOT_FOR_GOOD: &str = "purged, but a disk has failed, does not answer or is out of service: what is on it may be served \
     again after the next start, unless the disk is in service before";
 
-/// How long a disk is waited for that has to write a purge down.
+/// Longest wait for a disk that writes a purge.
 const WRITE_PATIENCE: Duration = Duration::from_secs(3);

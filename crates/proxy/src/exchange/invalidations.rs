@@ -1,35 +1,36 @@
-//! Which URLs were invalidated lately, so that a response asked for before is not kept after.
+//! Recently invalidated URLs, so that a response requested before an invalidation is not kept after
+//! it.
 //!
-//! Invalidation removes what is stored; this table catches what is on its way into the store
-//! meanwhile. Whoever keeps a response first makes it visible and then asks here; whoever
-//! invalidates first marks here and then removes. So one of the two always sees the other. Times
-//! are numbers of a counter, not of a clock.
+//! Invalidation removes stored responses; this table catches responses on their way into the store.
+//! A thread that stores a response first makes it visible and then checks this table. A thread that
+//! invalidates first marks the URL here and then removes the object. One of the two therefore
+//! always sees the other. Times are numbers of a counter, not of a clock.
 //!
-//! The table does not grow. Each of its buckets remembers the URLs that were marked in it latest,
-//! and for all those it has forgotten when the last of them was marked: what began before that
-//! counts as invalid, which costs a response that is not kept. It takes more marks in one bucket
-//! during one fetch than the bucket remembers.
+//! The table does not grow. Each bucket remembers the URLs marked last, and one number for all
+//! forgotten URLs: the last of their marks. A fetch begun before this number counts as invalid,
+//! which costs one response that is not kept. This happens only if one fetch lasts through more
+//! marks in a bucket than the bucket remembers.
 
 use parking_lot::Mutex;
 use shoal_core::{Key, ObjectKey};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The table.
+/// Table of recent invalidations.
 pub struct Invalidations {
     buckets: Box<[Mutex<Bucket>]>,
     latest: AtomicU64,
 }
 
-/// The marks of the URLs that hash to it.
+/// Marks of the URLs that hash to this bucket.
 struct Bucket {
     /// URLs with the number of their mark; 0 is a free place.
     marks: [(Key, u64); MARKS],
-    /// The highest number that was forgotten.
+    /// Highest number that was forgotten.
     forgotten: u64,
 }
 
-/// Whether something begun at some point is still valid for one URL.
+/// Start of an operation, for a check that its URL is still valid.
 #[derive(Clone)]
 pub struct ValiditySnapshot {
     table: Arc<Invalidations>,
@@ -38,7 +39,7 @@ pub struct ValiditySnapshot {
 }
 
 impl Invalidations {
-    /// Nothing was invalidated.
+    /// Creates an empty table.
     pub fn new() -> Arc<Self> {
         Arc::new(Self {
             buckets: (0..BUCKETS).map(|_| Mutex::default()).collect(),
@@ -46,14 +47,14 @@ impl Invalidations {
         })
     }
 
-    /// Marks a URL. What is stored for it must be removed after this; then it is marked again, and
-    /// what lookups have moved to RAM meanwhile removed again.
+    /// Marks a URL. The caller must then remove its stored objects, mark the URL again, and remove
+    /// objects that lookups have moved to RAM meanwhile.
     pub fn mark(&self, primary: &ObjectKey) {
         let number = self.latest.fetch_add(1, Ordering::SeqCst) + 1;
         self.bucket(primary.hash()).lock().mark(primary.hash(), number);
     }
 
-    /// From now on, for this URL.
+    /// Takes a snapshot for this URL.
     pub fn snapshot(self: &Arc<Self>, primary: &ObjectKey) -> ValiditySnapshot {
         let begun = self.latest.load(Ordering::SeqCst);
         ValiditySnapshot { table: Arc::clone(self), primary: primary.hash(), begun }
@@ -71,7 +72,7 @@ impl Default for Bucket {
 }
 
 impl Bucket {
-    /// In the place of the URL's earlier mark, or of the oldest.
+    /// Replaces the URL's earlier mark, or the oldest mark.
     fn mark(&mut self, primary: Key, number: u64) {
         let known = self.marks.iter_mut().find(|(key, _)| *key == primary);
         if let Some((_, at)) = known {
@@ -83,7 +84,7 @@ impl Bucket {
         *oldest = (primary, number);
     }
 
-    /// When the URL was marked last, or might have been.
+    /// Returns the number of the URL's last mark, or the highest possible one.
     fn marked(&self, primary: Key) -> u64 {
         let known = self.marks.iter().find(|(key, _)| *key == primary);
         known.map_or(0, |(_, at)| *at).max(self.forgotten)
@@ -91,7 +92,7 @@ impl Bucket {
 }
 
 impl ValiditySnapshot {
-    /// Whether the URL was not invalidated since.
+    /// Returns `true` if the URL was not invalidated since the snapshot.
     pub fn is_unchanged(&self) -> bool {
         self.table.bucket(self.primary).lock().marked(self.primary) <= self.begun
     }

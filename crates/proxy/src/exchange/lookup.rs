@@ -8,44 +8,44 @@ use super::variant::variant_key;
 use shoal_core::ObjectKey;
 use std::sync::Arc;
 
-/// What was found.
+/// Result of a lookup.
 pub enum Lookup {
     /// A stored response that the request selects.
     Response {
-        /// Its key.
+        /// Key of the response.
         key: ObjectKey,
         /// The response.
         stored: StoredResponse,
     },
     /// Parts of the representation that the request selects.
     Parts {
-        /// The key of their note.
+        /// Key of their note.
         key: ObjectKey,
-        /// What there is.
+        /// Note of the stored parts.
         note: Arc<PartsMarker>,
     },
-    /// Nothing. `variants` tells whether other variants are stored.
+    /// No response.
     Absent {
-        /// The key under which a response would have been found.
+        /// Key under which a response would have been found.
         key: ObjectKey,
-        /// Whether the URL is known and only the variant is not (`vary-miss`).
+        /// `true` if the URL is known and only the variant is missing (`vary-miss`).
         variants: bool,
     },
 }
 
-/// A stored response at hand.
+/// A stored response with its body.
 #[derive(Clone)]
 pub struct StoredResponse {
-    /// Its head.
+    /// Head of the response.
     pub head: Arc<ResponseMetadata>,
-    /// Its body.
+    /// Body of the response.
     pub body: CachedBody,
-    /// Whether it came from RAM.
+    /// `true` if the response came from RAM.
     pub in_memory: bool,
 }
 
 impl Cache {
-    /// Looks for the response that `ask` selects. What was purged is not found.
+    /// Looks up the response that `ask` selects. Purged responses are not found.
     pub(super) async fn lookup(&self, ask: &RequestContext) -> Lookup {
         match self.find_for(ask, &ask.primary).await {
             Some(CachedObject { record: ObjectMetadata::Vary(note), .. }) => {
@@ -73,9 +73,9 @@ impl Cache {
         best.unwrap_or(Lookup::Absent { key: first, variants: true })
     }
 
-    /// Whether another response than the one that a lookup found stands in RAM under the key by
-    /// now: a fetch has ended between the lookup and the moment when this request became the leader
-    /// of the next.
+    /// Returns `true` if RAM now holds another response under the key than the lookup found. A
+    /// fetch may have ended between the lookup and the moment when this request became the next
+    /// leader.
     pub(super) fn has_come_since(
         &self,
         ask: &RequestContext,
@@ -103,7 +103,7 @@ impl Cache {
         };
         let purged = found.record.head().filter(|head| is_purged(head));
         if let Some(head) = purged {
-            // Of what no known era has the table may be away for a while.
+            // For a response of an unknown era, the purge table may be absent for a while.
             if self.purge_table.knows(head.requested) {
                 Box::pin(self.objects.remove(key)).await;
             }
@@ -123,7 +123,7 @@ fn to_lookup(key: ObjectKey, found: Option<CachedObject>, variants: bool) -> Loo
     }
 }
 
-/// The date by which the most recent response is chosen.
+/// Returns the date by which the most recent response is chosen.
 fn recency(lookup: &Lookup) -> Option<u64> {
     match lookup {
         Lookup::Response { stored, .. } => Some(stored.head.policy.date().unwrap_or(0)),
