@@ -1,10 +1,9 @@
-//! What the store keeps beside a body: the response's head and policy, or a note about other
-//! objects.
+//! Metadata stored beside a body: the response's head and policy, or a note about other objects.
 //!
-//! Three kinds stand under a URL's key. A *response* is one. A *vary note* says that responses are
-//! kept per variant, and by which request fields they differ. A *parts note* lists the parts of a
-//! representation of which only ranges have been seen (RFC 9111, section 3.3); each part is an
-//! object of its own.
+//! A URL's key holds one of three kinds. A *response* is the first. A *vary note* says that
+//! responses are stored per variant, and names the selecting request fields. A *parts note* lists
+//! the parts of a representation of which only ranges have been seen (RFC 9111, section 3.3); each
+//! part is an object of its own.
 
 use super::identity::Identity;
 use super::purge_table::{PurgeSlot, Sequence};
@@ -14,67 +13,69 @@ use shoal_core::Key;
 use shoal_semantics::storage::{self, CachePolicy};
 use std::sync::Arc;
 
-/// What an object's metadata says.
+/// Metadata of an object.
 #[derive(Clone)]
 pub enum ObjectMetadata {
     /// A response; the object's body is its body.
     Response(Arc<ResponseMetadata>),
-    /// Responses are kept per variant.
+    /// A note that responses are stored per variant.
     Vary(Arc<VaryMarker>),
-    /// Ranges of a representation are kept as parts.
+    /// A note that ranges of a representation are stored as parts.
     Parts(Arc<PartsMarker>),
 }
 
-/// The head of a stored response, with what decides about its reuse.
+/// Head of a stored response, with the facts that decide about its reuse.
 pub struct ResponseMetadata {
     /// Status and fields, ready to send.
     pub stored: Arc<StoredHead>,
     /// Freshness, age and permissions.
     pub policy: CachePolicy,
-    /// Its place in the order of requests and purges; purges at it or after it reach it.
+    /// Position in the order of requests and purges. Purges at this position or later reach the
+    /// response.
     pub requested: Sequence,
-    /// How it can be purged, and in which mode it is served.
+    /// Names for purging, and the mode in which the response is served.
     pub names: ResponseScope,
-    /// Which response it belongs to.
+    /// Identity of the response.
     pub identity: Identity,
 }
 
-/// Where a head comes from.
+/// Provenance of a head.
 pub struct Provenance {
-    /// Its place in the order of requests and purges.
+    /// Position in the order of requests and purges.
     pub requested: Sequence,
-    /// How it can be purged, and in which mode it is served.
+    /// Names for purging, and the mode in which the response is served.
     pub names: ResponseScope,
-    /// Which response it belongs to.
+    /// Identity of the response.
     pub identity: Identity,
 }
 
-/// Under which names a response can be purged, and in which mode it is served.
+/// Names under which a response can be purged, and the mode in which it is served.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ResponseScope {
-    /// The slots of the names that operators purge by.
+    /// Slots of the names by which operators purge.
     pub slots: Box<[PurgeSlot]>,
-    /// The keys of its cache groups and, where it has some, of its origin: see
+    /// Keys of the response's cache groups and, if there are any, of its origin: see
     /// [`group_key`](super::purge_table::group_key).
     pub groups: Box<[Key]>,
-    /// Whether a site's upstreams gave it (reverse mode), and not the host that the URL names.
-    /// Neither mode serves what the other stored: whoever asks a site that takes any host names the
-    /// host, and would choose what users of the forward proxy get of it.
+    /// `true` if the response came from a site's upstreams (reverse mode) and not from the URL's
+    /// host. Neither mode serves responses that the other stored. A client of a site that accepts
+    /// any host chooses the host. It could otherwise choose the responses that users of the forward
+    /// proxy get.
     pub via_site: bool,
 }
 
-/// By which request fields the responses of a URL differ.
+/// Request fields by which the responses of a URL differ.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct VaryMarker {
-    /// Part of the variants' keys: a new note leaves the variants of an older one unreachable.
+    /// Part of the variants' keys. A new note makes the variants of an older one unreachable.
     pub generation: u64,
     /// Sorted lists of field names, the latest first.
     pub lists: Vec<Vec<HeaderName>>,
 }
 
-/// Which ranges of a representation are kept.
+/// Stored ranges of a representation.
 pub struct PartsMarker {
-    /// The head of the whole representation: that of the 206 without Content-Range.
+    /// Head of the whole representation: the 206's head without Content-Range.
     pub head: Arc<ResponseMetadata>,
     /// Length of the whole representation.
     pub complete_length: u64,
@@ -87,20 +88,20 @@ pub struct PartsMarker {
 /// One part: bytes `start..end` of the representation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PartRange {
-    /// First byte.
+    /// Offset of the first byte.
     pub start: u64,
-    /// The byte after the last.
+    /// Offset after the last byte.
     pub end: u64,
 }
 
 impl ResponseMetadata {
-    /// A head to store. `fields` hold nothing hop-by-hop and no framing.
+    /// Creates a head to store. `fields` contain no hop-by-hop and no framing fields.
     pub fn new(status: StatusCode, fields: HeaderMap, policy: CachePolicy, origin: Provenance) -> Self {
         let Provenance { requested, names, identity } = origin;
         Self { stored: Arc::new(StoredHead::new(status, &fields)), policy, requested, names, identity }
     }
 
-    /// The same head, to be validated before its next use.
+    /// Returns a copy of the head that must be validated before its next use.
     pub fn invalidated(&self) -> Self {
         let stored = Arc::clone(&self.stored);
         Self {
@@ -112,7 +113,7 @@ impl ResponseMetadata {
         }
     }
 
-    /// The head as one client gets it, with fields that are not for others.
+    /// Returns the head for one client, with fields that are not for others.
     pub fn with(self: &Arc<Self>, fields: &HeaderMap) -> Arc<Self> {
         if fields.is_empty() {
             return Arc::clone(self);
@@ -127,19 +128,19 @@ impl ResponseMetadata {
         Arc::new(Self::new(self.stored.status(), all, self.policy, origin))
     }
 
-    /// Whether both are heads of one response.
+    /// Returns `true` if both are heads of one response.
     pub fn is_of_same_response(&self, other: &Self) -> bool {
         self.identity.response() == other.identity.response()
     }
 
-    /// Whether this is the later of two heads of one response: renewed more often, or as often and
-    /// later.
+    /// Returns `true` if this is the later of two heads of one response: renewed more often, or
+    /// equally often and later.
     pub fn is_later_than(&self, other: &Self) -> bool {
         let rank = |head: &Self| (head.identity.renewals(), head.policy.response_time());
         self.is_of_same_response(other) && rank(self) > rank(other)
     }
 
-    /// Bytes of RAM that it takes.
+    /// Returns the bytes of RAM that the head takes.
     pub fn weight(&self) -> usize {
         self.stored.weight() + self.names.weight() + size_of::<Self>() + ALLOCATIONS * ALLOCATION_BYTES
     }
@@ -152,7 +153,7 @@ impl ResponseScope {
 }
 
 impl ObjectMetadata {
-    /// Whether the other is a clone of this one.
+    /// Returns `true` if the other is a clone of this one.
     pub fn is_same(&self, other: &Self) -> bool {
         match (self, other) {
             (Self::Response(one), Self::Response(other)) => Arc::ptr_eq(one, other),
@@ -162,7 +163,7 @@ impl ObjectMetadata {
         }
     }
 
-    /// As bytes for the store.
+    /// Encodes the metadata for the store.
     pub fn encode(&self) -> Vec<u8> {
         debug_assert!(self.is_for_everybody(), "what is stored is sent to others");
         let mut out = Vec::with_capacity(512);
@@ -195,18 +196,19 @@ impl ObjectMetadata {
         out
     }
 
-    /// Whether every client may be sent the head: it sets no cookie. Earlier versions stored such
-    /// heads, and others must get neither the cookie nor the page that came with it.
+    /// Returns `true` if every client may get the head: it sets no cookie. Earlier versions stored
+    /// heads with cookies. Other clients must get neither the cookie nor the page that came with
+    /// it.
     pub fn is_for_everybody(&self) -> bool {
         self.head().is_none_or(|head| !storage::sets_cookie(&*head.stored))
     }
 
-    /// Whether it is worth a place on disk: it is not kept for a moment only.
+    /// Returns `true` if the object deserves a place on disk: it is not kept for a moment only.
     pub fn is_for_disk(&self) -> bool {
         self.head().is_none_or(|head| !head.policy.is_negative())
     }
 
-    /// Out of the store. `None` when the bytes are not what [`ObjectMetadata::encode`] writes.
+    /// Decodes the store's bytes. Returns `None` if [`ObjectMetadata::encode`] did not write them.
     pub fn decode(bytes: &[u8]) -> Option<Self> {
         let (kind, rest) = bytes.split_first()?;
         let mut reader = Reader(rest);
@@ -219,7 +221,7 @@ impl ObjectMetadata {
         reader.0.is_empty().then_some(record)
     }
 
-    /// The head of the response that it is, or that it has parts of.
+    /// Returns the head of the response, or of the representation that the parts belong to.
     pub fn head(&self) -> Option<&Arc<ResponseMetadata>> {
         match self {
             Self::Response(head) => Some(head),
@@ -228,7 +230,7 @@ impl ObjectMetadata {
         }
     }
 
-    /// Bytes of RAM that it takes.
+    /// Returns the bytes of RAM that the metadata takes.
     pub fn weight(&self) -> usize {
         match self {
             Self::Response(head) => head.weight(),
@@ -299,13 +301,13 @@ fn decode_parts(reader: &mut Reader<'_>) -> Option<PartsMarker> {
     sane.then_some(PartsMarker { head, complete_length, generation, parts })
 }
 
-/// Length-prefixed bytes.
+/// Appends length-prefixed bytes.
 fn put(bytes: &[u8], out: &mut Vec<u8>) {
     out.extend((bytes.len() as u32).to_le_bytes());
     out.extend_from_slice(bytes);
 }
 
-/// Takes values off the front; `None` when there are too few bytes.
+/// Takes values off the front; returns `None` if there are too few bytes.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
@@ -339,20 +341,19 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// A head is held by three allocations: itself, the stored head, its lines; and the slots are one
-/// more.
+/// Allocations of a head: the head itself, the stored head, its lines, and the slots.
 const ALLOCATIONS: usize = 4;
-/// What an allocation takes beside what was asked for, and its reference counts.
+/// Overhead of one allocation, and its reference counts.
 const ALLOCATION_BYTES: usize = 24;
 
-/// In the number of slots: a site's upstreams gave it.
+/// Flag in the number of slots: the response came from a site's upstreams.
 const VIA_SITE: u16 = 1 << 15;
-/// In the number of slots: the keys of groups follow.
+/// Flag in the number of slots: the keys of groups follow.
 const HAS_GROUPS: u16 = 1 << 14;
-/// In the number of slots: the response's number and renewals follow. Earlier versions wrote
+/// Flag in the number of slots: the response's number and renewals follow. Earlier versions wrote
 /// neither.
 const HAS_IDENTITY: u16 = 1 << 13;
-/// Slots of a record, and groups of it: more than the names that are read of a response.
+/// Limit of a record's slots, and of its groups: more than the names read from a response.
 const SLOTS_MAX: usize = HAS_IDENTITY as usize - 1;
 const RESPONSE: u8 = 1;
 const VARY: u8 = 2;

@@ -81,7 +81,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Instant;
 
-/// Answers requests out of the cache and from the origins.
+/// Answers requests from the cache and from the origins.
 pub struct CacheEngine {
     in_force: ArcSwap<ReloadableState>,
     cache: Arc<Cache>,
@@ -90,15 +90,15 @@ pub struct CacheEngine {
     metrics: Arc<Metrics>,
 }
 
-/// The parts that an exchange works with.
+/// Parts from which an exchange is built.
 pub struct CacheEngineParts {
     /// The settings in force.
     pub live: ExchangeSettings,
     /// RAM and disk.
     pub objects: Arc<HybridCache>,
-    /// When what was purged.
+    /// Table of purges and their times.
     pub purge_table: Arc<PurgeTable>,
-    /// The way to the origins.
+    /// Connections to the origins.
     pub upstreams: Arc<Upstreams>,
     /// Counters.
     pub metrics: Arc<Metrics>,
@@ -107,7 +107,7 @@ pub struct CacheEngineParts {
 }
 
 impl CacheEngine {
-    /// An exchange of these parts.
+    /// Creates an exchange from these parts.
     pub fn new(parts: CacheEngineParts) -> Arc<Self> {
         let cache = Cache::new(parts.objects, parts.purge_table);
         Arc::new(Self {
@@ -126,7 +126,8 @@ impl CacheEngine {
         })
     }
 
-    /// Puts other settings in force, one after the other; requests under way finish under theirs.
+    /// Puts new settings in force, one after the other; current requests finish under their old
+    /// settings.
     pub fn reload(&self, live: ExchangeSettings) {
         let before = self.live();
         let judges_as_before = live.forward.judges_addresses_as(&before.forward);
@@ -135,23 +136,23 @@ impl CacheEngine {
         let live = Arc::new(live);
         self.in_force.rcu(|before| ReloadableState { live: Arc::clone(&live), log: Arc::clone(&before.log) });
         if !judges_as_before {
-            // Whoever was admitted by the rules before has a time before this one, having taken it
-            // before he looked at them.
+            // A request admitted under the old rules has a position before this one: it took the
+            // position before it read the rules.
             live.forward_since.store(self.cache.purge_table.next_time().number(), Relaxed);
         }
     }
 
-    /// Stored responses, and the purges of them.
+    /// Returns the stored responses, with their purges.
     pub fn cache(&self) -> &Arc<Cache> {
         &self.cache
     }
 
-    /// When what was purged.
+    /// Returns the table of purges.
     pub fn purge_table(&self) -> &Arc<PurgeTable> {
         &self.cache.purge_table
     }
 
-    /// Writes the access log elsewhere from now on.
+    /// Writes the access log to another target from now on.
     pub fn replace_log(&self, log: AccessLog) {
         let log = Arc::new(log);
         self.in_force.rcu(|before| ReloadableState { live: Arc::clone(&before.live), log: Arc::clone(&log) });
@@ -162,17 +163,17 @@ impl CacheEngine {
         self.in_force.load().log.reopen();
     }
 
-    /// Writes what is pending in the access log and ends it.
+    /// Writes the pending lines of the access log and ends it.
     pub fn close_log(&self) {
         self.in_force.load().log.close();
     }
 
-    /// The settings in force.
+    /// Returns the settings in force.
     pub fn live(&self) -> Arc<ExchangeSettings> {
         Arc::clone(&self.in_force.load().live)
     }
 
-    /// Counts and logs what became of a request.
+    /// Counts and logs a finished request.
     fn log_request(&self, record: &AccessRecord) {
         let duration_us = (!record.aborted).then_some(record.duration_us);
         self.metrics.responded(record.outcome, record.body_bytes, duration_us);
@@ -180,13 +181,14 @@ impl CacheEngine {
     }
 }
 
-/// The handler that every worker calls.
+/// Handler that every worker calls.
 #[derive(Clone)]
 pub struct CacheHandler(pub Arc<CacheEngine>);
 
 impl Handler for CacheHandler {
     fn handle(&self, request: Request) -> impl Future<Output = Reply> + Send {
-        // Before anything waits, so that what waits need not carry the request along.
+        // Admitted before the first wait, so that the waiting future does not carry the request
+        // along.
         let admitted = self.0.admit(request);
         self.0.answer(admitted)
     }
@@ -252,7 +254,7 @@ mod tests {
         Request { head, body: None, client: Arc::new(client), interim: None, received: Instant::now() }
     }
 
-    /// Else what came of it would count as allowed by the new ones.
+    /// Otherwise a response fetched under the old rules would count as allowed by the new ones.
     #[test]
     fn what_was_judged_by_rules_counts_as_asked_for_before_those_that_follow() {
         let mut settings = Settings::default();
@@ -268,7 +270,7 @@ mod tests {
                     let AdmitOutcome::Asked(ask, ..) = exchange.admit(request()) else {
                         panic!("it is allowed")
                     };
-                    // The latest of those judged by the same rules.
+                    // Keeps only the latest request judged by the same rules.
                     admitted.pop_if(|(live, _)| Arc::ptr_eq(live, &ask.live));
                     admitted.push((Arc::clone(&ask.live), ask.sequence));
                 }
@@ -291,6 +293,6 @@ mod tests {
         }
     }
 
-    /// So many that some fall into the midst of an admission.
+    /// Enough reloads that some fall into the middle of an admission.
     const RELOADS: usize = 20_000;
 }

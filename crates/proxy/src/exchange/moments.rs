@@ -1,17 +1,19 @@
-//! A short memory of keys, each until a moment of its own: of URLs whose origin has asked for rest,
-//! of responses that are stored but not fresh for any time, for which it is in vain to wait with
-//! others, and of what a reload has fetched or validated lately.
+//! A short memory of keys, each until its own moment.
 //!
-//! The memory is a fixed table in which a newer URL displaces an older one of the same slot. Slots
-//! and marks are a keyed hash of the full key: which URLs meet is known to nobody outside, and a
-//! displaced one costs a request to its origin.
+//! The keys are URLs of origins that asked for a pause, and stored responses that are never fresh,
+//! for which waiting with others is useless. Further keys are those that a reload has recently
+//! fetched or validated.
+//!
+//! The memory is a fixed table, in which a newer URL displaces an older one of the same slot. Slots
+//! and marks are a keyed hash of the full key. A stranger cannot know which URLs collide, and a
+//! displaced URL costs one request to its origin.
 
 use shoal_core::{ObjectKey, Timestamp};
 use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// The table: each word holds 32 bits of the hash and the tenth of a second at which the memory
-/// ends.
+/// The table: each word holds 32 bits of the hash and the tenth of a second at which the entry
+/// expires.
 pub struct Moments {
     slots: Box<[AtomicU64]>,
     secret: RandomState,
@@ -24,7 +26,7 @@ impl Default for Moments {
 }
 
 impl Moments {
-    /// Remembers the URL until then.
+    /// Remembers the URL until this time.
     pub fn remember(&self, key: &ObjectKey, until: Timestamp) {
         let (slot, mark) = self.place(key);
         slot.store(mark | u64::from(tenths(until)), Relaxed);
@@ -39,7 +41,7 @@ impl Moments {
         }
     }
 
-    /// Whether the URL is remembered at `now`.
+    /// Returns `true` if the URL is remembered at `now`.
     pub fn holds(&self, key: &ObjectKey, now: Timestamp) -> bool {
         let (slot, mark) = self.place(key);
         let word = slot.load(Relaxed);
@@ -47,14 +49,14 @@ impl Moments {
         word & !u64::from(u32::MAX) == mark && left > 0
     }
 
-    /// The slot of a URL, and its mark there, which is never zero.
+    /// Returns the slot of a URL, and its mark there, which is never zero.
     fn place(&self, key: &ObjectKey) -> (&AtomicU64, u64) {
         let hash = self.secret.hash_one(key.full());
         (&self.slots[hash as usize % SLOTS], (hash | 1 << 32) & !u64::from(u32::MAX))
     }
 }
 
-/// Tenths of a second, of which the low 32 bits tell apart what lies years apart.
+/// Returns tenths of a second. The low 32 bits distinguish times that lie years apart.
 fn tenths(time: Timestamp) -> u32 {
     (time.millis() / 100) as u32
 }

@@ -1,4 +1,4 @@
-//! Replies made of the outcome of a fetch or a flight.
+//! Replies made from the outcome of a fetch or a flight.
 
 use super::CacheEngine;
 use super::answers;
@@ -24,7 +24,7 @@ use std::sync::Arc;
 use tokio::sync::oneshot;
 
 impl CacheEngine {
-    /// The reply for the owner of a fetch that is a task.
+    /// Returns the reply for the owner of a fetch that is a task.
     pub(super) async fn reply_from_task(
         &self,
         ask: &RequestContext,
@@ -40,7 +40,7 @@ impl CacheEngine {
         }
     }
 
-    /// The reply for the owner of a fetch.
+    /// Returns the reply for the owner of a fetch.
     pub(super) fn reply_from_fetch(
         &self,
         ask: &RequestContext,
@@ -59,8 +59,8 @@ impl CacheEngine {
         }
     }
 
-    /// A response for this request only; a stored one may stand in for an error (RFC 5861, section
-    /// 4).
+    /// Replies with a response for this request only. A stored response may be used in place of an
+    /// error (RFC 5861, section 4).
     pub(super) fn deliver_unshared(
         &self,
         ask: &RequestContext,
@@ -82,8 +82,8 @@ impl CacheEngine {
         pass::pass_on(ask, private.response, verdict)
     }
 
-    /// No response came: a stored one may stand in, unless we refused to ask; or the client is
-    /// told.
+    /// Replies without a response from the origin: with a stored response, unless the proxy refused
+    /// to ask, or with an error.
     pub(super) fn failed(&self, ask: &RequestContext, why: &ForwardContext, failure: &FetchFailure) -> Reply {
         if !failure.denied
             && let Some(reply) =
@@ -94,7 +94,7 @@ impl CacheEngine {
         answers::failure_answer(ask, failure, HandlingReport::forwarded(why.forwarded).failure(failure))
     }
 
-    /// A follower learns how the fetch turned out.
+    /// Replies to a follower after its fetch has landed.
     pub(super) fn reply_from_flight(
         &self,
         ask: &RequestContext,
@@ -116,7 +116,7 @@ impl CacheEngine {
                 }
             }
             FlightOutcome::Shared(_) | FlightOutcome::Unshareable => ServeStep::Alone(why),
-            // It would not be used as it stands, however new it is.
+            // The stored response would need another validation, at any age.
             FlightOutcome::Refreshed if wants_validation(ask, &why) => ServeStep::Alone(why),
             FlightOutcome::Refreshed => ServeStep::Again,
             FlightOutcome::Erred(status) => {
@@ -130,7 +130,7 @@ impl CacheEngine {
     }
 }
 
-/// The owner of a fetch gets the response as it arrives.
+/// Delivers the arriving response to the owner of the fetch.
 pub(super) fn deliver_own(
     objects: &Arc<HybridCache>,
     ask: &RequestContext,

@@ -1,8 +1,8 @@
-//! Answering from stored parts, and completing them (RFC 9111, sections 3.3 and 3.4).
+//! Answers from stored parts, and completes them (RFC 9111, sections 3.3 and 3.4).
 //!
-//! Parts are never rewritten: a reply takes its bytes from as many of them as it needs. When one
-//! stretch is missing, only that stretch is fetched, kept as a further part, and sent in its place
-//! between the stored ones.
+//! Parts are never rewritten: a reply takes its bytes from as many parts as it needs. If one range
+//! is missing, only this range is fetched, stored as a further part, and sent between the stored
+//! ones.
 
 use super::CacheEngine;
 use super::cache::Cache;
@@ -27,14 +27,14 @@ use shoal_semantics::reuse::{self, Reuse};
 use shoal_semantics::status_fields::ForwardReason;
 use std::sync::Arc;
 
-/// What of a wanted stretch is stored.
+/// Stored pieces of a wanted range, and the gaps between them.
 struct Coverage {
     pieces: Vec<RangePiece>,
     gaps: Vec<PartRange>,
 }
 
 impl CacheEngine {
-    /// Parts of the representation are stored: do they answer the request, or nearly?
+    /// Decides whether the stored parts answer the request, alone or after one more fetch.
     pub(super) async fn decide_parts(
         self: &Arc<Self>,
         ask: &Arc<RequestContext>,
@@ -67,7 +67,7 @@ impl CacheEngine {
         }
     }
 
-    /// Fetches the one missing stretch and answers with all of it.
+    /// Fetches the one missing range and answers with the complete one.
     async fn complete(
         self: &Arc<Self>,
         ask: &Arc<RequestContext>,
@@ -92,7 +92,7 @@ impl CacheEngine {
                 };
                 match self.fetcher.spawn_fetch(fetch).await {
                     Ok(FetchOutcome::Shared(arrived, _first)) => (arrived, true),
-                    // it answers a range that we asked for and the client did not
+                    // the response answers a range that the proxy asked for and the client did not
                     Ok(FetchOutcome::Private(private)) if is_about_range(private.response.status) => {
                         return ServeStep::Alone(why);
                     }
@@ -113,8 +113,7 @@ impl CacheEngine {
 }
 
 impl Cache {
-    /// Finds the stored pieces of a stretch, in order and without overlap, and the gaps between
-    /// them.
+    /// Finds the stored pieces of a range, in order and without overlap, and the gaps between them.
     async fn coverage(
         &self,
         ask: &RequestContext,
@@ -130,7 +129,7 @@ impl Cache {
             }
             let object = part_key(key, note.generation, part.start, part.end);
             let Some(found) = self.find(&object, &ask.primary).await else { continue };
-            // The note has the head of the newest part alone.
+            // The note has only the head of the newest part.
             let is_allowed = found.record.head().is_none_or(|head| ask.live.allowed_address(head));
             if !is_allowed || found.body.length() != part.end - part.start {
                 continue;
@@ -151,7 +150,7 @@ impl Cache {
     }
 }
 
-/// The stretch of the representation that covers all that the request wants.
+/// Returns the range of the representation that covers everything the request wants.
 pub(super) fn wanted(ask: &RequestContext, note: &PartsMarker) -> PartRange {
     if ask.method == Method::HEAD {
         return PartRange { start: 0, end: 0 };
@@ -167,8 +166,8 @@ pub(super) fn wanted(ask: &RequestContext, note: &PartsMarker) -> PartRange {
     }
 }
 
-/// The stored pieces with the arriving one between them; or the arriving response itself when
-/// the origin preferred to send another representation.
+/// Delivers the stored pieces with the arriving one between them. If the origin sent another
+/// representation, delivers the arriving response alone.
 fn deliver_completed(
     objects: &Arc<HybridCache>,
     ask: &RequestContext,
@@ -214,12 +213,12 @@ fn deliver_pieces(
     )
 }
 
-/// Whether a response with this status answers a Range.
+/// Returns `true` if a response with this status answers a Range.
 fn is_about_range(status: StatusCode) -> bool {
     matches!(status, StatusCode::PARTIAL_CONTENT | StatusCode::RANGE_NOT_SATISFIABLE)
 }
 
-/// The ETag by which a further part can be asked for, if the representation has a strong one.
+/// Returns the ETag for requesting a further part, if the representation has a strong one.
 fn strong_validator(fields: &HeaderMap) -> Option<HeaderValue> {
     EntityTag::of(fields).filter(|tag| tag.is_strong())?;
     fields.get(header::ETAG).cloned()

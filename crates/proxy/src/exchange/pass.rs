@@ -1,4 +1,4 @@
-//! Passing on: requests that the cache has no part in, and responses that only one client gets.
+//! Passes on requests outside the cache, and responses for one client only.
 
 use super::CacheEngine;
 use super::answers;
@@ -30,14 +30,14 @@ use shoal_wire::RequestParts;
 use std::sync::Arc;
 
 impl CacheEngine {
-    /// Sends a request on as it is, and its response back.
+    /// Sends a request on unchanged, and its response back.
     pub(super) async fn pass(self: &Arc<Self>, ask: &RequestContext, body: RequestBody) -> Reply {
         let safe = ask.is_lookup();
         let forwarded = if safe { ForwardReason::Bypass } else { ForwardReason::Method };
         let is_left_out = |name: &[u8]| body.is_none() && is_for_body(ask, name);
         let mut request = request_for(ask, forwardable(ask, is_left_out).finish());
         request.body = body.map(|body| without_spoken_trailers(ask, body));
-        // One request at a time is sent on such a connection, and its response goes to nobody else.
+        // Such a connection carries one request at a time, and no other client gets its response.
         request.caller.pins = pins(ask);
         request.upgrade = tunnel::upgrade_offer(ask.version, &ask.fields);
         let verdict = HandlingReport::forwarded(forwarded).outcome(CacheResult::Pass);
@@ -57,8 +57,8 @@ impl CacheEngine {
         }
     }
 
-    /// A HEAD that nothing stored answers. Its response may freshen what is stored (RFC 9111,
-    /// section 4.3.5).
+    /// Forwards a HEAD that no stored response answers. The response may freshen the stored one
+    /// (RFC 9111, section 4.3.5).
     pub(super) async fn pass_head(self: &Arc<Self>, ask: &RequestContext, why: ForwardContext) -> Reply {
         let validity = self.cache.invalidations.snapshot(&ask.primary);
         let lines = forwardable(ask, |name| is_for_body(ask, name)).finish();
@@ -107,7 +107,7 @@ impl CacheEngine {
         pass_on(ask, response, verdict)
     }
 
-    /// CONNECT: a tunnel to where the rules allow one, name and port of which were judged.
+    /// Opens a CONNECT tunnel if the rules allow the address. Name and port were checked before.
     pub(super) async fn connect(
         &self,
         live: &Arc<ExchangeSettings>,
@@ -138,7 +138,7 @@ impl CacheEngine {
     }
 }
 
-/// A reply that carries an upstream's response to one client.
+/// Builds the reply that carries an upstream's response to one client.
 pub(super) fn pass_on(ask: &RequestContext, response: UpstreamResponse, verdict: HandlingReport) -> Reply {
     let verdict = verdict.upstream(response.peer);
     let (head, cache_status, content_type) = relayed(ask, &response, &verdict);
@@ -146,15 +146,15 @@ pub(super) fn pass_on(ask: &RequestContext, response: UpstreamResponse, verdict:
     let body = match response.upgraded {
         Some(far_end) => ReplyBody::Tunnel(far_end),
         None if ask.method == Method::HEAD => ReplyBody::Empty,
-        // Over HTTP/2, trailers may follow a head that announces a body of no bytes.
+        // Over HTTP/2, trailers may follow a head that announces an empty body.
         None if response.length == Some(0) && response.body.is_end_stream() => ReplyBody::Empty,
         None => ReplyBody::Stream { frames: response.body, length: response.length },
     };
     Reply { head: ReplyHead::Relayed(head), body, record }
 }
 
-/// The head of a reply that carries this response; the Cache-Status member of this node, and the
-/// content type, in it.
+/// Returns the head of a reply that carries this response, this node's Cache-Status member, and the
+/// content type.
 fn relayed(
     ask: &RequestContext,
     response: &UpstreamResponse,
@@ -178,7 +178,7 @@ fn relayed(
     {
         onward.field(&header::UPGRADE, protocol);
     }
-    // Of a response without a body the field may say something else.
+    // The field may differ from the framing in a response without a body.
     let length = response.length.filter(|length| *length > 0).or_else(|| {
         let said = fields.value(&header::CONTENT_LENGTH)?;
         std::str::from_utf8(said).ok()?.parse().ok()
@@ -188,17 +188,17 @@ fn relayed(
     (RelayedHead { status: response.status, lines: onward.finish(), length }, cache_status, content_type)
 }
 
-/// Whether a connection that a login authenticates is kept for the client.
+/// Returns `true` if a connection that a login authenticates is kept for the client.
 fn pins(ask: &RequestContext) -> bool {
     ask.version != Version::HTTP_2
 }
 
-/// Whether the client knows of the proxy through which it may log in so.
+/// Returns `true` if the client knows the proxy through which it may log in.
 fn pins_logins(ask: &RequestContext) -> bool {
     ask.site.is_none() && pins(ask)
 }
 
-/// The body without trailers that an origin would take for what the head may not say.
+/// Returns the body without trailers that an origin would read as fields forbidden in the head.
 fn without_spoken_trailers(ask: &RequestContext, body: StreamBody) -> StreamBody {
     if ask.site.is_none() && !ask.is_lookup() {
         return body;

@@ -1,14 +1,14 @@
-//! Reloads: requests that a fresh response may not do for (`no-cache`, `max-age`, `min-fresh`), of
-//! which a client may send as many as it likes.
+//! Reloads: requests that reject a fresh response (`no-cache`, `max-age`, `min-fresh`). A client
+//! may send them at any rate.
 //!
-//! A reload waits with others for one fetch. When the response has come, further reloads of it are
-//! hits for as long as `cache.reload_interval` says. So a URL that is fresh costs its origin one
-//! request in that time, and a reload gets what is at most so old.
+//! A reload waits with others for one fetch. After the response has come, further reloads of it are
+//! hits for `cache.reload_interval`. A fresh URL therefore costs its origin one request in this
+//! time, and a reload gets a response that is at most this old.
 //!
 //! RFC 9111, section 5.2.1.4: `no-cache` says that the client "prefers stored response not be used
-//! to satisfy the request without successful validation on the origin server." Deliberately a
-//! validation counts that another request has just had. What the response itself says of validation
-//! (`no-cache` in the response) holds for each request, as does a purge.
+//! to satisfy the request without successful validation on the origin server." A validation for
+//! another recent request counts too; this is deliberate. Validation demanded by the response
+//! (`no-cache` in the response) applies to each request, as does a purge.
 
 use super::deliver;
 use super::deliver::{BodySource, Delivery};
@@ -26,8 +26,8 @@ use shoal_semantics::reuse::{self, Reuse};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The directives by which a response that has just come is judged for `ask`: a reload takes it as
-/// the answer to its own.
+/// Returns the directives that judge a newly arrived response for `ask`. A reload accepts it as its
+/// own answer.
 pub(super) fn shared_directives(ask: &RequestContext) -> RequestDirectives {
     match is_limited(ask) {
         true => ask.directives.without_reload(),
@@ -36,15 +36,15 @@ pub(super) fn shared_directives(ask: &RequestContext) -> RequestDirectives {
 }
 
 impl Fetcher {
-    /// Remembers that a reload has brought or validated what is stored under the key.
+    /// Remembers that a reload has fetched or validated the response under the key.
     pub(super) fn note_reload(&self, ask: &RequestContext, key: &ObjectKey, now: Timestamp) {
         if is_limited(ask) {
             self.reloaded.remember(key, now.plus(ask.live.reload_interval));
         }
     }
 
-    /// Whether the request is a reload of what another reload has brought or validated so lately
-    /// that it is a hit.
+    /// Returns `true` if the request is a reload and another reload has recently fetched or
+    /// validated the response. The request is then a hit.
     pub(super) fn was_reloaded(
         &self,
         ask: &RequestContext,
@@ -54,14 +54,14 @@ impl Fetcher {
         let (now, policy) = (clock::now(), &stored.head.policy);
         is_limited(ask)
             && self.reloaded.holds(key, now)
-            // A reload that is arriving is remembered before a lookup finds it.
+            // An arriving reload is remembered before a lookup finds it.
             && now < policy.response_time().plus(ask.live.reload_interval)
             && serve::may_have(ask, stored)
             && reuse::decide(policy, &ask.directives.without_reload(), now) == Reuse::Fresh
     }
 }
 
-/// The stored response as the answer to a reload.
+/// Delivers the stored response as the answer to a reload.
 pub(super) fn reply_to_reload(
     objects: &Arc<HybridCache>,
     ask: &RequestContext,
@@ -73,7 +73,7 @@ pub(super) fn reply_to_reload(
     deliver::deliver(objects, ask, delivery, verdict.detail("reload-interval"))
 }
 
-/// Whether it is a reload that others may answer.
+/// Returns `true` if the request is a reload that others may answer.
 fn is_limited(ask: &RequestContext) -> bool {
     ask.directives.is_reload() && ask.live.reload_interval > Duration::ZERO
 }

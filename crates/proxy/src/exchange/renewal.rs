@@ -1,5 +1,5 @@
-//! Validation: what a response makes of the stored one that its request asked about (RFC 9111,
-//! section 4.3).
+//! Validation: applies a response to the stored one that the request asked about (RFC 9111, section
+//! 4.3).
 
 use super::CacheEngine;
 use super::fetch::{Fetch, FetchOutcome, ReceivedHead, UnsharedResponse};
@@ -23,38 +23,38 @@ use tokio::sync::oneshot;
 
 /// A stored response that a 304 has renewed.
 struct Renewed {
-    /// As who asked gets it: its head may have fields for this client alone.
+    /// The response for the requesting client: its head may have fields for this client alone.
     told: StoredResponse,
-    /// Whether it is fresh for others.
+    /// `true` if the response is fresh for others.
     is_shared: bool,
-    /// What the disk does not have yet.
+    /// Head that the disk does not have yet.
     due: Option<(Arc<ResponseMetadata>, Pace)>,
 }
 
-/// A stored head after a 304 or a HEAD that is about it.
+/// A stored head after a 304 or a HEAD about the same response.
 pub(super) struct FreshenedHead {
-    /// The head, for the client who asked.
+    /// Head for the requesting client.
     pub head: Arc<ResponseMetadata>,
-    /// Fields that this client alone gets.
+    /// Fields for this client alone.
     pub own: HeaderMap,
-    /// The fate of the stored response.
+    /// Fate of the stored response.
     pub fate: FreshenAction,
 }
 
-/// The fate of a stored response after its validation.
+/// Fate of a stored response after its validation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FreshenAction {
-    /// The freshened head takes the place of its own.
+    /// The freshened head replaces the stored one.
     Replace,
-    /// It is left as it was.
+    /// The stored head stays unchanged.
     Keep,
-    /// It is removed: other requests select it now than those that find it.
+    /// The response is removed: other requests now select it than the ones that find it.
     Remove,
 }
 
 impl CacheEngine {
-    /// Validates a stored response for one request within that request's own future, so that it
-    /// ends when its client leaves. Only what is not renewed becomes a task.
+    /// Validates a stored response within the request's own future, which ends when the client
+    /// leaves. Only a response other than a renewal becomes a task.
     pub(super) async fn validate_in_place(
         self: &Arc<Self>,
         ask: &Arc<RequestContext>,
@@ -87,7 +87,7 @@ impl CacheEngine {
 }
 
 impl Fetcher {
-    /// Goes on with a fetch whose response has come.
+    /// Continues a fetch after its response has come.
     pub(super) async fn answered(
         self: Arc<Self>,
         mut fetch: Fetch,
@@ -99,7 +99,7 @@ impl Fetcher {
         };
         if response.status == StatusCode::NOT_MODIFIED {
             let Some(renewed) = self.renew(&fetch, (&key, stored), ReceivedHead::of(&response)).await else {
-                // a 304 for another representation than ours: ask again for the whole
+                // a 304 for another representation than the stored one: ask again for the whole
                 return Box::pin(self.fetch(fetch, owner)).await;
             };
             if let Some(leader) = &fetch.leader {
@@ -119,7 +119,7 @@ impl Fetcher {
             self.heed_retry_after(&fetch.ask, ReceivedHead::of(&response));
             // Errors are shared.
             self.unshared.forget(&key);
-            // RFC 5861, section 4: also where the error itself might be stored
+            // RFC 5861, section 4: this holds even if the error itself might be stored
             if let Some(leader) = &fetch.leader {
                 leader.publish(FlightOutcome::Erred(response.status));
             }
@@ -130,8 +130,8 @@ impl Fetcher {
         self.receive(fetch, owner, response).await;
     }
 
-    /// A 304 for what we hold: it stands renewed (RFC 9111, section 4.3.4), as soon as a lookup
-    /// would find it so. `None` when it is for another representation.
+    /// Renews the stored response by a 304 (RFC 9111, section 4.3.4), as soon as a lookup would
+    /// find it so. Returns `None` if the 304 is for another representation.
     async fn renew(
         &self,
         fetch: &Fetch,
@@ -158,17 +158,16 @@ impl Fetcher {
             self.cache.objects.refresh_on_disk(key, &head, Pace::AtOnce).await;
         }
         let was_in_vain = self.waits_in_vain(&fetch.ask, key);
-        // What is not fresh for any time would send the followers into a second flight, one after
+        // A response that is never fresh would send the followers into a second flight, one after
         // the other.
         let is_fresh = self.note_sharing(&fetch.ask, key, &head.policy, head.policy.response_time());
-        // Where each request renews it, the disk need not be told of each.
+        // If each request renews the response, the disk need not get each renewal.
         let pace = if was_in_vain && self.waits_in_vain(&fetch.ask, key) { Pace::Soon } else { Pace::AtOnce };
         let due = (renewal == Renewal::Kept).then_some((head, pace));
         Some(Renewed { told, is_shared: keep && is_fresh, due })
     }
 
-    /// Remembers for how long the origin asks to be left alone, where a stale response may stand in
-    /// for its error.
+    /// Remembers the pause that the origin asks for, if a stale response may replace its error.
     pub(super) fn heed_retry_after(&self, ask: &RequestContext, response: ReceivedHead<'_>) {
         let (now, rules) = (response.response_time, ask.live.rules(ask));
         let rest = reuse::rest_asked_for(response.status, response.fields, clock::date_at(now), rules);
@@ -178,7 +177,7 @@ impl Fetcher {
     }
 }
 
-/// Whether a stored response may be sent in place of one with this status, an error.
+/// Returns `true` if a stored response may be sent in place of an error with this status.
 fn may_stand_in(ask: &RequestContext, stored: &StoredResponse, status: StatusCode) -> bool {
     let rules = ask.live.rules(ask);
     reuse::is_error(status)
@@ -186,8 +185,7 @@ fn may_stand_in(ask: &RequestContext, stored: &StoredResponse, status: StatusCod
         && reuse::may_serve_on_error(&stored.head.policy, &ask.directives, clock::now(), rules)
 }
 
-/// The stored head, freshened by a 304 or a HEAD; its fields and the response's come along as
-/// maps.
+/// Freshens the stored head by a 304 or a HEAD. The caller passes both responses' fields as maps.
 pub(super) fn freshen(
     ask: &RequestContext,
     (stored, mut fields): (&ResponseMetadata, HeaderMap),
@@ -200,7 +198,7 @@ pub(super) fn freshen(
     let names = storage::unstored_fields(&newer, rules);
     let mut own = storage::take_apart(&mut newer, &names);
     let is_selected_as_before = validation::freshen(&mut fields, &newer);
-    // As with a full response; by the stored Date it would be old already.
+    // As with a full response; by the stored Date the response would already be old.
     if !newer.contains_key(header::DATE) {
         fields.insert(header::DATE, date::format(clock::date_at(response.response_time)));
     }
@@ -222,13 +220,13 @@ pub(super) fn freshen(
         StorageDecision::Refuse(refusal) if refusal.is_of_request() && !stored.policy.is_authorized() => {
             (stored.policy.invalidated(), FreshenAction::Keep)
         }
-        // a response that may not be stored any longer answers this request once more
+        // a response that may no longer be stored answers this request once more
         StorageDecision::Refuse(_) => (stored.policy.invalidated(), FreshenAction::Replace),
     };
     let fate = if is_selected_as_before { fate } else { FreshenAction::Remove };
     let names = store_plan::names(ask, &fields);
     let (fields, apart) = storage::split_fields(&fields, rules);
-    // Not what was stored before, and for others then.
+    // Only the new fields; fields stored earlier were for other clients.
     for (name, value) in apart.iter().filter(|(name, _)| newer.contains_key(*name)) {
         own.append(name.clone(), value.clone());
     }

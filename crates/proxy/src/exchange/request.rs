@@ -1,4 +1,4 @@
-//! What is asked: a request that the cache may answer, in the form in which its steps pass it on.
+//! A request that the cache may answer, in the form that the steps of the exchange pass on.
 
 use super::flight::FlightKey;
 use super::hit_for_miss::{Kind, PassKey};
@@ -15,49 +15,49 @@ use shoal_core::{FieldLines, Fields, ObjectKey, Timestamp, value_text};
 use shoal_semantics::directives::RequestDirectives;
 use std::sync::Arc;
 
-/// A request on its way through the exchange. Its body, if any, travels apart.
+/// A request on its way through the exchange. A body travels separately.
 pub struct RequestContext {
-    /// The method.
+    /// Request method.
     pub method: Method,
-    /// Its effective URI.
+    /// Effective URI.
     pub target: Target,
-    /// Its path and query, as the origin is asked for them.
+    /// Path and query in the form sent to the origin.
     pub path: PathAndQuery,
-    /// The primary cache key.
+    /// Primary cache key.
     pub primary: ObjectKey,
-    /// Fields as received, hop-by-hop fields included, but without those that Connection takes out
-    /// of what goes on.
+    /// Fields as received, including hop-by-hop fields. Fields that Connection removes from
+    /// forwarded requests are left out.
     pub fields: FieldLines,
-    /// What responses to it may differ by, as far as passes are remembered by it.
+    /// Properties on which responses may depend, for the memory of passes.
     pub kind: Kind,
     /// The client's HTTP version.
     pub version: Version,
-    /// Its Cache-Control.
+    /// Parsed Cache-Control.
     pub directives: RequestDirectives,
-    /// The client, as trusted proxies tell of it where it came through some.
+    /// The client, as trusted proxies report it if there are any.
     pub client: Arc<Client>,
-    /// The way through them.
+    /// Path through these proxies.
     pub way: Option<Way>,
-    /// The reverse site that serves it; `None` in forward mode.
+    /// Reverse site that serves the request; `None` in forward mode.
     pub site: Option<Arc<Route>>,
     /// The authenticated user.
     pub user: Option<String>,
     /// What the operator's rules made of it.
     pub ruling: RuleOutcome,
-    /// The settings under which it is answered.
+    /// Settings under which the request is answered.
     pub live: Arc<ExchangeSettings>,
-    /// Where interim responses go.
+    /// Receiver of interim responses.
     pub interim: Option<InterimSink>,
-    /// When it arrived.
+    /// Time of arrival.
     pub requested: Timestamp,
-    /// Its place in the order of requests and purges: see
+    /// Position in the order of requests and purges: see
     /// [`PurgeTable::sequence`](super::purge_table::PurgeTable::sequence).
     pub sequence: Sequence,
 }
 
 impl RequestContext {
-    /// The Range field of a GET, which is the only method for which it is defined (RFC 9110,
-    /// section 14.2). It is one line; several are not obeyed.
+    /// Returns the Range field of a GET, the only method that defines it (RFC 9110, section 14.2).
+    /// Several lines of Range are ignored.
     pub fn range(&self) -> Option<&str> {
         if self.method != Method::GET || !self.fields.has(&header::RANGE) {
             return None;
@@ -67,7 +67,7 @@ impl RequestContext {
         value_text(line)
     }
 
-    /// How often a TRACE or OPTIONS may still be forwarded; other methods are not limited.
+    /// Returns the remaining forwards of a TRACE or OPTIONS; other methods have no limit.
     pub fn max_forwards(&self) -> Option<u32> {
         if self.method != Method::TRACE && self.method != Method::OPTIONS {
             return None;
@@ -75,14 +75,13 @@ impl RequestContext {
         value_text(self.fields.value(&header::MAX_FORWARDS)?)?.trim().parse().ok()
     }
 
-    /// Whether the request has conditions that only the origin can answer: If-Match and
-    /// If-Unmodified-Since guard against changes that a cache may not know of (RFC 9110, section
-    /// 13.1).
+    /// Returns `true` if the request has conditions that only the origin can answer. If-Match and
+    /// If-Unmodified-Since guard against changes unknown to a cache (RFC 9110, section 13.1).
     pub fn has_origin_conditions(&self) -> bool {
         self.fields.has(&header::IF_MATCH) || self.fields.has(&header::IF_UNMODIFIED_SINCE)
     }
 
-    /// What selects among responses that differ by these fields.
+    /// Returns the values that select among responses that differ by these fields.
     pub fn selecting(&self, names: &[HeaderName]) -> Vec<u8> {
         let mut values = Vec::new();
         let told = self.site.is_some().then_some(&*self.client);
@@ -90,29 +89,31 @@ impl RequestContext {
         values
     }
 
-    /// The flight in which such requests share a fetch of what is stored under `key`.
+    /// Returns the key of the flight in which such requests share a fetch of the response under
+    /// `key`.
     pub fn flight(&self, key: &ObjectKey) -> FlightKey {
         FlightKey::of(key)
     }
 
-    /// What is remembered when responses to such a request may not be stored.
+    /// Returns the key under which unstorable responses are remembered.
     pub fn pass_key(&self) -> PassKey {
         PassKey { url: self.primary.hash(), kind: self.kind }
     }
 
-    /// Whether the request says who sends it.
+    /// Returns `true` if the request carries credentials.
     pub fn brings_credentials(&self) -> bool {
         self.kind.has_authorization || self.kind.has_cookie
     }
 
-    /// Whether the request says of its user, through a trusted proxy, what no key has: then the
-    /// cache has no part in it.
+    /// Returns `true` if a trusted proxy described the user in fields that no key contains. The
+    /// cache does not answer such a request.
     pub fn speaks_of_user(&self) -> bool {
         self.site.is_some() && self.way.as_ref().is_some_and(|way| way.tells_more)
     }
 
-    /// Whether a field of this name, in lower case, stays here. An origin believes it, and no key
-    /// has it. Origins of forward mode get it with requests whose answers nobody shares.
+    /// Returns `true` if a field of this name, in lower case, is not forwarded. An origin would
+    /// trust the field, and no key contains it. Origins of forward mode get the field with requests
+    /// that share no answer.
     pub fn keeps_back(&self, name: &[u8]) -> bool {
         match Speaking::of(name) {
             None => false,
@@ -122,7 +123,7 @@ impl RequestContext {
         }
     }
 
-    /// Whether the cache may look for an answer: GET and HEAD (RFC 9111, section 2).
+    /// Returns `true` if the cache may look for an answer: GET and HEAD (RFC 9111, section 2).
     pub fn is_lookup(&self) -> bool {
         self.method == Method::GET || self.method == Method::HEAD
     }

@@ -31,23 +31,23 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What one look at the cache leads to.
+/// Result of one look at the cache.
 pub enum ServeStep {
     /// The reply.
     Done(Box<Reply>),
-    /// Things have changed: look again.
+    /// The state has changed: look again.
     Again,
-    /// Sharing does not work out for this request: ask for it alone.
+    /// This request cannot share a fetch: fetch for it alone.
     Alone(ForwardContext),
 }
 
-/// Why a request goes to the origin.
+/// Context of a request that goes to the origin.
 pub struct ForwardContext {
-    /// In the words of RFC 9211.
+    /// Reason, in the words of RFC 9211.
     pub forwarded: ForwardReason,
-    /// The key under which the answer was looked for; its flight.
+    /// Key of the lookup and of the flight.
     pub key: ObjectKey,
-    /// The stored response to validate.
+    /// Stored response to validate.
     pub stored: Option<StoredResponse>,
 }
 
@@ -72,7 +72,7 @@ impl CacheEngine {
             Lookup::Absent { key, variants } => {
                 let forwarded = if variants { ForwardReason::VaryMiss } else { ForwardReason::UriMiss };
                 let why = ForwardContext { forwarded, key, stored: None };
-                // Nothing to wait for here, so that no future is needed.
+                // There is nothing to wait for here, so no future is needed.
                 let is_plain = !ask.directives.only_if_cached && !ask.has_origin_conditions();
                 if is_plain && self.fetcher.skips_collapsing(ask) {
                     return ServeStep::Alone(why);
@@ -82,7 +82,7 @@ impl CacheEngine {
         }
     }
 
-    /// A stored response was selected: may it be reused (RFC 9111, section 4)?
+    /// Decides whether the selected response may be reused (RFC 9111, section 4).
     async fn decide_reuse(
         self: &Arc<Self>,
         ask: &Arc<RequestContext>,
@@ -128,7 +128,7 @@ impl CacheEngine {
         reply_or_retry(deliver_stored(&self.cache.objects, ask, stored, outcome))
     }
 
-    /// Starts a validation that nobody waits for, unless one is under way.
+    /// Starts a validation without a waiting client, unless one is in progress.
     fn revalidate_in_background(
         self: &Arc<Self>,
         ask: &Arc<RequestContext>,
@@ -146,7 +146,7 @@ impl CacheEngine {
         }
     }
 
-    /// The request needs the origin: join a fetch for it, or make one.
+    /// Joins a fetch for the request, or starts one.
     pub(super) async fn forward(
         self: &Arc<Self>,
         ask: &Arc<RequestContext>,
@@ -164,7 +164,7 @@ impl CacheEngine {
         if let Some(reply) = self.range_of_arriving(ask, &why).await {
             return ServeStep::Done(Box::new(reply));
         }
-        // It may have waited for what turned out not to be for others: once is enough.
+        // The request may have waited for a response that was not shareable: once is enough.
         if self.fetcher.skips_collapsing(ask) || self.fetcher.waits_in_vain(ask, &why.key) {
             return ServeStep::Alone(why);
         }
@@ -188,7 +188,7 @@ impl CacheEngine {
         }
     }
 
-    /// A range of a whole response that is being fetched, when it has arrived or is about to.
+    /// Serves a range of a whole response being fetched, if the range has arrived or is about to.
     async fn range_of_arriving(&self, ask: &RequestContext, why: &ForwardContext) -> Option<Reply> {
         ask.range().filter(|_| why.stored.is_none())?;
         let FlightOutcome::Shared(arrived) =
@@ -213,7 +213,7 @@ impl CacheEngine {
         )
     }
 
-    /// A fetch without followers. Boxed, so that a hit does not carry the room for it.
+    /// Fetches without followers. Boxed, so that a hit does not carry room for this future.
     pub(super) fn fetch_alone<'a>(
         self: &'a Arc<Self>,
         ask: &'a Arc<RequestContext>,
@@ -241,9 +241,9 @@ impl CacheEngine {
         self.reply_from_task(ask, &why, self.fetcher.spawn_fetch(fetch)).await
     }
 
-    /// Makes a fetch that only its owner waits for, and whose response is not expected to be
-    /// stored: within the owner's own future, so that it ends when the owner leaves. Only what may
-    /// be stored after all becomes a task.
+    /// Fetches for the owner only a response that is not expected to be stored. The fetch runs
+    /// within the owner's own future, so that it ends when the owner leaves. Only a response that
+    /// may be stored after all becomes a task.
     async fn fetch_in_place(self: &Arc<Self>, ask: &Arc<RequestContext>, why: ForwardContext) -> Reply {
         let fetch = self.fetcher.plan_for(ask, &why, None);
         let response = match self.fetcher.ask_in_place(&fetch).await {
@@ -256,8 +256,8 @@ impl CacheEngine {
         }
     }
 
-    /// Whether another request's response may answer this one: the variant it selects, still valid,
-    /// and not purged.
+    /// Returns `true` if another request's response may answer this one: the selected variant,
+    /// still valid, and not purged.
     pub(super) fn may_share(&self, ask: &RequestContext, arrived: &ArrivingResponse) -> bool {
         let selecting = arrived.selecting.as_ref();
         let names = &arrived.head.names;
@@ -276,19 +276,19 @@ impl CacheEngine {
 }
 
 impl Fetcher {
-    /// Whether the request's fetch is for nobody else.
+    /// Returns `true` if no other request may share the request's fetch.
     fn skips_collapsing(&self, ask: &RequestContext) -> bool {
         ask.method == Method::HEAD || ask.directives.no_store || !ask.live.collapse || self.is_pass(ask)
     }
 
-    /// Whether what was stored under the key lately has no freshness at all, so that each request
-    /// needs an answer of its own.
+    /// Returns `true` if recent responses under the key were never fresh. Each request then needs
+    /// its own answer.
     pub(super) fn waits_in_vain(&self, ask: &RequestContext, key: &ObjectKey) -> bool {
         self.unshared.holds(key, ask.requested)
     }
 
-    /// Remembers whether it is in vain to wait for what was stored or validated under the key.
-    /// Gives whether it is fresh, and so for those who waited.
+    /// Remembers whether waiting for the response under the key is useless. Returns `true` if the
+    /// response is fresh, and so usable for waiting requests.
     pub(super) fn note_sharing(
         &self,
         ask: &RequestContext,
@@ -317,7 +317,7 @@ impl Fetcher {
         outcome.map_err(|error| FetchFailure::of(&fetch.ask.target.url, &error))
     }
 
-    /// The fetch that a request leads, or makes alone.
+    /// Plans the fetch that a request leads, or makes alone.
     pub(super) fn plan_for(
         &self,
         ask: &Arc<RequestContext>,
@@ -334,18 +334,18 @@ impl Fetcher {
         fetch
     }
 
-    /// Whether a response to such a request turned out not to be storable lately.
+    /// Returns `true` if responses to such requests recently could not be stored.
     fn is_pass(&self, ask: &RequestContext) -> bool {
         self.passes.holds(ask.pass_key(), ask.requested)
     }
 }
 
-/// Whether the rules and the request's credentials allow what is stored.
+/// Returns `true` if the rules and the request's credentials allow the stored response.
 pub(super) fn may_have(ask: &RequestContext, stored: &StoredResponse) -> bool {
     ask.live.allowed_address(&stored.head) && is_for(ask, &stored.head.policy)
 }
 
-/// Delivers a complete stored response without asking anybody.
+/// Delivers a complete stored response without asking the origin.
 pub(super) fn deliver_stored(
     objects: &Arc<HybridCache>,
     ask: &RequestContext,
@@ -357,7 +357,7 @@ pub(super) fn deliver_stored(
     deliver::deliver(objects, ask, delivery, HandlingReport::hit(outcome, ttl))
 }
 
-/// What is told of a response that is being stored.
+/// Returns the report about a response that is being stored.
 pub(super) fn arrived_verdict(
     why: &ForwardContext,
     arrived: &ArrivingResponse,
@@ -371,7 +371,7 @@ pub(super) fn arrived_verdict(
         .upstream(arrived.upstream)
 }
 
-/// Why a stored response is not reused as it is, in the words of RFC 9211.
+/// Returns the reason for validating a stored response, in the words of RFC 9211.
 pub(super) fn why_validate(ask: &RequestContext, stored: &StoredResponse) -> ForwardReason {
     let fresh = stored.head.policy.is_fresh(clock::now()) && !stored.head.policy.always_validates();
     if fresh && ask.directives != RequestDirectives::default() {
@@ -381,20 +381,20 @@ pub(super) fn why_validate(ask: &RequestContext, stored: &StoredResponse) -> For
     }
 }
 
-/// RFC 9111, section 5.2.1.7: "if it's unable to use a stored response … it SHOULD respond with
-/// a 504".
+/// RFC 9111, section 5.2.1.7: "if it's unable to use a stored response … it SHOULD respond with a
+/// 504".
 pub(super) fn only_if_cached(ask: &RequestContext) -> Reply {
     answers::own_answer(ask, StatusCode::GATEWAY_TIMEOUT, NOT_CACHED, HandlingReport::local("only-if-cached"))
 }
 
-/// A reply, or another look when it could not be made.
+/// Wraps a reply. Without one, asks for another look.
 pub(super) fn reply_or_retry(reply: Option<Reply>) -> ServeStep {
     reply.map_or(ServeStep::Again, |reply| ServeStep::Done(Box::new(reply)))
 }
 
-/// Requests for one key, one range and one If-Range share a fetch; a validation asks for the whole
-/// whatever the range. A 206 answers the If-Range that it was asked with: to a client that has
-/// bytes of another representation it would be wrong.
+/// Returns the key of the shared fetch. Requests for one key, one range and one If-Range share a
+/// fetch. A validation asks for the whole at any range. A 206 answers the If-Range of its own
+/// request: it would be wrong for a client with bytes of another representation.
 fn flight_key(ask: &RequestContext, why: &ForwardContext) -> FlightKey {
     let whole = ask.flight(&why.key);
     match ask.range() {
@@ -406,13 +406,13 @@ fn flight_key(ask: &RequestContext, why: &ForwardContext) -> FlightKey {
     }
 }
 
-/// Whether such a client may be sent it: an error that nobody said may be kept is not for one whose
-/// credentials may change it.
+/// Returns `true` if such a client may get the response. An error stored without explicit
+/// permission is not for a client with credentials, which may change the response.
 fn is_for(ask: &RequestContext, policy: &CachePolicy) -> bool {
     !policy.is_negative() || !ask.brings_credentials()
 }
 
-/// Whether the request, or the stored response that it selects, asks for a validation of its own.
+/// Returns `true` if the request, or its stored response, demands a validation of its own.
 pub(super) fn wants_validation(ask: &RequestContext, why: &ForwardContext) -> bool {
     let each_time = |policy: &CachePolicy| policy.always_validates() && !policy.is_invalidated();
     let stored = why.stored.as_ref().is_some_and(|stored| each_time(&stored.head.policy));
@@ -420,13 +420,13 @@ pub(super) fn wants_validation(ask: &RequestContext, why: &ForwardContext) -> bo
     stored || directives.no_cache || directives.max_age == Some(0)
 }
 
-/// How long it is remembered that waiting is in vain, as with `passes`.
+/// Time for which useless waiting is remembered, as in `passes`.
 const UNSHARED_MEMORY: Duration = Duration::from_secs(120);
 
-/// How far ahead of what has arrived a range may end and still be waited for, in bytes.
+/// Maximum distance in bytes from the arrived bytes to a range's end for which a request waits.
 const ABOUT_TO_ARRIVE: u64 = 1 << 20;
 
-/// Looks at the cache for one request, each after something has changed.
+/// Maximum looks at the cache for one request, each after a change.
 const LOOKS_MAX: usize = 3;
 
 const NOT_CACHED: &str = "Nothing stored can answer the request, and it forbids to ask the origin.";

@@ -1,4 +1,4 @@
-//! The settings that the exchange works by, prepared; replaced as a whole on reload.
+//! The exchange's settings, prepared; replaced as a whole on reload.
 
 use super::metadata::ResponseMetadata;
 use super::request::RequestContext;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-/// What requests are answered by: of one piece, so that a hit asks for it once.
+/// State for answering requests, in one piece, so that a hit loads it once.
 pub(super) struct ReloadableState {
     /// The settings.
     pub live: Arc<ExchangeSettings>,
@@ -28,41 +28,39 @@ pub(super) struct ReloadableState {
 
 /// Settings in force.
 pub struct ExchangeSettings {
-    /// How responses are judged in forward mode.
+    /// Caching rules of forward mode.
     forward_rules: CacheRules,
-    /// How those of each site are judged, in the settings' order.
+    /// Caching rules of each site, in the settings' order.
     site_rules: Vec<CacheRules>,
-    /// Whether concurrent misses share a fetch.
+    /// `true` if concurrent misses share a fetch.
     pub collapse: bool,
-    /// For how long after a reload others are answered from storage.
+    /// Time after a reload during which further reloads are answered from storage.
     pub reload_interval: Duration,
     /// Fields that carry tags.
     pub tag_fields: Vec<HeaderName>,
-    /// Our name in Cache-Status and Proxy-Status.
+    /// Node name in Cache-Status and Proxy-Status.
     pub name: String,
-    /// Our name in Via and CDN-Loop. The default name is made unique, so that two nodes in a row
-    /// that bear it are not taken for a loop.
+    /// Node name in Via and CDN-Loop. The default name is made unique, so that two nodes in a row
+    /// with this name do not look like a loop.
     pub hop: String,
     /// The rules of the listeners, in the settings' order.
     pub(super) listeners: Vec<ListenerRules>,
-    /// Which users and destinations forward mode serves.
+    /// Users and destinations that forward mode serves.
     pub forward: Arc<ForwardRules>,
-    /// What was asked for before this, in forward mode, came from an address that other rules
-    /// allowed. A number of the order of purges, which is known only once these settings are in
-    /// force.
+    /// Position in the order of purges. Earlier responses of forward mode came from addresses
+    /// allowed by other rules. The position is known only once these settings are in force.
     pub(super) forward_since: AtomicU64,
     /// The operator's rules.
     pub(super) rule_set: RuleSet,
     /// The sites of reverse mode.
     pub routes: Routes,
-    /// Who may purge.
+    /// Clients that may purge.
     pub purge: PurgeRules,
-    /// The Proxy-Status of an answer that no origin had a part in.
+    /// Proxy-Status of an answer without an origin's part.
     pub own_proxy_status: HeaderValue,
-    /// What tells an origin that it may address this surrogate; `None` with a name that no field
-    /// takes.
+    /// Announces this surrogate to an origin; `None` if the node name is not a valid field value.
     pub surrogate_capability: Option<HeaderValue>,
-    /// What a hit's head gets from us.
+    /// Fields that this node adds to a hit's head.
     pub hit_fields: HitFields,
 }
 
@@ -70,19 +68,19 @@ pub struct ExchangeSettings {
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum ExchangeSettingsError {
-    /// Rules of forward mode.
+    /// Invalid rules of forward mode.
     Access(AccessError),
-    /// Sites.
+    /// Invalid sites.
     Route(RouteError),
-    /// A name that is no token.
+    /// A name that is not a token.
     Name(String),
     /// The operator's rules.
     Rule(String),
 }
 
 impl ExchangeSettings {
-    /// Prepares `settings`. `own` are the addresses that this process listens on; `identity` is a
-    /// number that other nodes do not have; it also spreads timers.
+    /// Prepares `settings`. `own` are the addresses on which this process listens. `identity` is a
+    /// number unique to this node, which also spreads timers.
     pub fn new(
         settings: &Settings,
         own: &[SocketAddr],
@@ -91,7 +89,8 @@ impl ExchangeSettings {
         Self::after(&Routes::default(), settings, own, identity)
     }
 
-    /// As [`Self::new`]; sites that are as in `previous` keep what is known of their upstreams.
+    /// Prepares settings like [`Self::new`]; unchanged sites keep the state of their upstreams from
+    /// `previous`.
     pub fn after(
         previous: &Routes,
         settings: &Settings,
@@ -130,20 +129,20 @@ impl ExchangeSettings {
         })
     }
 
-    /// Whether the rules in force allowed the address that a stored response came from, as far as
-    /// it was asked for under them. Its host's name is asked about with each request; its address
-    /// only a fetch can tell.
+    /// Returns `true` if the rules in force allowed the address of a stored response. Only
+    /// responses fetched under these rules are known to be allowed. The host's name is checked with
+    /// each request, but only a fetch knows the address.
     pub fn allowed_address(&self, head: &ResponseMetadata) -> bool {
         head.names.via_site || head.requested.number() >= self.forward_since.load(Relaxed)
     }
 
-    /// How responses to `ask` are judged.
+    /// Returns the caching rules for responses to `ask`.
     pub fn rules(&self, ask: &RequestContext) -> &CacheRules {
         ask.site.as_ref().map_or(&self.forward_rules, |site| &self.site_rules[site.site])
     }
 }
 
-/// The rules of a site, or of forward mode: what a site does not say, `[cache]` does.
+/// Builds the rules of a site, or of forward mode. `[cache]` supplies values that the site omits.
 fn rules(cache: &Cache, site: Option<&Site>) -> CacheRules {
     let set_cookie = site.and_then(|site| site.set_cookie).unwrap_or(cache.set_cookie);
     let heuristic_query = site.and_then(|site| site.heuristic_query).unwrap_or(cache.heuristic_query);

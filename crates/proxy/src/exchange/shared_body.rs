@@ -1,9 +1,9 @@
 //! A body that is sent to its readers while it arrives.
 //!
 //! One writer appends; any number of readers follow at their own pace. The latest bytes stand in a
-//! window in RAM. Older ones are dropped from it once they can be read from the store instead (the
-//! *spill*). Without a spill nothing is dropped that an attached reader still needs: the writer
-//! waits.
+//! window in RAM. Older bytes leave the window once they can be read from the store instead (the
+//! *spill*). Without a spill, bytes that an attached reader still needs stay in the window: the
+//! writer waits.
 //!
 //! ```text
 //!   0 ........ window_start ........ appended
@@ -26,16 +26,16 @@ use std::task::{Context, Poll, Waker};
 /// The shared state of an arriving body.
 pub struct SharedBody {
     state: Mutex<State>,
-    /// Trailers may follow, though the head announces a body of no bytes (HTTP/2).
+    /// `true` if trailers may follow although the head announces an empty body (HTTP/2).
     may_have_trailers: AtomicBool,
 }
 
-/// How a body ended.
+/// End of a body.
 #[derive(Clone, Debug)]
 pub enum BodyEnd {
     /// Complete, perhaps with trailers.
     Complete(Option<HeaderMap>),
-    /// Cut: what the readers are told.
+    /// Cut, with the message for the readers.
     Cut(String),
 }
 
@@ -47,27 +47,27 @@ struct State {
     spill: Option<Arc<dyn StoredBody>>,
     spilled: u64,
     end: Option<BodyEnd>,
-    /// The attached readers; free slots are `None`.
+    /// Attached readers; free slots are `None`.
     readers: Vec<Option<Reader>>,
     waiting_writer: Option<Waker>,
     /// Woken when the last reader leaves.
     waiting_for_end: Option<Waker>,
-    /// What the window is charged after its writer has gone.
+    /// Charge of the window after its writer has gone.
     charge: Option<(Reservation, Hold)>,
 }
 
 /// An attached reader.
 struct Reader {
-    /// Where it reads next.
+    /// Offset of the next read.
     offset: u64,
-    /// What waits for the bytes there. It goes with its reader, as who waits for a slow body may
-    /// leave in numbers.
+    /// Waker of the task that waits for bytes at the offset. The waker is dropped with its reader,
+    /// since many clients of a slow body may leave.
     waiting: Option<Waker>,
 }
 
-/// What a reader finds at its offset.
+/// Content at a reader's offset.
 pub enum NextRead {
-    /// Bytes from the window, at most as many as asked.
+    /// Bytes from the window, at most the requested number.
     Bytes(Bytes),
     /// The bytes are in the store.
     Spilled(Arc<dyn StoredBody>),
@@ -75,29 +75,29 @@ pub enum NextRead {
     End(BodyEnd),
 }
 
-/// A reader's place; it holds back the writer until dropped.
+/// A reader's position, which holds back the writer until dropped.
 pub struct BodyReader {
     body: Arc<SharedBody>,
     slot: usize,
 }
 
 impl SharedBody {
-    /// A body of which nothing has arrived.
+    /// Creates a body of which nothing has arrived.
     pub fn new() -> Arc<Self> {
         Arc::new(Self { state: Mutex::default(), may_have_trailers: AtomicBool::new(false) })
     }
 
-    /// Has readers of a body of no bytes wait for its trailers. Called before anybody reads.
+    /// Makes readers of an empty body wait for its trailers. Called before the first read.
     pub fn expect_trailers(&self) {
         self.may_have_trailers.store(true, Relaxed);
     }
 
-    /// Whether readers of a body of no bytes wait for its end.
+    /// Returns `true` if readers of an empty body wait for its end.
     pub fn expects_trailers(&self) -> bool {
         self.may_have_trailers.load(Relaxed)
     }
 
-    /// Appends what has arrived and wakes the readers.
+    /// Appends arrived bytes and wakes the readers.
     pub fn append(&self, bytes: Bytes) {
         let mut state = self.state.lock();
         debug_assert!(state.end.is_none(), "nothing follows the end");
@@ -113,22 +113,21 @@ impl SharedBody {
         state.wake_readers();
     }
 
-    /// From now on bytes before `spilled` can be read from `body`.
+    /// Lets readers read bytes before `spilled` from `body` from now on.
     pub fn set_spill(&self, body: &Arc<dyn StoredBody>, spilled: u64) {
         let mut state = self.state.lock();
         state.spill = Some(Arc::clone(body));
         state.spilled = spilled;
     }
 
-    /// Drops from the window what is beyond `keep` bytes and no longer needed there. Returns the
-    /// window's size.
+    /// Drops unneeded bytes beyond `keep` from the window. Returns the window's size.
     pub fn trim(&self, keep: usize) -> usize {
         let mut state = self.state.lock();
         state.trim(keep);
         (state.appended - state.window_start) as usize
     }
 
-    /// Waits until the window, trimmed, is at most `limit` bytes, or no reader is left.
+    /// Trims the window and waits until it has at most `limit` bytes, or no reader is left.
     pub async fn wait_window_below(&self, limit: usize) {
         std::future::poll_fn(|context| self.poll_drained(limit, context)).await;
     }
@@ -143,7 +142,7 @@ impl SharedBody {
         Poll::Pending
     }
 
-    /// Waits until every reader has all that has arrived.
+    /// Waits until every reader has read all arrived bytes.
     pub async fn wait_all_read(&self) {
         std::future::poll_fn(|context| {
             let mut state = self.state.lock();
@@ -156,7 +155,7 @@ impl SharedBody {
         .await;
     }
 
-    /// Ready when no reader is attached.
+    /// Returns `Ready` if no reader is attached.
     pub fn poll_deserted(&self, context: &mut Context<'_>) -> Poll<()> {
         let mut state = self.state.lock();
         if state.readers.iter().flatten().next().is_none() {
@@ -168,22 +167,22 @@ impl SharedBody {
         Poll::Pending
     }
 
-    /// Readers attached now.
+    /// Returns the number of attached readers.
     pub fn readers(&self) -> usize {
         self.state.lock().readers.iter().flatten().count()
     }
 
-    /// Whether it ended before its end.
+    /// Returns `true` if the body broke off before its end.
     pub fn is_cut(&self) -> bool {
         matches!(self.state.lock().end, Some(BodyEnd::Cut(_)))
     }
 
-    /// Bytes that have arrived.
+    /// Returns the number of arrived bytes.
     pub fn appended(&self) -> u64 {
         self.state.lock().appended
     }
 
-    /// All that has arrived, and `last` behind it. The window must still hold it all.
+    /// Returns all arrived bytes, followed by `last`. The window must still hold them all.
     pub fn gathered(&self, last: Option<&Bytes>) -> Bytes {
         let state = self.state.lock();
         assert_eq!(state.window_start, 0, "nothing has been dropped from a body that is being gathered");
@@ -196,7 +195,7 @@ impl SharedBody {
         }
     }
 
-    /// The bytes from `offset` to what has arrived, out of the window.
+    /// Returns the bytes from `offset` to the last arrived one, from the window.
     pub fn since(&self, offset: u64) -> Option<Bytes> {
         let state = self.state.lock();
         let skip = offset.checked_sub(state.window_start)?;
@@ -204,8 +203,8 @@ impl SharedBody {
         (skip <= all.len() as u64).then(|| all.slice(skip as usize..))
     }
 
-    /// Puts `whole`, which is all of the body, in the place of its pieces: whoever still reads
-    /// holds those bytes and no others.
+    /// Replaces the pieces by `whole`, the complete body. A current reader then holds only these
+    /// bytes.
     pub fn replace_by_whole(&self, whole: Bytes) {
         let mut state = self.state.lock();
         debug_assert!(
@@ -217,8 +216,7 @@ impl SharedBody {
         state.wake_readers();
     }
 
-    /// All of the body, so many bytes, is read from `whole` from now on, and nothing of it is held
-    /// here.
+    /// Reads the whole body of `length` bytes from `whole` from now on, and releases the window.
     pub fn move_to(&self, whole: Arc<dyn StoredBody>, length: u64) {
         let mut state = self.state.lock();
         debug_assert!(state.appended <= length, "all of it was gathered");
@@ -228,17 +226,17 @@ impl SharedBody {
         state.wake_readers();
     }
 
-    /// Keeps what the window is charged for as long as it holds bytes for readers.
+    /// Keeps the window's charge for as long as the window holds bytes for readers.
     pub fn charge(&self, reservation: Reservation, hold: Hold) {
         self.state.lock().charge = Some((reservation, hold));
     }
 
-    /// Whether the window has all of it.
+    /// Returns `true` if the window holds the whole body so far.
     pub fn is_whole(&self) -> bool {
         self.state.lock().window_start == 0
     }
 
-    /// Attaches a reader at `offset`. `None` when the bytes there can no longer be had.
+    /// Attaches a reader at `offset`. Returns `None` if the bytes there are no longer available.
     pub fn attach(self: &Arc<Self>, offset: u64) -> Option<BodyReader> {
         let mut state = self.state.lock();
         if offset < state.window_start && offset >= state.spilled {
@@ -255,7 +253,8 @@ impl SharedBody {
 }
 
 impl BodyReader {
-    /// What stands at this reader's offset, at most `limit` bytes; pending until something does.
+    /// Returns the content at this reader's offset, at most `limit` bytes. Pending until there is
+    /// content.
     pub fn poll_next(&self, limit: u64, context: &mut Context<'_>) -> Poll<Result<NextRead, BodyError>> {
         let mut state = self.body.state.lock();
         let offset = state.reader(self.slot).offset;
@@ -278,14 +277,14 @@ impl BodyReader {
         Poll::Pending
     }
 
-    /// Moves this reader's place forward.
+    /// Moves this reader's position forward.
     pub fn advance(&self, bytes: u64) {
         let mut state = self.body.state.lock();
         state.reader(self.slot).offset += bytes;
         state.wake_writer();
     }
 
-    /// This reader's offset.
+    /// Returns this reader's offset.
     pub fn offset(&self) -> u64 {
         self.body.state.lock().reader(self.slot).offset
     }
@@ -309,7 +308,7 @@ impl State {
         self.readers[slot].as_mut().expect("an attached reader has a place")
     }
 
-    /// The part of the chunk in the window that begins at `offset`, at most `limit` bytes.
+    /// Returns the window's bytes at `offset`, within one chunk and at most `limit` bytes.
     fn at(&self, offset: u64, limit: u64) -> Bytes {
         let mut start = self.window_start;
         for chunk in &self.window {
@@ -324,10 +323,9 @@ impl State {
         Bytes::new()
     }
 
-    /// Adds a chunk behind the others. Small ones are joined with their elders, as long as those
-    /// are no longer than what they are joined with, so that each byte is copied O(log
-    /// [`JOINED_MAX`]) times: an origin may send a body byte by byte, and would cost a hundred
-    /// times what is charged for it.
+    /// Appends a chunk. Small chunks are joined with earlier ones that are not longer than the
+    /// joined chunk. Each byte is therefore copied O(log [`JOINED_MAX`]) times. Otherwise an origin
+    /// that sends a body byte by byte would cost a hundred times the charge.
     fn push(&mut self, bytes: Bytes) {
         let (mut joined, mut length) = (0, bytes.len());
         for elder in self.window.iter().rev() {
@@ -346,7 +344,7 @@ impl State {
     }
 
     /// Drops whole chunks from the front while more than `keep` bytes remain and the front is not
-    /// needed: it is spilled, or every reader is past it.
+    /// needed. The front is not needed if it is spilled, or every reader is past it.
     fn trim(&mut self, keep: usize) {
         let slowest = self.readers.iter().flatten().map(|reader| reader.offset).min().unwrap_or(u64::MAX);
         while let Some(front) = self.window.front() {
@@ -381,7 +379,7 @@ fn join<'a>(chunks: impl Iterator<Item = &'a Bytes>, length: usize) -> Bytes {
     whole.into_bytes()
 }
 
-/// Chunks of the window are joined to no more than this, in bytes.
+/// Maximum bytes of a joined chunk.
 const JOINED_MAX: usize = 4096;
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Stale responses in place of errors (RFC 5861, section 4), and for as long as an origin asks to
-//! be left alone.
+//! Stale responses in place of errors (RFC 5861, section 4), and during a pause that an origin
+//! asked for.
 
 use super::deliver;
 use super::deliver::{BodySource, Delivery};
@@ -17,13 +17,13 @@ use shoal_semantics::reuse;
 use std::sync::Arc;
 
 impl Fetcher {
-    /// Whether the origin asked lately not to be asked for this URL for a while.
+    /// Returns `true` if the origin recently asked for a pause for this URL.
     pub(super) fn is_resting(&self, ask: &RequestContext) -> bool {
         self.resting.holds(&ask.primary, clock::now())
     }
 }
 
-/// The stored response in place of an error, where everybody allows it.
+/// Serves the stored response in place of an error, if all rules allow it.
 pub(super) fn serve_stale_on_error(
     objects: &Arc<HybridCache>,
     ask: &RequestContext,
@@ -51,7 +51,7 @@ pub(super) fn serve_stale_on_error(
     )
 }
 
-/// The stored response in place of the error that the origin gave lately, without asking it
+/// Serves the stored response in place of the origin's recent error, without asking the origin
 /// again.
 pub(super) fn stale_unasked(
     objects: &Arc<HybridCache>,
@@ -71,7 +71,7 @@ pub(super) fn stale_unasked(
     )
 }
 
-/// Whether a stored response may stand in for an error.
+/// Returns `true` if a stored response may be sent in place of an error.
 fn may_be_stale(ask: &RequestContext, stored: &StoredResponse) -> bool {
     reuse::may_serve_on_error(&stored.head.policy, &ask.directives, clock::now(), ask.live.rules(ask))
 }

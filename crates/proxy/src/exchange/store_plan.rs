@@ -1,4 +1,4 @@
-//! May it be kept, and under which key: from a response's head to its place in the store.
+//! Decides from a response's head whether to store it, and under which key.
 
 use super::cache::Cache;
 use super::fetch::{ArrivingResponse, Fetch, ReceivedHead, SelectingFields};
@@ -24,23 +24,23 @@ use shoal_semantics::vary::{self, Vary};
 use shoal_semantics::{fields, groups, validation};
 use std::sync::Arc;
 
-/// Where a response is going to be kept.
+/// Plan for storing a response.
 pub struct StorePlan {
-    /// The key of its body.
+    /// Key of the body.
     key: ObjectKey,
     policy: CachePolicy,
     selecting: Option<SelectingFields>,
-    /// The vary note under the primary key, as it will be.
+    /// Future vary note under the primary key.
     vary_note: Option<VaryMarker>,
     part: Option<PartStorePlan>,
 }
 
-/// Why a response is not kept.
+/// Reason for not storing a response.
 #[derive(Clone, Copy)]
 pub struct StoreDenial {
-    /// In a word, for Cache-Status.
+    /// Reason in a word, for Cache-Status.
     pub why: &'static str,
-    /// Whether it is for what this request says or asks for, and a response to another may be kept.
+    /// `true` if the reason lies in this request only. A response to another request may be stored.
     pub is_of_request: bool,
 }
 
@@ -50,9 +50,9 @@ impl StoreDenial {
     }
 }
 
-/// A part of a representation that is going to be kept.
+/// Plan for storing a part of a representation.
 struct PartStorePlan {
-    /// The key of the parts note.
+    /// Key of the parts note.
     note_key: ObjectKey,
     range: PartRange,
     complete_length: u64,
@@ -60,7 +60,7 @@ struct PartStorePlan {
 }
 
 impl Cache {
-    /// Whether `response` may be kept, as far as it tells by itself; otherwise why not.
+    /// Decides by `response` alone whether it may be stored.
     pub(super) fn storage_policy(
         &self,
         fetch: &Fetch,
@@ -83,7 +83,7 @@ impl Cache {
         let policy = match storage::may_store(&exchanged, &rules) {
             StorageDecision::Store(policy) => policy.received(response.response_time),
             StorageDecision::Refuse(refusal) => {
-                // Authorized requests are remembered apart.
+                // Requests with Authorization are remembered separately.
                 let is_of_request =
                     matches!(refusal, StoreRefusal::RequestNoStore | StoreRefusal::ContentRange);
                 return Err(StoreDenial { why: refusal.as_str(), is_of_request });
@@ -93,7 +93,7 @@ impl Cache {
         if self.objects.accepts_length(response.length) { Ok(policy) } else { Err(too_large) }
     }
 
-    /// Whether and where `response` is kept; otherwise why not.
+    /// Plans whether and where to store `response`.
     pub(super) async fn plan_store(
         &self,
         fetch: &Fetch,
@@ -108,7 +108,7 @@ impl Cache {
         Ok(StorePlan { key, policy, selecting, vary_note, part: None })
     }
 
-    /// The key of a response with these fields: the primary one, or its variant's.
+    /// Returns the key of a response with these fields: the primary one, or its variant's.
     async fn storage_key(
         &self,
         ask: &RequestContext,
@@ -125,8 +125,8 @@ impl Cache {
         (key, Some(SelectingFields { names, values }), Some(note))
     }
 
-    /// A 206 is kept as a part when it is one range of a representation of known length with a
-    /// strong validator.
+    /// Plans to store a 206 as a part. It must be one range of a representation of known length
+    /// with a strong validator.
     async fn plan_store_part(
         &self,
         ask: &RequestContext,
@@ -146,7 +146,7 @@ impl Cache {
             {
                 note.generation
             }
-            // a whole response that is stored serves better than any part
+            // a stored whole response serves better than any part
             Some(CachedObject { record: ObjectMetadata::Response(head), .. })
                 if head.stored.status() == StatusCode::OK && head.policy.is_fresh(response.response_time) =>
             {
@@ -154,7 +154,7 @@ impl Cache {
             }
             _ => generation(),
         };
-        // which byte is missing, or too many, nobody knows
+        // the missing or surplus byte cannot be located
         if response.length.is_some_and(|length| length != range.len()) {
             return Err(StoreDenial::of_request("content-range"));
         }
@@ -164,7 +164,7 @@ impl Cache {
         Ok(StorePlan { key, policy, selecting, vary_note, part })
     }
 
-    /// Writes the notes that lead to what is being kept.
+    /// Writes the notes that lead to the stored response.
     pub(super) async fn write_notes(
         &self,
         ask: &RequestContext,
@@ -198,8 +198,8 @@ impl Cache {
     ) {
         let newer = without_content_range(head.stored.fields());
         let (mut parts, fields) = match self.find(&part.note_key, &ask.primary).await {
-            // RFC 9110, section 15.3.7: a 206 to an If-Range need not say of the representation
-            // what earlier ones said.
+            // RFC 9110, section 15.3.7: a 206 to an If-Range may omit fields of the representation
+            // that earlier ones had.
             Some(CachedObject { record: ObjectMetadata::Parts(note), .. })
                 if note.generation == part.generation =>
             {
@@ -227,7 +227,7 @@ impl Cache {
     }
 }
 
-/// The response as its readers get it.
+/// Returns the response for its readers.
 pub(super) fn arrived(keeping: &StorePlan, fetch: &Fetch, response: ReceivedHead<'_>) -> ArrivingResponse {
     let ask = &fetch.ask;
     let fields = response.fields.to_map();
@@ -245,7 +245,7 @@ pub(super) fn arrived(keeping: &StorePlan, fetch: &Fetch, response: ReceivedHead
         own_head: head.with(&own),
         head,
         body: SharedBody::new(),
-        // a part is as long as its Content-Range says, however it is framed
+        // a part has the length of its Content-Range, with any framing
         length: response.length.or(keeping.part.as_ref().map(|part| part.range.end - part.range.start)),
         selecting: keeping.selecting.clone(),
         validity: fetch.validity.clone(),
@@ -253,11 +253,12 @@ pub(super) fn arrived(keeping: &StorePlan, fetch: &Fetch, response: ReceivedHead
     }
 }
 
-/// The fields of a response as they are stored: with our Via, and with a Date (RFC 9110,
-/// section 6.6.1: "A recipient with a clock that receives a response message without a Date
-/// header field MUST record the time it was received and append a corresponding Date header
-/// field to the message's header section if it is cached"). Apart from them, those for the one
-/// client who asked.
+/// Splits a response's fields into the stored ones and those for the requesting client alone.
+///
+/// The stored fields get this node's Via, and a Date (RFC 9110, section 6.6.1: "A recipient with a
+/// clock that receives a response message without a Date header field MUST record the time it was
+/// received and append a corresponding Date header field to the message's header section if it is
+/// cached").
 pub(super) fn split_fields(
     ask: &RequestContext,
     response: ReceivedHead<'_>,
@@ -275,8 +276,7 @@ pub(super) fn split_fields(
     (stored, own)
 }
 
-/// The trailers as all readers get them: without fields that are for the client alone who
-/// asked.
+/// Returns the trailers for all readers, without fields for the requesting client alone.
 pub(super) fn shared_trailers(
     ask: &RequestContext,
     head: &ResponseMetadata,
@@ -289,7 +289,7 @@ pub(super) fn shared_trailers(
     trailers
 }
 
-/// The names under which a response can be purged.
+/// Returns the names under which a response can be purged.
 pub(super) fn names(ask: &RequestContext, response: &HeaderMap) -> ResponseScope {
     let origin = ask.target.origin();
     let live = &ask.live;
@@ -304,21 +304,21 @@ pub(super) fn names(ask: &RequestContext, response: &HeaderMap) -> ResponseScope
     ResponseScope { slots: slots.into(), groups: own_groups.into(), via_site: ask.site.is_some() }
 }
 
-/// A number that no other note bears, in whichever process: a note that comes after an
-/// invalidation must not lead to what the one before it led to.
+/// Returns a number that no other note has, from any process. A note written after an invalidation
+/// must not lead to the responses of the earlier note.
 pub(super) fn generation() -> u64 {
     Identity::unique().response()
 }
 
-/// The note with `names` as its latest list.
+/// Returns the note with `names` as its latest list.
 fn with_list(note: &VaryMarker, names: &[HeaderName]) -> VaryMarker {
     let mut lists: Vec<Vec<HeaderName>> = vec![names.to_vec()];
     lists.extend(note.lists.iter().filter(|list| *list != names).take(LISTS_MAX - 1).cloned());
     VaryMarker { generation: note.generation, lists }
 }
 
-/// Parts combine when they are of one representation: same strong validator, same length (RFC 9110,
-/// 15.3.7.3).
+/// Returns `true` if both are parts of one representation. Such parts combine: same strong
+/// validator, same length (RFC 9110, 15.3.7.3).
 fn same_whole(note: &PartsMarker, response: ReceivedHead<'_>, complete_length: u64) -> bool {
     note.complete_length == complete_length
         && range::same_representation(&note.head.stored.fields(), response.fields)
@@ -329,8 +329,8 @@ fn without_content_range(mut fields: HeaderMap) -> HeaderMap {
     fields
 }
 
-/// Lists of nominated fields remembered for one URL.
+/// Maximum lists of nominated fields remembered for one URL.
 const LISTS_MAX: usize = 4;
 
-/// Parts remembered of one representation.
+/// Maximum parts remembered of one representation.
 const PARTS_MAX: usize = 256;

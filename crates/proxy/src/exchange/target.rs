@@ -1,4 +1,4 @@
-//! The target of a request: its effective URI (RFC 9110, section 7.1), and the cache key made of
+//! The target of a request: its effective URI (RFC 9110, section 7.1), and the cache key made from
 //! it.
 
 use crate::message::Client;
@@ -11,33 +11,33 @@ use std::cell::RefCell;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// An absolute http or https URI, normalised.
+/// An absolute http or https URI, normalized.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// Whether the scheme is https.
+    /// `true` if the scheme is https.
     pub https: bool,
     /// Port, the scheme's default filled in.
     pub port: u16,
-    /// All of it, without a default port: the URI of RFC 9111's cache key.
+    /// The whole URI, without a default port: the URI of RFC 9111's cache key.
     pub url: Arc<str>,
     host: Range<usize>,
     path: usize,
 }
 
-/// Why a request has no usable target.
+/// Reason for which a request has no usable target.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TargetError {
     /// A forward proxy needs the absolute form.
     NotAbsolute,
-    /// Only http and https.
+    /// Neither http nor https.
     Scheme,
-    /// No host, or none that can be read.
+    /// No host, or an invalid one.
     Host,
 }
 
 impl Target {
-    /// The target of a request that this client sent to a listener of this mode. In reverse mode
-    /// the connection says whether it is https, not the client.
+    /// Returns the target of a request that this client sent to a listener of this mode. In reverse
+    /// mode the connection determines https, not the client.
     pub fn of(head: &RequestParts, mode: Mode, client: &Client) -> Result<Self, TargetError> {
         let path = head.uri.path_and_query().map_or("/", |path| path.as_str());
         match (mode, head.uri.scheme_str(), head.uri.authority()) {
@@ -53,12 +53,12 @@ impl Target {
         }
     }
 
-    /// The target that an absolute URL names.
+    /// Parses an absolute URL.
     pub fn parse(url: &str) -> Result<Self, TargetError> {
         Self::of_uri(&url.parse().map_err(|_| TargetError::Host)?)
     }
 
-    /// The target that an absolute URI is.
+    /// Returns the target of an absolute URI.
     pub fn of_uri(uri: &Uri) -> Result<Self, TargetError> {
         let (Some(scheme), Some(authority)) = (uri.scheme_str(), uri.authority()) else {
             return Err(TargetError::NotAbsolute);
@@ -67,7 +67,7 @@ impl Target {
         Self::named(scheme == "https", scheme, authority, path)
     }
 
-    /// The target of a request that names its host in the field of that name.
+    /// Returns the target of a request that names its host in the Host field.
     fn of_host(head: &RequestParts, client: &Client, path: &str) -> Result<Self, TargetError> {
         let said = head.fields.value(&header::HOST);
         if let Some(shoal_wire::Authority { host, port, .. }) = said.and_then(shoal_wire::Authority::plain)
@@ -86,7 +86,7 @@ impl Target {
             return Err(TargetError::Host);
         }
         let port = authority.port_u16();
-        // One that is no port must not become the default: the URL would be another's.
+        // An invalid port must not become the default: the URL would be another one.
         if port.is_none() && authority.as_str().len() > authority.host().len() + ":".len() {
             return Err(TargetError::Host);
         }
@@ -116,36 +116,36 @@ impl Target {
         })
     }
 
-    /// Host, lower case, without port; an IPv6 address keeps its brackets.
+    /// Returns the host, in lower case, without port; an IPv6 address keeps its brackets.
     pub fn host(&self) -> &str {
         &self.url[self.host.clone()]
     }
 
-    /// Path and query; `/` at least, or `*`.
+    /// Returns path and query; at least `/`, or `*`.
     pub fn path(&self) -> &str {
         &self.url[self.path..]
     }
 
-    /// Path and query for the origin, out of the URI that this is the target of.
+    /// Returns path and query for the origin, taken from the URI of this target.
     pub fn path_and_query(&self, uri: &Uri) -> PathAndQuery {
         let read = uri.path_and_query().filter(|read| read.as_str() == self.path()).cloned();
         let own = || PathAndQuery::try_from(self.path()).unwrap_or(PathAndQuery::from_static("/"));
         read.unwrap_or_else(own)
     }
 
-    /// Host, with the port unless it is the scheme's default.
+    /// Returns the host, with the port unless it is the scheme's default.
     pub fn authority(&self) -> &str {
         &self.url[self.host.start..self.path]
     }
 
-    /// Scheme and authority (RFC 6454).
+    /// Returns scheme and authority (RFC 6454).
     pub fn origin(&self) -> &str {
         &self.url[..self.path]
     }
 
-    /// The primary cache key (RFC 9111, section 2): the URI, and the mode. Only responses to GET
-    /// are stored. What a site's upstreams say of a URL is nothing to clients of forward mode, who
-    /// mean the host that it names, and the other way round.
+    /// Returns the primary cache key (RFC 9111, section 2): the URI, and the mode. Only responses
+    /// to GET are stored. Clients of forward mode mean the host in the URL. Responses from a site's
+    /// upstreams are not valid for them, nor the reverse.
     pub fn key(&self, mode: Mode) -> ObjectKey {
         match mode {
             Mode::Reverse => ObjectKey::new(Arc::<[u8]>::from(Arc::clone(&self.url))),
@@ -153,14 +153,14 @@ impl Target {
         }
     }
 
-    /// The primary keys of both modes.
+    /// Returns the primary keys of both modes.
     pub fn keys(&self) -> [ObjectKey; 2] {
         [Mode::Reverse, Mode::Forward].map(|mode| self.key(mode))
     }
 }
 
-/// The host that an origin-form request names. HTTP/1.0 may name none: then it is the address that
-/// was connected to.
+/// Returns the host of an origin-form request. HTTP/1.0 may name none: the host is then the local
+/// address of the connection.
 fn named_host(head: &RequestParts, client: &Client) -> Result<Authority, TargetError> {
     let host = match head.fields.value(&header::HOST) {
         Some(host) => Authority::try_from(host),
@@ -170,7 +170,7 @@ fn named_host(head: &RequestParts, client: &Client) -> Result<Authority, TargetE
     host.map_err(|_| TargetError::Host)
 }
 
-/// The key of one part of a representation.
+/// Returns the key of one part of a representation.
 pub fn part_key(whole: &ObjectKey, generation: u64, start: u64, end: u64) -> ObjectKey {
     let mut full = whole.full().to_vec();
     full.extend(b"\0part");
@@ -180,11 +180,11 @@ pub fn part_key(whole: &ObjectKey, generation: u64, start: u64, end: u64) -> Obj
     ObjectKey::new(full)
 }
 
-/// Behind the URI in the primary keys of forward mode.
+/// Suffix of the URI in the primary keys of forward mode.
 pub const FORWARD: &[u8] = b"\0forward";
 
 thread_local! {
-    /// The URL in the making, kept so that it is allocated once and as long as it is.
+    /// Buffer for the URL, kept so that the URL is allocated once and at its exact length.
     static URL: RefCell<String> = const { RefCell::new(String::new()) };
 }
 

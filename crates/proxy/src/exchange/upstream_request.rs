@@ -1,4 +1,4 @@
-//! The request to an origin: the client's request as it may travel on, with what this node adds.
+//! Builds the request to an origin: the client's forwardable fields, with this node's own.
 
 use super::fetch::Fetch;
 use super::request::RequestContext;
@@ -10,7 +10,7 @@ use shoal_core::{FieldLines, Fields, Key};
 use shoal_semantics::{NextHopFields, NextHopFieldsBuilder, fields, surrogate, validation};
 use std::sync::Arc;
 
-/// The request that a fetch sends: conditions of ours instead of the client's.
+/// Builds the request of a fetch, with the proxy's own conditions instead of the client's.
 pub(super) fn upstream_request(fetch: &Fetch) -> UpstreamRequest {
     let ask = &*fetch.ask;
     let keeps_conditions = fetch.conditional && fetch.stored.is_none();
@@ -67,8 +67,8 @@ pub(super) fn request_for(ask: &RequestContext, fields: NextHopFields) -> Upstre
     }
 }
 
-/// The request's fields as they may travel on, but for those that `is_left_out` names, with
-/// what this node adds.
+/// Returns the request's forwardable fields with this node's own, except the fields for which
+/// `is_left_out` is true.
 pub(super) fn forwardable<'a>(
     ask: &'a RequestContext,
     is_left_out: impl Fn(&[u8]) -> bool,
@@ -84,9 +84,9 @@ pub(super) fn forwardable<'a>(
     if let Some(left) = forwards_left {
         onward.field(&header::MAX_FORWARDS, HeaderValue::from(left.saturating_sub(1)).as_bytes());
     }
-    // RFC 9110, 7.6.3: "An HTTP-to-HTTP gateway MUST send an appropriate Via header field in
-    // each inbound request message". An operator may have a site deviate, whose upstreams
-    // answer otherwise for proxies; CDN-Loop finds loops as well.
+    // RFC 9110, 7.6.3: "An HTTP-to-HTTP gateway MUST send an appropriate Via header field in each
+    // inbound request message". An operator may deviate for a site with upstreams that answer
+    // proxies differently; CDN-Loop finds loops as well.
     if ask.site.as_ref().is_none_or(|site| site.via) {
         onward.member(&header::VIA, |out| fields::write_via(ask.version, &live.hop, out));
     }
@@ -100,8 +100,8 @@ pub(super) fn forwardable<'a>(
     onward
 }
 
-/// Whether a field says something of a request's body, and does not go along without one. Its
-/// length does for methods that are meant for content, and with an Upgrade.
+/// Returns `true` if a field describes a request's body, and is not forwarded without one. The
+/// length is forwarded for methods that are meant for content, and with an Upgrade.
 pub(super) fn is_for_body(ask: &RequestContext, name: &[u8]) -> bool {
     match name {
         // RFC 9110, 10.1.1: "A client MUST NOT generate a 100-continue expectation in a request
@@ -112,15 +112,15 @@ pub(super) fn is_for_body(ask: &RequestContext, name: &[u8]) -> bool {
     }
 }
 
-/// The effective URI's authority, mostly as the client spelt it.
+/// Returns the effective URI's authority, mostly in the client's spelling.
 pub(super) fn named_host(ask: &RequestContext) -> Option<HeaderValue> {
     let authority = ask.target.authority();
     let said = ask.fields.shared_value(&header::HOST).filter(|said| said.as_bytes() == authority.as_bytes());
     said.or_else(|| HeaderValue::from_str(authority).ok())
 }
 
-/// Says who asks, and how. Fields that a trusted proxy named the client by get the address that is
-/// gone by here.
+/// Adds the client's address and path. Address fields from a trusted proxy get the address used
+/// here.
 pub(super) fn add_client(onward: &mut NextHopFieldsBuilder<'_>, ask: &RequestContext) {
     let proxies = ask.way.as_ref().map_or(&[][..], |way| &way.proxies);
     route::add_forwarded(onward, &ask.client, proxies, ask.target.authority());
@@ -138,7 +138,7 @@ pub(super) fn add_client(onward: &mut NextHopFieldsBuilder<'_>, ask: &RequestCon
     }
 }
 
-/// Whether the client said `TE: trailers`.
+/// Returns `true` if the client sent `TE: trailers`.
 pub(super) fn takes_trailers(fields: &FieldLines) -> bool {
     let mut members = fields.values(&header::TE).flat_map(|value| value.split(|byte| *byte == b','));
     members.any(|member| member.trim_ascii().eq_ignore_ascii_case(b"trailers"))

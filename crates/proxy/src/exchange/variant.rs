@@ -1,7 +1,11 @@
-//! Which variant a request selects (RFC 9111, section 4.1), and the key that it is stored under.
+//! The variant that a request selects (RFC 9111, section 4.1), and its key.
 //!
 //! ```text
-//!   primary key  \0variant  generation of the note  nominated fields and their values in a normal form  who asks, where that selects
+//!   primary key
+//!   \0variant
+//!   generation of the note
+//!   nominated fields and their values in a normal form
+//!   client address, if nominated fields depend on it
 //! ```
 
 use super::metadata::VaryMarker;
@@ -15,7 +19,7 @@ use shoal_semantics::vary;
 use shoal_wire::FastPathRequest;
 use smallvec::SmallVec;
 
-/// The key of the variant that `selecting`, as [`push_selecting`] writes it, chooses.
+/// Returns the key of the variant chosen by `selecting`, which [`push_selecting`] writes.
 pub fn variant_key(primary: &ObjectKey, generation: u64, selecting: &[u8]) -> ObjectKey {
     let mut full = primary.full().to_vec();
     push_generation(&mut full, generation);
@@ -23,10 +27,11 @@ pub fn variant_key(primary: &ObjectKey, generation: u64, selecting: &[u8]) -> Ob
     ObjectKey::new(full)
 }
 
-/// Makes `full`, which is the primary key, the key of the variant that a plain request selects.
-/// Nothing else is allocated, but for requests with very many lines or choices. `None` where
-/// responses differ by one set of fields and others by another, since then the most recent is to be
-/// found; and where the parts of a cookie that came over HTTP/2 would have to be joined first.
+/// Extends `full`, the primary key, to the key of the variant that a plain request selects.
+///
+/// Allocates nothing else, except for requests with very many lines or choices. Returns `None` if
+/// responses differ by several sets of fields, since the most recent response must then be found.
+/// Also returns `None` if the parts of a cookie over HTTP/2 would first have to be joined.
 pub fn push_plain(
     full: &mut Vec<u8>,
     note: &VaryMarker,
@@ -43,14 +48,15 @@ pub fn push_plain(
     Some(())
 }
 
-/// Appends what selects among responses that differ by these fields: their values as the origin
-/// sees them. A site's upstreams are `told` who asks, and what is chosen by that is this client's.
+/// Appends the values that select among responses that differ by these fields, as the origin sees
+/// them. A site's upstreams are `told` the client's address. If they may choose by it, the address
+/// is appended.
 pub fn push_selecting(out: &mut Vec<u8>, names: &[HeaderName], fields: &impl Fields, told: Option<&Client>) {
     let said = |name: &HeaderName| Speaking::of(name.as_str().as_bytes());
     if names.iter().all(|name| said(name).is_none()) {
         return vary::push_secondary_key(out, names, fields);
     }
-    // What a client says of this kind no origin sees.
+    // No origin sees a client's own fields of this kind.
     let seen: SmallVec<[HeaderName; NAMES_EXPECTED]> =
         names.iter().filter(|name| said(name).is_none()).cloned().collect();
     vary::push_secondary_key(out, &seen, fields);
@@ -65,13 +71,13 @@ fn push_generation(full: &mut Vec<u8>, generation: u64) {
     full.extend(generation.to_le_bytes());
 }
 
-/// The lines of a plain request whose fields are nominated.
+/// Lines of a plain request with nominated names.
 struct NominatedFields<'a>(SmallVec<[(&'a HeaderName, &'a [u8]); LINES_EXPECTED]>);
 
 impl<'a> NominatedFields<'a> {
     fn of(plain: &FastPathRequest<'a>, names: &'a [HeaderName]) -> Self {
         let mut lines = SmallVec::new();
-        // A request has many lines: what is compared with each is looked up once.
+        // A request has many lines, so the texts to compare are computed once.
         let texts: SmallVec<[&[u8]; NAMES_EXPECTED]> =
             names.iter().map(|name| name.as_str().as_bytes()).collect();
         plain.each_field(|name, value| {
@@ -93,8 +99,8 @@ impl Fields for NominatedFields<'_> {
     }
 }
 
-/// Lines of a request for which nothing is allocated.
+/// Maximum lines of a request without an allocation.
 const LINES_EXPECTED: usize = 8;
 
-/// Names in a list for which nothing is allocated.
+/// Maximum names in a list without an allocation.
 const NAMES_EXPECTED: usize = 4;

@@ -39,8 +39,8 @@ pub struct Told {
 pub struct Way {
     /// Proxies between the client and this node, the nearest last.
     pub proxies: Vec<IpAddr>,
-    /// `true` if the proxies say more about the client. Such fields are forwarded, and a stored
-    /// response must not answer the request.
+    /// `true` if the proxies say more about the client. Such fields are forwarded, and the cache
+    /// has no part in the request.
     pub tells_more: bool,
 }
 

@@ -1,13 +1,12 @@
-//! What the disk store does without its device is done where it is asked for, and not on an I/O
-//! pool's thread.
+//! Store operations that need no device run in place, and not on an I/O pool's thread.
 //!
-//! An object that waits to be written, or lies in what was read for its neighbour, is in memory
-//! already; an object that is inserted waits in memory until there is enough to be written. To hand
-//! such a job to another thread, which has to be woken and wakes the worker in turn, takes several
-//! times what the job takes.
+//! An object that waits to be written, or was read with its neighbour, is already in memory. An
+//! inserted object waits in memory until there is enough to write. Handing such a job to another
+//! thread takes several times as long as the job: the thread must be woken, and must wake the
+//! worker in turn.
 //!
-//! Changes keep their order: as long as one is under way on the pool, others go there too and come
-//! after it.
+//! Changes keep their order: while a change is in progress on the pool, later changes also go to
+//! the pool.
 
 use super::super::invalidations::ValiditySnapshot;
 use super::super::metadata::ObjectMetadata;
@@ -22,7 +21,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 impl HybridCache {
-    /// The object, when the disk is not needed for it.
+    /// Returns the object if the disk is not needed for it.
     pub(super) fn try_find(
         &self,
         disk: &dyn Store,
@@ -35,9 +34,10 @@ impl HybridCache {
         Some(self.found(key, opened, validity))
     }
 
-    /// Gives a complete object to the disk if that need not be waited for, and unless a change is
-    /// under way that was to come before it. `still` is asked when it is visible, and if it says no
-    /// the object is taken back.
+    /// Gives a complete object to the disk if this needs no wait.
+    ///
+    /// Does nothing while a change that must come first is in progress. Calls `still` once the
+    /// object is visible; if `still` returns `false`, the object is removed again.
     pub(super) fn try_insert(
         &self,
         store: &Arc<dyn Store>,
@@ -53,8 +53,7 @@ impl HybridCache {
             Ok(TryInsert::Inserted) => Some(Ok(())),
             Ok(TryInsert::InsertedFlushDue) => {
                 let (store, key) = (Arc::clone(store), key.hash());
-                // What fails has been counted, and without this the store writes within a second by
-                // itself.
+                // The store has counted a failure, and writes within a second by itself anyway.
                 let write = move || {
                     store.flush_due(key).inspect_err(|error| tracing::debug!(%error, "could not write"))
                 };
@@ -65,9 +64,9 @@ impl HybridCache {
         }
     }
 
-    /// Offers an object in RAM to the disk when it is asked for and the disk does not have it: it
-    /// was on probation, or has been given up. Nobody waits for that, and what fails is tried again
-    /// with the next hit.
+    /// Offers an object in RAM to the disk if a client asks for it and the disk lacks it. The
+    /// object was on probation, or the disk has evicted it. No client waits, and a failed offer is
+    /// repeated with the next hit.
     pub(super) fn promote(&self, resident: &Arc<MemoryEntry>) {
         if resident.is_settled.load(Relaxed)
             || resident.is_settled.swap(true, Relaxed)
@@ -117,7 +116,7 @@ mod tests {
     use std::sync::mpsc;
     use std::time::{Duration, Instant};
 
-    /// A cache over a volume, whose pool has one thread.
+    /// A cache over a volume; its pool has one thread.
     struct World {
         objects: Arc<HybridCache>,
         store: Arc<dyn Store>,

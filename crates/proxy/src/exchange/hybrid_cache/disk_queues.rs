@@ -1,24 +1,23 @@
-//! The disks as those see them who wait for one: a pool for its jobs each, and whether it answers.
+//! One queue per disk for waiting clients: a pool for the disk's jobs, and a record of its answers.
 //!
-//! A disk may hang: its calls do not return, for half a minute or for ever. A client waits for one
-//! a few seconds and goes to the origin. When no job at all was finished in that time, the disk is
-//! taken to hang: until a job gets finished nobody waits for it any more, which is said once, as is
-//! the end of it. The others go on as before.
+//! A disk may hang: its calls do not return, for half a minute or for ever. A client waits a few
+//! seconds for a disk and then goes to the origin. If no job finished in this time, the disk counts
+//! as hanging. No client then waits for the disk until a job finishes. The log shows the start and
+//! the end of this state once. The other disks continue as before.
 //!
-//! That time counts from the last job that was finished, whosever that was. Otherwise a client who
-//! began to wait just before would wait twice: for what it wanted to read, and for what it fetched
-//! instead to be stored.
+//! The time counts from the last finished job of any client. Otherwise a client that began to wait
+//! just before would wait twice: for its read, and for storing the response fetched instead.
 //!
-//! A disk may also be slow, or the machine busy, and the queue longer than a client waits. Then
-//! some of those who wait go to the origin, as long as nobody waits for a connection to one: of a
-//! thousand that went at once most would be refused there. The others wait on, for ten times as
-//! long at most.
+//! A disk may also be slow, or the machine busy, and the queue longer than a client's patience.
+//! Some waiting clients then go to the origin, as long as no request waits for an origin
+//! connection. Of a thousand that went at once, the origin would refuse most. The others wait on,
+//! at most ten times as long.
 //!
-//! Three quarters of a pool's queue are for reads. Those that find no place there wait for one, and
-//! that counts as waiting for the disk: who was sent to the origin at once would make more work for
-//! the same node, with thousands of clients more than the origin takes. A read keeps its place
-//! until who waits for it has taken what was read: so however busy the workers are, what lies
-//! between disk and clients is bounded.
+//! Three quarters of a pool's queue are for reads. A read that finds no place waits for one, which
+//! counts as waiting for the disk. Sending it to the origin at once would make more work for the
+//! node. With thousands of clients, the origin could not take the requests. A read keeps its place
+//! until its client has taken the bytes. The bytes between disk and clients are therefore bounded,
+//! even with busy workers.
 
 use crate::io_pool::{IoPool, JobKind, QueueFull};
 use crate::metrics::Metrics;
@@ -31,37 +30,37 @@ use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 use tracing::{error, info};
 
-/// A disk's pool, and whether the disk answers.
+/// A disk's pool, and the record of its answers.
 pub struct DiskQueue {
     number: usize,
     pool: Arc<IoPool>,
     /// Places in the pool's queue for reads.
     places: Arc<Semaphore>,
-    /// How many jobs had been finished when it was found to hang.
+    /// Number of finished jobs when the disk was found to hang.
     hangs_since: AtomicU64,
     progress: Arc<Mutex<Progress>>,
     leaving: Mutex<Leaving>,
     metrics: Arc<Metrics>,
 }
 
-/// Those who go to the origin, since a disk that answers has not answered them for long.
+/// Count of clients that left a slow disk for the origin, in one interval.
 struct Leaving {
-    /// How many went since then.
+    /// Clients that left since `since`.
     count: u32,
     since: Instant,
 }
 
-/// What those who wait have seen of a disk.
+/// Progress of a disk as seen by waiting clients.
 struct Progress {
-    /// Jobs that somebody waits for, or has waited for.
+    /// Unfinished jobs of waiting or former clients.
     unfinished: usize,
-    /// Jobs that had been finished when somebody looked last.
+    /// Number of finished jobs at the last check.
     finished: u64,
-    /// Since when it has been so many, with others unfinished.
+    /// Time since which `finished` has been constant, with jobs unfinished.
     since: Instant,
 }
 
-/// Goes with a job, and ends with it.
+/// Guard that belongs to a job and ends with it.
 struct UnfinishedJob(Arc<Mutex<Progress>>);
 
 impl Drop for UnfinishedJob {
@@ -70,12 +69,12 @@ impl Drop for UnfinishedJob {
     }
 }
 
-/// A job that has not been done, or not in time.
+/// A job that was not done, or not in time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiskJobError {
     /// The queue was full, or the disk is known to hang.
     Refused,
-    /// It took too long. It may still be done later.
+    /// The job took too long, and may still be done later.
     Slow,
 }
 
@@ -95,12 +94,12 @@ impl DiskQueue {
         Self { number, pool, places, hangs_since, progress, leaving, metrics }
     }
 
-    /// The pool, for jobs that must be done however long that takes.
+    /// Returns the pool, for jobs that must be done in any time.
     pub fn pool(&self) -> &Arc<IoPool> {
         &self.pool
     }
 
-    /// Whether the disk was found to hang, and has done nothing since.
+    /// Returns `true` if the disk was found to hang, and has finished no job since.
     pub(super) fn hangs(&self) -> bool {
         let since = self.hangs_since.load(Relaxed);
         if since == ANSWERS {
@@ -115,7 +114,7 @@ impl DiskQueue {
         false
     }
 
-    /// Does a job, unless the disk hangs.
+    /// Runs a job, unless the disk hangs.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         kind: JobKind,
@@ -146,7 +145,7 @@ impl DiskQueue {
         }
     }
 
-    /// Has the job done, once there is a place for it.
+    /// Submits the job once there is a place for it.
     async fn submit<T: Send + 'static>(
         &self,
         kind: JobKind,
@@ -157,8 +156,7 @@ impl DiskQueue {
             JobKind::Read { .. } => Arc::clone(&self.places).acquire_owned().await.ok(),
             _ => None,
         };
-        // What was read keeps its place until it is taken: a disk may be quicker than who sends
-        // what it reads.
+        // A read keeps its place until its result is taken: a disk may be faster than the clients.
         let job = move || {
             let _unfinished = unfinished;
             (job(), place)
@@ -177,7 +175,7 @@ impl DiskQueue {
         UnfinishedJob(Arc::clone(&self.progress))
     }
 
-    /// How many jobs have been finished, if that has not changed for as long as a client waits.
+    /// Returns the number of finished jobs if it has not changed for a client's patience.
     fn stuck_at(&self) -> Option<u64> {
         let finished = self.pool.finished();
         let mut progress = self.progress.lock();
@@ -187,7 +185,7 @@ impl DiskQueue {
         (progress.since.elapsed() >= PATIENCE).then_some(finished)
     }
 
-    /// Whether one more may go to the origin now.
+    /// Returns `true` if one more client may go to the origin now.
     fn may_leave(&self) -> bool {
         if self.metrics.upstream_waiting.value() > 0 {
             return false;
@@ -211,16 +209,16 @@ impl DiskQueue {
     }
 }
 
-/// No job has been waited for in vain since the last one was finished.
+/// Marks a disk that answers: no client has waited in vain since the last finished job.
 const ANSWERS: u64 = u64::MAX;
-/// How often somebody who waits looks whether anything gets done.
+/// Interval at which a waiting client checks for progress.
 const GLANCE: Duration = Duration::from_millis(PATIENCE.as_millis() as u64 / 12);
-/// How long a client waits for a disk before the origin is asked instead.
+/// Longest wait of a client for a disk before the origin is asked instead.
 pub(super) const PATIENCE: Duration = Duration::from_millis(if cfg!(test) { 1000 } else { 3000 });
 
-/// How long a client waits for a disk that answers others, at most.
+/// Longest wait of a client for a disk that answers others.
 const QUEUE_PATIENCE: Duration = PATIENCE.saturating_mul(10);
-/// How many of those who wait for such a disk go to the origin in a [`GLANCE`].
+/// Maximum clients that leave such a disk for the origin in one [`GLANCE`].
 const LEAVING_MAX: u32 = 64;
 
 #[cfg(test)]
@@ -233,7 +231,7 @@ mod tests {
         Arc::new(DiskQueue::new(0, pool, &Arc::default()))
     }
 
-    /// A disk that does a job in a tenth of a second, and has more of them than a client waits for.
+    /// A disk that needs a tenth of the patience per job, with more jobs than a client waits for.
     #[tokio::test]
     async fn who_waits_for_a_slow_disk_goes_to_the_origin_if_there_is_room() {
         for is_origin_crowded in [false, true] {
@@ -274,7 +272,7 @@ mod tests {
         lane.pool.close();
     }
 
-    /// Polls a read once. True when it waits.
+    /// Polls a read once. Returns `true` if it waits.
     async fn begun(mut read: std::pin::Pin<&mut impl Future>) -> bool {
         std::future::poll_fn(|context| std::task::Poll::Ready(read.as_mut().poll(context).is_pending())).await
     }

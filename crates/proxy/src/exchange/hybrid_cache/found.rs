@@ -1,4 +1,4 @@
-//! What a lookup finds, and where its body is.
+//! A found object, and the place of its body.
 
 use super::super::body::BodySegment;
 use super::super::metadata::ObjectMetadata;
@@ -6,17 +6,17 @@ use bytes::Bytes;
 use shoal_store::StoredBody;
 use std::sync::Arc;
 
-/// An object that was found.
+/// An object found by a lookup.
 pub struct CachedObject {
-    /// What its metadata says.
+    /// Metadata of the object.
     pub record: ObjectMetadata,
-    /// Its body.
+    /// Body of the object.
     pub body: CachedBody,
-    /// Whether it was in RAM already.
+    /// `true` if the object was already in RAM.
     pub in_memory: bool,
 }
 
-/// Where a found body is.
+/// Place of a found body.
 #[derive(Clone)]
 pub enum CachedBody {
     /// In RAM.
@@ -26,7 +26,7 @@ pub enum CachedBody {
 }
 
 impl CachedBody {
-    /// Its length in bytes.
+    /// Returns the length in bytes.
     pub fn length(&self) -> u64 {
         match self {
             Self::Memory(bytes) => bytes.len() as u64,
@@ -34,7 +34,7 @@ impl CachedBody {
         }
     }
 
-    /// Bytes `start..end` of it as a stretch of a reply.
+    /// Returns bytes `start..end` as a segment of a reply.
     pub fn segment(&self, start: u64, end: u64) -> BodySegment {
         debug_assert!(start <= end && end <= self.length(), "a range within the body");
         match self {

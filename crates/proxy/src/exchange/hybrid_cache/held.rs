@@ -1,10 +1,9 @@
-//! A body in RAM as replies hold it: within the share of the tier that they have, or piece by
-//! piece.
+//! Bodies in RAM that replies hold: whole, within the replies' share of the tier, or in pieces.
 //!
-//! An object that several replies hold counts once. Where the share is used up a reply gets a
-//! [`Window`]: a copy of each piece, at the expense of the blocks that slow clients have (see
-//! [`DiskBlockBudget`]), from RAM as long as the object is there, and then from the disk. So a
-//! client that takes nothing keeps nothing in the tier.
+//! An object that several replies hold counts once. If the share is used up, a reply gets a
+//! [`Window`], which copies each piece. The copies count against the blocks of slow clients (see
+//! [`DiskBlockBudget`]). A window reads from RAM while the object is there, and then from the disk.
+//! A client that reads nothing therefore keeps nothing in the tier.
 
 use super::super::blocks::{DiskBlockBudget, PIECE};
 use super::super::metadata::ObjectMetadata;
@@ -20,11 +19,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 impl HybridCache {
-    /// The body of an object in RAM for a reply, which may hold it for long.
+    /// Returns the body of an object in RAM for a reply, which may hold it for long.
     pub fn hold(&self, resident: &Arc<MemoryEntry>) -> CachedBody {
         match CachedBody::share(&self.holds, resident) {
             Some(bytes) => CachedBody::Memory(bytes),
-            // No more than a piece of a window.
+            // The copy is no larger than a piece of a window.
             None if resident.body.len() as u64 <= PIECE => {
                 CachedBody::Memory(Bytes::copy_from_slice(&resident.body))
             }
@@ -34,8 +33,8 @@ impl HybridCache {
         }
     }
 
-    /// A body of so many bytes that is read piece by piece from where its object is by then, and is
-    /// cut where that is nowhere.
+    /// Returns a body of `length` bytes that is read in pieces, each from the object's current
+    /// place. The body is cut if the object is gone.
     pub fn window(&self, key: &ObjectKey, record: &ObjectMetadata, length: u64) -> Arc<dyn StoredBody> {
         Arc::new(Window {
             memory: Arc::clone(&self.memory),
@@ -48,12 +47,12 @@ impl HybridCache {
         })
     }
 
-    /// What replies hold of bodies in RAM.
+    /// Returns the account of bodies in RAM that replies hold.
     pub fn holds(&self) -> &Arc<Holds> {
         &self.holds
     }
 
-    /// What is gathered of bodies that arrive.
+    /// Returns the account of gathered bodies.
     pub fn gathered(&self) -> &Arc<Holds> {
         &self.gathered
     }
@@ -72,8 +71,8 @@ impl CachedBody {
 }
 
 impl MemoryEntry {
-    /// Counts one more reply that holds the body; the first is charged for it. False where there is
-    /// no room for that.
+    /// Counts one more reply that holds the body; the first is charged for it. Returns `false` if
+    /// the share has no room.
     fn begin_to_hold(&self, holds: &Holds) -> bool {
         let mut replies = self.replies.load(Relaxed);
         loop {
@@ -99,7 +98,7 @@ impl MemoryEntry {
     }
 }
 
-/// One of those that hold an object's body.
+/// One of the holders of an object's body.
 struct Share {
     holds: Arc<Holds>,
     resident: Arc<MemoryEntry>,
@@ -125,16 +124,16 @@ struct Window {
     key: ObjectKey,
     record: ObjectMetadata,
     length: u64,
-    /// Where the disk has it, once it was read from there.
+    /// The body on disk, once it was read from there.
     on_disk: Mutex<Option<Arc<dyn StoredBody>>>,
 }
 
 impl Window {
-    /// Whether an object of this key has the very same body.
+    /// Returns `true` if an object of this key has exactly this body.
     fn is_body_of(&self, record: &ObjectMetadata, length: u64) -> bool {
         let is_same = match (&self.record, record) {
             (ObjectMetadata::Response(own), ObjectMetadata::Response(other)) => {
-                // A validation gives it another head.
+                // A validation gives the object another head.
                 own.names.via_site == other.names.via_site
                     && (own.is_of_same_response(other)
                         || range::same_representation(&own.stored.fields(), &other.stored.fields()))
@@ -144,7 +143,7 @@ impl Window {
         length == self.length && is_same
     }
 
-    /// The body on disk. Waits for that.
+    /// Opens the body on disk. Blocks.
     fn open(&self) -> Result<Arc<dyn StoredBody>, Error> {
         let mut on_disk = self.on_disk.lock();
         if let Some(body) = &*on_disk {
@@ -246,7 +245,7 @@ mod tests {
         let piece = window.read_at_once(90_000, 1 << 20).expect("it is in RAM");
         assert!(!piece.is_empty() && piece.iter().all(|byte| *byte == 2) && copy[..] == [3; 5_000]);
         assert_eq!(window.read_at_once(99_999, 10).as_deref(), Some(&[2][..]));
-        // Another of the same key is another body.
+        // Another object of the same key has another body.
         keep(&objects, 2, 100_000);
         assert!(window.read_at_once(0, 10).is_none());
         assert!(matches!(window.read(0, 10), Err(Error::Gone)));

@@ -1,4 +1,4 @@
-//! What is done with the disk store on a pool's thread.
+//! Jobs with the disk store that run on a pool's thread.
 
 use super::super::invalidations::ValiditySnapshot;
 use super::super::metadata::ObjectMetadata;
@@ -9,8 +9,8 @@ use shoal_store::memory::{BodyBuilder, MemoryBudget, MemoryTier, Reservation};
 use shoal_store::{Error, Insert, OpenObject, Store, StoredBody};
 use std::sync::Arc;
 
-/// Writes an object that is in RAM to the disk, and takes it back when RAM does not have it any
-/// more by then: it may have been purged.
+/// Writes an object in RAM to the disk. Removes it again if RAM no longer has the object: it may
+/// have been purged.
 pub(super) fn write_resident(
     store: &dyn Store,
     memory: &MemoryTier<MemoryEntry>,
@@ -30,11 +30,11 @@ pub(super) fn write_resident(
 pub(super) struct LoadedObject {
     pub record: ObjectMetadata,
     pub body: Arc<dyn StoredBody>,
-    /// All of the body, and what it is charged, when it is small and the ledger has room for it.
+    /// The whole body with its charge, if it is small and the ledger has room.
     pub whole: Option<(Bytes, Reservation)>,
 }
 
-/// Opens an object, and reads it whole when it is small.
+/// Opens an object, and reads it whole if it is small.
 pub(super) fn open(
     store: &dyn Store,
     key: &ObjectKey,
@@ -50,14 +50,13 @@ pub(super) fn open(
         store.remove(key)?;
         return Ok(None);
     }
-    // Who waits for it may take it late, and should not keep all that was read around it until
-    // then.
+    // A client may take the body late, and should not keep the whole neighbourhood read with it.
     let body = stored.body.detached().unwrap_or(stored.body);
     read(OpenObject { body, metadata: stored.metadata }, record, small, ledger).map(Some)
 }
 
-/// Reads an object whole when it is small. The bytes are reserved before they are read: many
-/// clients may ask for the same object at once, and then read it piece by piece.
+/// Reads an object whole if it is small. The bytes are reserved first: many clients may ask for the
+/// same object at once. Without room they read it in pieces.
 pub(super) fn read(
     stored: OpenObject,
     record: ObjectMetadata,
@@ -90,7 +89,8 @@ fn read_whole(body: &dyn StoredBody, length: usize) -> Result<Bytes, Error> {
     Ok(whole.into_bytes())
 }
 
-/// Completes an insert unless it is not valid, and takes it back when it ceased to be meanwhile.
+/// Completes an insert unless it is not valid. Removes the object again if it became invalid
+/// meanwhile.
 pub fn commit_valid(
     store: &dyn Store,
     insert: Box<dyn Insert>,

@@ -1,7 +1,6 @@
-//! Large bodies in RAM that are asked for often are put into large pages.
+//! Moves large bodies in RAM that are requested often into large pages.
 //!
-//! That is done by a thread of an I/O pool: it copies the body, and the system may put memory in
-//! order first.
+//! A thread of an I/O pool does this: it copies the body, and the kernel may first compact memory.
 
 use super::{HybridCache, MemoryEntry, offer_to_disk};
 use crate::io_pool::JobKind;
@@ -10,7 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 impl HybridCache {
-    /// Has a copy of the object put into large pages before long, if a pool has time for that.
+    /// Submits a job that copies the object into large pages, if a pool has time.
     pub(super) fn put_into_large_pages(&self, resident: &Arc<MemoryEntry>) {
         let (lane, memory, object) =
             (self.disk_queue_for(&resident.key), Arc::clone(&self.memory), Arc::clone(resident));
@@ -21,8 +20,8 @@ impl HybridCache {
     }
 }
 
-/// Puts a copy of an object in RAM in its place, whose body is in large pages. What is still read
-/// of the other stays charged meanwhile.
+/// Replaces an object in RAM by a copy with its body in large pages. Readers of the old body keep
+/// its charge meanwhile.
 fn exchange(memory: &MemoryTier<MemoryEntry>, resident: &MemoryEntry) {
     let is_settled = AtomicBool::new(true);
     let is_it = |now: &MemoryEntry| {
@@ -81,7 +80,7 @@ mod tests {
         objects.memory.peek(key.hash()).expect("it is there").body.as_ptr().addr()
     }
 
-    /// Asks for the object so many times, and waits until the pool has done what that led to.
+    /// Asks for the object `times` times, and waits until the pool has done the resulting jobs.
     fn ask(objects: &HybridCache, key: &ObjectKey, times: usize, jobs: u64) {
         (0..times).for_each(|_| assert!(objects.memory_entry(key).is_some()));
         let begun = Instant::now();

@@ -1,8 +1,8 @@
 //! Renewed heads of stored responses: in RAM at once, and on their way to the disk.
 //!
-//! A head replaces an earlier one of the same response only, so that nothing comes to stand with
-//! another's body, and jobs may come to the disk in any order. A job takes the latest head that
-//! there is for the response by then: at most one waits.
+//! A head replaces only an earlier head of the same response. No head is therefore combined with
+//! another's body, and jobs may reach the disk in any order. A job takes the response's latest head
+//! at that time: at most one job waits per response.
 
 use super::super::invalidations::ValiditySnapshot;
 use super::super::metadata::{ObjectMetadata, ResponseMetadata};
@@ -17,23 +17,23 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-/// What became of a renewed head in RAM.
+/// Result of renewing a head in RAM.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Renewal {
-    /// It is there.
+    /// The renewed head is in RAM.
     Kept,
-    /// There is a later one of the same response.
+    /// RAM has a later head of the same response.
     Outrun,
-    /// The response is not in RAM, or may not be used any more.
+    /// The response is not in RAM, or no longer valid.
     Absent,
 }
 
-/// How soon the disk has to have a renewed head.
+/// Time within which the disk must get a renewed head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pace {
-    /// As soon as it can.
+    /// As soon as possible.
     AtOnce,
-    /// Within a second: the response is renewed with every request.
+    /// Within a second: each request renews the response.
     Soon,
 }
 
@@ -46,7 +46,7 @@ pub(super) struct PendingHeadUpdates {
 /// A response: its key and its number.
 type Place = (ObjectKey, u64);
 
-/// A job that brings the latest head of a response to the disk.
+/// A job that writes the latest head of a response to the disk.
 pub(super) struct HeadUpdateJob {
     refreshes: Arc<PendingHeadUpdates>,
     place: Place,
@@ -66,21 +66,20 @@ impl HybridCache {
         }
     }
 
-    /// Replaces the head of a response that is in RAM.
+    /// Replaces the head of a response in RAM.
     pub fn refresh_in_memory(
         &self,
         key: &ObjectKey,
         head: &Arc<ResponseMetadata>,
         validity: &ValiditySnapshot,
     ) -> Renewal {
-        // Its body may have been put elsewhere meanwhile, or its head been replaced, each of which
-        // is seldom.
+        // The body may have moved meanwhile, or the head been replaced; both are rare.
         let outcome = (0..RENEWALS_MAX).find_map(|_| self.refresh_where_it_is(key, head, validity));
         outcome.unwrap_or(Renewal::Absent)
     }
 
-    /// The same, where the response's body is now. `None` when it was changed meanwhile, or is not
-    /// valid any more.
+    /// Replaces the head at the body's current place. Returns `None` if the entry changed
+    /// meanwhile, or is no longer valid.
     fn refresh_where_it_is(
         &self,
         key: &ObjectKey,
@@ -99,7 +98,7 @@ impl HybridCache {
         let resident = MemoryEntry::new(key, ObjectMetadata::Response(Arc::clone(head)), before.body.clone());
         resident.is_settled.store(self.disk.is_none() || self.on_disk(key), Relaxed);
         let weight = resident.weight();
-        // The body that is replaced leaves the books: it must be this one.
+        // The replaced body leaves the account, so it must be this one.
         let place = before.body.as_ptr().addr();
         let is_before = |now: &MemoryEntry| {
             now.is_same(&before) && now.body.as_ptr().addr() == place && validity.is_unchanged()
@@ -118,7 +117,7 @@ impl HybridCache {
         if !self.disk.as_ref().is_some_and(|disk| disk.may_contain(key)) {
             return;
         }
-        // One that waits takes this head along.
+        // A waiting job takes this head along.
         let Some(refresh) = self.refreshes.begin(key, head) else { return };
         if pace == Pace::AtOnce || self.refreshes.waiting.lock().len() > SLEEPERS_MAX {
             return self.perform(refresh).await;
@@ -144,7 +143,7 @@ impl HybridCache {
 }
 
 impl PendingHeadUpdates {
-    /// A head is to go to the disk: the job for it, unless one that waits will take it.
+    /// Returns the job for a head that goes to the disk, unless a waiting job will take it.
     pub(super) fn begin(
         self: &Arc<Self>,
         key: &ObjectKey,
@@ -167,7 +166,8 @@ impl PendingHeadUpdates {
 }
 
 impl HeadUpdateJob {
-    /// Has the latest head replace what the disk has, if that is earlier and of the same response.
+    /// Replaces the head on disk by the latest one, if the disk's head is earlier and of the same
+    /// response.
     pub(super) fn perform(mut self, store: &dyn Store) -> Result<bool, Error> {
         let Some(latest) = self.take() else { return Ok(false) };
         let replaces = |stored: &[u8]| match ObjectMetadata::decode(stored) {
@@ -181,7 +181,7 @@ impl HeadUpdateJob {
         )
     }
 
-    /// The latest head. From now on another job is begun for those that come.
+    /// Takes the latest head. Later heads start another job from now on.
     fn take(&mut self) -> Option<Arc<ResponseMetadata>> {
         match std::mem::replace(&mut self.is_taken, true) {
             true => None,
@@ -190,20 +190,20 @@ impl HeadUpdateJob {
     }
 }
 
-/// What is never done is not waited for.
+/// Dropping an unfinished job removes its entry, so that later heads get a new job.
 impl Drop for HeadUpdateJob {
     fn drop(&mut self) {
         self.take();
     }
 }
 
-/// A response that each request renews comes to the disk as often.
+/// Interval at which a response that each request renews is written to the disk.
 const SOON: Duration = Duration::from_secs(1);
 
-/// Jobs that wait for that at once.
+/// Maximum jobs that wait for this interval at once.
 const SLEEPERS_MAX: usize = 1024;
 
-/// How often a head is brought to where the response is by then.
+/// Maximum attempts to renew a head at the response's current place.
 const RENEWALS_MAX: usize = 4;
 
 #[cfg(test)]
@@ -220,8 +220,8 @@ mod tests {
     use std::sync::Barrier;
     use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 
-    /// A disk with one response, which may hold up the first of two updates until the second has
-    /// been made.
+    /// A disk with one response. It may delay the first of two updates until the second has been
+    /// made.
     struct OneHead {
         metadata: Mutex<Vec<u8>>,
         updates: AtomicUsize,
@@ -298,7 +298,7 @@ mod tests {
         }
     }
 
-    /// Heads of one response: when it came, and as validations renewed it, a second apart.
+    /// Returns heads of one response: the original, and its renewals a second apart.
     fn heads(count: usize) -> Vec<Arc<ResponseMetadata>> {
         let mut identity = Identity::unique();
         let each = |second| {
@@ -364,7 +364,7 @@ mod tests {
         assert_eq!((disk.second(), disk.updates.load(SeqCst)), (100, 1));
     }
 
-    /// Also where both came at one moment, with one status.
+    /// This holds even if both responses came at one moment, with one status.
     #[test]
     fn heads_of_another_response_stay_away() {
         let at = Timestamp::from_seconds(1);
@@ -378,7 +378,7 @@ mod tests {
         assert_eq!((done, disk.second()), ([false, true], 2));
     }
 
-    /// It bears the same times as before.
+    /// The invalidated head has the same times as before.
     #[test]
     fn one_that_is_to_be_validated_counts_as_later() {
         let heads = heads(2);

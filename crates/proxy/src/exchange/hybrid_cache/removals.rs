@@ -1,10 +1,10 @@
-//! Objects that should be gone from a disk that does not answer: hidden until they are.
+//! Objects to remove from a disk that does not answer: hidden until they are removed.
 //!
-//! A removal is never refused, or what was purged would come back. But who asks for one need not
-//! wait for a disk that hangs: the key is hidden from lookups, and taken from the disk as soon as
-//! that answers. A process that ends before takes the removal with it, as it does with those of its
-//! last second anyhow. There is room for so many keys; a disk that still hangs when they are more
-//! is out of service, until an operator brings it back without what should be gone.
+//! A removal is never refused, or a purged object would come back. But the caller need not wait for
+//! a disk that hangs. The key is hidden from lookups, and removed from the disk as soon as the disk
+//! answers. If the process ends first, the removal is lost, as are the removals of its last second.
+//! The number of hidden keys is limited. A disk that still hangs at the limit goes out of service,
+//! until an operator brings it back without the removed objects.
 
 use super::HybridCache;
 use super::disk_queues::{DiskJobError, PATIENCE};
@@ -18,48 +18,48 @@ use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 use tokio::time::timeout;
 
-/// Keys that are hidden.
+/// Hidden keys.
 #[derive(Default)]
 pub(super) struct PendingRemovals {
     state: Mutex<State>,
-    /// As many as there are, so that lookups take no lock while there are none.
+    /// Number of hidden keys, so that lookups take no lock if there are none.
     count: AtomicUsize,
 }
 
 #[derive(Default)]
 struct State {
-    /// Each with the number of the latest wish to have it removed.
+    /// Keys, each with the number of the latest request to remove it.
     keys: HashMap<ObjectKey, u64>,
     wishes: u64,
-    /// Somebody removes what is hidden.
+    /// `true` while a thread removes hidden keys.
     are_seen_to: bool,
 }
 
-/// What became of an object that was to go.
+/// Result of a removal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Removed {
-    /// Whether it was somewhere.
+    /// `true` if the object was in RAM or on disk.
     pub was_there: bool,
-    /// Whether every disk has been told. Where one has failed, does not answer or is out of
-    /// service, the object may be there again after the next start.
+    /// `true` if every disk has been told. If a disk has failed, does not answer or is out of
+    /// service, the object may be back after the next start.
     pub lasts: bool,
 }
 
 impl Removed {
-    /// What became of two of them.
+    /// Combines the results of two removals.
     pub fn and(self, other: Self) -> Self {
         Self { was_there: self.was_there | other.was_there, lasts: self.lasts & other.lasts }
     }
 }
 
-/// What hiding a key has come to.
+/// Result of hiding a key.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum HideOutcome {
-    /// It is hidden, as the first: somebody has to see to the removals from now on.
+    /// Hidden as the first key: the caller must start the removals.
     First,
-    /// It is hidden, and somebody sees to it.
+    /// Hidden; a thread already runs the removals.
     Another,
-    /// There are too many already.
+    /// Too many keys are hidden.
     Refused,
 }
 
@@ -78,23 +78,24 @@ impl PendingRemovals {
         if was_seen_to { HideOutcome::Another } else { HideOutcome::First }
     }
 
-    /// Whoever was the first cannot see to the removals: whoever hides another key has to.
+    /// Records that the first caller could not start the removals: the next caller to hide a key
+    /// must start them.
     pub(super) fn leave(&self) {
         self.state.lock().are_seen_to = false;
     }
 
-    /// Whether the key is hidden.
+    /// Returns `true` if the key is hidden.
     pub(super) fn is_hidden(&self, key: &ObjectKey) -> bool {
         self.count.load(SeqCst) > 0 && self.state.lock().keys.contains_key(key)
     }
 
-    /// One that has to be removed, and for which wish. `None` when nothing is hidden any more.
+    /// Returns a key to remove, with the number of the request. Returns `None` if no key is hidden.
     pub(super) fn next(&self) -> Option<(ObjectKey, u64)> {
         self.state.lock().keys.iter().next().map(|(key, wish)| (key.clone(), *wish))
     }
 
-    /// It has been removed, and is shown unless that was wished for again meanwhile. True when some
-    /// are hidden still.
+    /// Records a removal and shows the key, unless a newer request hid it again. Returns `true` if
+    /// keys are still hidden.
     pub(super) fn unhide(&self, key: &ObjectKey, wish: u64) -> bool {
         let mut state = self.state.lock();
         if state.keys.get(key) == Some(&wish) {
@@ -114,7 +115,7 @@ impl HybridCache {
     }
 
     pub(super) async fn remove_from_disk(self: &Arc<Self>, key: &ObjectKey) -> Removed {
-        // Also of what the store does not find: a removal holds after a crash, too.
+        // This includes objects that the store does not find: a removal holds after a crash, too.
         if self.disk.is_none() {
             return Removed { was_there: false, lasts: true };
         }
@@ -138,9 +139,9 @@ impl HybridCache {
         }
     }
 
-    /// Waits for a disk as long as it does anything. One that does not is given up, which removes
-    /// what it has; its keys are others' then, and one of these may have the object too. `None`
-    /// when that is not known.
+    /// Waits for a disk while it makes progress. A disk without progress is taken out of service,
+    /// which removes its objects. Other disks then have its keys, and one of these may have the
+    /// object too. Returns `None` if this is unknown.
     async fn remove_without_hiding(
         self: &Arc<Self>,
         key: &ObjectKey,
@@ -160,8 +161,8 @@ impl HybridCache {
         }
     }
 
-    /// Removes an object from the disk, however long that takes. A removal is not refused: what
-    /// should be gone must not stay because the disk is busy.
+    /// Removes an object from the disk, in any time. A removal is never refused: a busy disk must
+    /// not keep a removed object.
     async fn removal(self: Arc<Self>, key: ObjectKey) -> Removed {
         let failed = Removed { was_there: self.on_disk(&key), lasts: false };
         let Some(store) = self.disk.clone() else { return failed };
@@ -178,8 +179,8 @@ impl HybridCache {
         }
     }
 
-    /// Removes what is hidden, one after the other, as soon as the disks answer: on a thread of its
-    /// own, since whoever asked for a removal may be gone by then, with all its tasks.
+    /// Removes hidden keys one by one, as soon as the disks answer. Runs on its own thread, since
+    /// the caller and its tasks may be gone by then.
     fn run_removals(self: &Arc<Self>) {
         let Some(store) = self.disk.clone() else { return };
         let objects = Arc::clone(self);
@@ -198,8 +199,8 @@ impl HybridCache {
     }
 }
 
-/// Keys hidden at most: some megabytes. A disk from which more should be removed while it hangs is
-/// given up.
+/// Maximum hidden keys: some megabytes. A disk with more pending removals is taken out of service
+/// if it hangs.
 const HIDDEN_MAX: usize = 1 << 16;
 /// Pause before a removal is offered again to a full queue.
 const REMOVE_PAUSE: Duration = Duration::from_millis(5);

@@ -13,7 +13,7 @@ use shoal_store::{EvictionCallback, OpenObject, StoredBody, Usage};
 use std::collections::HashSet;
 use std::time::{Duration, Instant};
 
-/// Two disks that hold keys and nothing else, the first of which answers once it is let go.
+/// Two disks that hold only keys. The first answers once the test releases it.
 struct Hanging {
     is_free: Arc<(Mutex<bool>, Condvar)>,
     keys: Arc<Mutex<HashSet<Key>>>,
@@ -119,10 +119,10 @@ impl Insert for HangingInsert {
     }
 }
 
-/// The second disk fails to remove this one.
+/// The second disk fails to remove this key.
 const UNWRITABLE: u32 = 7777;
 
-/// A cache over these disks, and what is told of it.
+/// A cache over these disks, and its metrics.
 struct World {
     objects: Arc<HybridCache>,
     metrics: Arc<Metrics>,
@@ -131,8 +131,8 @@ struct World {
 }
 
 impl World {
-    /// The disks hold so many objects each. With two threads, and two places in the queue, for
-    /// each.
+    /// Creates disks with `objects` objects each. Each disk's pool has two threads, and two places
+    /// in the queue.
     fn new(objects: u32) -> Self {
         let ledger = MemoryBudget::new(1 << 20);
         let memory = MemoryTier::new(Arc::clone(&ledger), 1);
@@ -159,13 +159,13 @@ impl World {
         self.objects.pools().for_each(|pool| pool.close());
     }
 
-    /// Until the disk has hung for as long as a client waits, and is known to.
+    /// Waits until the disk has hung for a client's patience, and is known to hang.
     async fn hang(&self) {
         assert!(find(&self.objects, &key(0, 0)).await && self.objects.disk_queue(0).hangs());
     }
 }
 
-/// Waits for what the pools' threads do.
+/// Waits for the work of the pools' threads.
 async fn until(what: impl Fn() -> bool) {
     let begun = Instant::now();
     while !what() {
@@ -179,7 +179,7 @@ fn key(lane: usize, number: u32) -> ObjectKey {
     keys.find(|key| Hanging::lane_of(key.hash()) == lane).expect("half of all keys")
 }
 
-/// Whether the object is missed.
+/// Returns `true` if the lookup misses the object.
 async fn find(objects: &HybridCache, key: &ObjectKey) -> bool {
     let invalidations = Invalidations::new();
     objects.find(key, || invalidations.snapshot(key)).await.is_none()
@@ -253,7 +253,7 @@ async fn what_is_removed_from_a_disk_that_hangs_is_hidden_at_once_and_gone_when_
     world.close();
 }
 
-/// Who purges is told so: it may be there again after the next start.
+/// The result tells the caller: the object may be there again after the next start.
 #[tokio::test]
 async fn removals_that_fail_do_not_pass_for_done() {
     let world = World::new(10);
@@ -292,7 +292,7 @@ async fn what_is_written_too_late_does_not_come_to_stand() {
     world.objects.insert_marker(&wanted, note(), &valid(&wanted)).await;
     assert!(begun.elapsed() < 3 * PATIENCE, "the client waits no longer than that");
     assert_eq!(world.metrics.disk_slow.value(), 1);
-    // Meanwhile a newer one may have come that the disk does not take.
+    // Meanwhile a newer object may exist that the disk does not accept.
     world.answer();
     let pool = world.objects.disk_queue(0).pool().finished();
     until(|| world.objects.disk_queue(0).pool().finished() > pool || !world.objects.disk_queue(0).hangs())
@@ -301,7 +301,7 @@ async fn what_is_written_too_late_does_not_come_to_stand() {
     world.close();
 }
 
-/// An invalidation whose client leaves while the disk is waited for is an invalidation.
+/// An invalidation completes even if its client leaves while the disk is slow.
 #[tokio::test]
 async fn an_invalidation_goes_on_without_its_client() {
     let world = World::new(1);

@@ -1,71 +1,70 @@
-//! The numbers that processes gave to requests and purges, in stretches: one for each process.
+//! Numbers that processes gave to requests and purges, in eras: one for each process.
 //!
-//! A process begins at a number that is drawn, far behind those of all processes that the table of
-//! purges knows. So a response bears the mark of the table that its purges are in: one whose number
-//! no known era has was stored beside another table, be it a later one, a foreign one or one that
-//! was lost. What purged it is not known, and so it is not served.
+//! A process begins at a random number, far behind the numbers of all processes that the purge
+//! table knows. The number of a response therefore identifies the table with its purges. A number
+//! in no known era belongs to another table: a later, foreign or lost one. Purges of such a
+//! response are unknown, so it is not served.
 //!
-//! Numbers: drawn distances have 40 bits, an era uses few of these numbers, and so an unknown
-//! number passes for a known one with a chance of 2^-20 or so. This tells mistakes apart, not
-//! forgeries: whoever writes to the disk needs none.
+//! Chances: random distances have 40 bits, and an era uses few of these numbers. An unknown number
+//! passes for a known one with a chance of about 2^-20. This detects mistakes, not forgeries: an
+//! attacker with write access to the disk needs none.
 
 use std::hash::{BuildHasher, RandomState};
 
-/// A place in the order of requests and purges. A purge reaches what was asked for at its number or
-/// before.
+/// Position in the order of requests and purges. A purge reaches requests at its number or before.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Sequence(u64);
 
-/// Numbers from `start` up to `ceiling`, which were given out in one process.
+/// Numbers from `start` up to `ceiling`, given out by one process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Era {
     pub start: u64,
-    /// None that is greater was given out.
+    /// Upper limit of the numbers given out.
     pub ceiling: u64,
 }
 
-/// Eras in order; none overlaps another.
+/// Eras in order, without overlap.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Eras(Vec<Era>);
 
 impl Sequence {
-    /// By its number.
+    /// Creates a position from its number.
     pub const fn new(number: u64) -> Self {
         Self(number)
     }
 
-    /// Its number.
+    /// Returns the number.
     pub const fn number(self) -> u64 {
         self.0
     }
 }
 
 impl Era {
-    /// One that begins behind this number.
+    /// Returns a new era behind this number.
     pub fn after(number: u64) -> Self {
         let distance = RandomState::new().hash_one(number) >> (64 - DISTANCE_BITS);
         let start = number.max(EARLIER_END).saturating_add(1 << 32).saturating_add(distance);
         Self { start, ceiling: start.saturating_add(STEP) }
     }
 
-    /// One that has begun, and has come so far.
+    /// Returns an era that has begun, and has reached `latest`.
     pub fn from_to(start: u64, latest: u64) -> Self {
         Self { start, ceiling: latest.saturating_add(STEP) }
     }
 
-    /// What earlier versions gave out: times in milliseconds.
+    /// Returns the era of earlier versions: times in milliseconds.
     pub const fn of_times() -> Self {
         Self { start: 0, ceiling: EARLIER_END }
     }
 
-    /// The ceiling that it needs once this number was given out, when that is another one.
+    /// Returns the new ceiling after this number was given out, if the ceiling must change.
     pub fn ceiling_for(&self, number: u64) -> Option<u64> {
         (number.saturating_add(STEP / 2) >= self.ceiling).then(|| number.saturating_add(STEP))
     }
 }
 
 impl Eras {
-    /// Those of a table; what is not in order is left out.
+    /// Returns the eras of a table; eras out of order are left out.
     pub fn of(eras: impl IntoIterator<Item = Era>) -> Self {
         let mut known = Self::default();
         for era in eras {
@@ -74,12 +73,12 @@ impl Eras {
         known
     }
 
-    /// Adds the latest. False when it does not come after all others.
+    /// Adds the latest era. Returns `false` if it does not come after all others.
     pub fn push(&mut self, era: Era) -> bool {
         let is_later = era.start <= era.ceiling && self.0.last().is_none_or(|last| last.ceiling < era.start);
         if is_later {
             if self.0.len() == ERAS_MAX {
-                // The two oldest count as one: what lies between them was never given out.
+                // The two oldest eras are merged: numbers between them were never given out.
                 self.0[1].start = self.0[0].start;
                 self.0.remove(0);
             }
@@ -88,14 +87,14 @@ impl Eras {
         is_later
     }
 
-    /// Raises the ceiling of the last.
+    /// Raises the ceiling of the last era.
     pub fn raise(&mut self, ceiling: u64) {
         if let Some(last) = self.0.last_mut() {
             last.ceiling = last.ceiling.max(ceiling);
         }
     }
 
-    /// Whether this number may have been given out in one of them.
+    /// Returns `true` if this number may have been given out in one of the eras.
     pub fn knows(&self, sequence: Sequence) -> bool {
         let after = self.0.partition_point(|era| era.start <= sequence.0);
         after.checked_sub(1).is_some_and(|at| sequence.0 <= self.0[at].ceiling)
@@ -110,11 +109,11 @@ impl Eras {
     }
 }
 
-/// Eras that a table has room for.
+/// Maximum eras in a table.
 pub(super) const ERAS_MAX: usize = 496;
-/// The last number that can be a time of an earlier version, in milliseconds: in the year 10889.
+/// Last number that can be a time of an earlier version, in milliseconds: in the year 10889.
 pub(super) const EARLIER_END: u64 = (1 << 48) - 1;
-/// Numbers by which a ceiling is ahead.
+/// Lead of a ceiling over the numbers given out.
 const STEP: u64 = 1 << 20;
 const DISTANCE_BITS: u32 = 40;
 

@@ -1,10 +1,10 @@
-//! The tables' file, written by a thread of its own.
+//! The tables' file, written by its own thread.
 //!
-//! A disk may take long to write, or hang. Who marks something does not wait for it: an origin's
-//! word alone can purge a group, on a thread that serves clients. What is marked while the file is
-//! being written is written together in the next turn, so no more than the tables themselves can be
-//! pending. A turn begins a second after the last at the earliest, unless an operator waits for it:
-//! however many groups origins purge, the disk is written to once a second.
+//! A disk may take long to write, or hang. A thread that marks a purge does not wait for the disk:
+//! an origin's response alone can purge a group, on a thread that serves clients. Marks made during
+//! a write are written together in the next turn. The pending data therefore never exceeds the
+//! tables. A turn begins at least 1 s after the last, unless an operator waits. The disk is thus
+//! written once a second, for any number of groups that origins purge.
 
 use parking_lot::{Condvar, Mutex};
 use std::collections::BTreeSet;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::sync::watch;
 
-/// The way to the thread. Dropping it lets the thread finish; nobody waits for that.
+/// Handle of the thread. Dropping it lets the thread finish, without waiting for it.
 pub(super) struct TableFile(Arc<Shared>);
 
 struct Shared {
@@ -24,37 +24,37 @@ struct Shared {
     done: watch::Sender<Done>,
 }
 
-/// What the file holds, in pieces with numbers.
+/// Contents of the file, in numbered pieces.
 pub(super) trait Stored: Send + Sync {
-    /// Where a piece stands, and its bytes as they are now.
+    /// Returns the offset of a piece, and its current bytes.
     fn bytes(&self, number: u32) -> (u64, Vec<u8>);
 
-    /// The piece that is written every hour, also when nothing is ordered.
+    /// Returns the piece that is written every hour, even without an order.
     fn hourly(&self) -> u32;
 }
 
-/// What is to be written.
+/// Pieces to write.
 #[derive(Default)]
 struct Orders {
     pieces: BTreeSet<u32>,
-    /// Somebody waits.
+    /// `true` if a caller waits.
     is_urgent: bool,
-    /// Counts the orders.
+    /// Number of the last order.
     last: u64,
     closed: bool,
 }
 
-/// How far the thread is.
+/// Progress of the thread.
 #[derive(Clone, Default)]
 struct Done {
-    /// The last order that was dealt with.
+    /// Number of the last order processed.
     last: u64,
-    /// Why something up to it is not written down.
+    /// Reason for which an order up to `last` is not written.
     failure: Option<Arc<str>>,
 }
 
 impl TableFile {
-    /// Starts the thread; it writes what stands in `tables`.
+    /// Starts the thread, which writes the contents of `tables`.
     pub fn start(file: File, tables: Arc<dyn Stored>) -> io::Result<Self> {
         let (orders, wake, done) = (Mutex::default(), Condvar::new(), watch::Sender::default());
         let shared = Arc::new(Shared { orders, wake, done });
@@ -63,7 +63,7 @@ impl TableFile {
         Ok(Self(shared))
     }
 
-    /// Has pieces written down.
+    /// Orders pieces to be written.
     pub fn write(&self, pieces: impl IntoIterator<Item = u32>) {
         let mut pieces = pieces.into_iter().peekable();
         if pieces.peek().is_none() {
@@ -75,7 +75,7 @@ impl TableFile {
         self.0.wake.notify_one();
     }
 
-    /// Waits until all that was ordered is written down, or could not be.
+    /// Waits until all ordered pieces are written, or writing has failed.
     pub fn written(&self) -> impl Future<Output = Result<(), Arc<str>>> + use<> {
         let last = {
             let mut orders = self.0.orders.lock();
@@ -100,7 +100,8 @@ impl Drop for TableFile {
 }
 
 impl Shared {
-    /// Does what is ordered. What could not be written is tried again with the next order.
+    /// Carries out the orders. Pieces that could not be written are tried again with the next
+    /// order.
     fn work(&self, file: &File, tables: &dyn Stored) {
         let mut last = 0;
         while let Some((pieces, ordered)) = self.next(last, tables) {
@@ -116,15 +117,15 @@ impl Shared {
         }
     }
 
-    /// Waits for the next turn, or until somebody waits for what is ordered.
+    /// Waits for the next turn, or until a caller waits for an order.
     fn rest(&self) {
         let end = Instant::now() + PAUSE;
         let mut orders = self.orders.lock();
         while !orders.closed && !orders.is_urgent && !self.wake.wait_until(&mut orders, end).timed_out() {}
     }
 
-    /// Waits for more than the `last` order, or until the hour is over; `None` when there will be
-    /// none.
+    /// Waits for an order after `last`, or until the hour is over. Returns `None` when there will
+    /// be no more.
     fn next(&self, last: u64, tables: &dyn Stored) -> Option<(BTreeSet<u32>, u64)> {
         let mut orders = self.orders.lock();
         let end = Instant::now() + HOUR;
@@ -149,7 +150,7 @@ fn write(file: &File, tables: &dyn Stored, pieces: &BTreeSet<u32>) -> io::Result
     file.sync_data()
 }
 
-/// Between two turns that nobody waits for.
+/// Pause between two turns without a waiting caller.
 const PAUSE: Duration = Duration::from_secs(1);
 const HOUR: Duration = Duration::from_secs(3600);
 

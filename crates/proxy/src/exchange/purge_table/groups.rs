@@ -1,14 +1,14 @@
 //! Purges of cache groups, each confined to the origin that asked for it (RFC 9875, section 2.1).
 //!
-//! An origin chooses the names of its groups, and so may try to hit others' objects, to fill the
-//! table, or to wear the disk. So a group is known by a keyed hash of its origin and name, all bits
-//! of which are compared; nothing is purged by a place in the table alone.
+//! An origin chooses the names of its groups. It could try to hit others' objects, to fill the
+//! table, or to wear the disk. A group is therefore identified by a keyed hash of its origin and
+//! name, compared in all bits. A place in the table alone never purges anything.
 //!
-//! The table has [`PLACES`]. An origin that has used up its share of places, or of a second, purges
-//! all its groups at once instead, which takes one place. When all places are taken the origin with
-//! the most is brought down to one. Where each origin has one, a further origin is not heeded,
-//! which RFC 9875 allows ("MAY invalidate"), and counted; an operator's purge takes all groups of
-//! all origins then.
+//! The table has [`PLACES`]. An origin that exceeds its share of places, or of purges per second,
+//! purges all its groups at once instead, which takes one place. If all places are taken, the
+//! origin with the most is reduced to one. If each origin has one place, a further origin is
+//! ignored and counted, which RFC 9875 allows ("MAY invalidate"). In this case an operator's purge
+//! purges all groups of all origins.
 //!
 //! Cost: a comparison for objects without groups; a hash lookup for each group of others.
 
@@ -19,10 +19,10 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// When which groups were purged.
+/// Purged groups and the times of their purges.
 pub(super) struct Groups {
     table: RwLock<Table>,
-    /// The latest purge of any group.
+    /// Number of the latest purge of any group.
     latest: AtomicU64,
     ignored: AtomicU64,
 }
@@ -34,51 +34,51 @@ struct Table {
     origins: HashMap<Key, Share>,
 }
 
-/// One group that was purged; or all groups of an origin, where both keys are the origin's.
+/// One purged group, or all groups of an origin; in this case both keys are the origin's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Entry {
     pub group: Key,
     pub origin: Key,
-    /// The number of its latest purge.
+    /// Number of the group's latest purge.
     pub time: u64,
 }
 
-/// What an origin has of the table.
+/// An origin's share of the table.
 #[derive(Default)]
 struct Share {
     places: usize,
-    /// Marks in the second that began then.
+    /// Marks in the second `second`.
     marks: usize,
     second: u64,
 }
 
-/// The groups of one origin that are to be purged.
+/// The groups of one origin to purge.
 pub(super) struct Wish<'a> {
     pub origin: Key,
     pub groups: &'a [Key],
-    /// An operator's wish is always heeded.
+    /// An operator's request is never ignored.
     pub is_operators: bool,
 }
 
-/// The key of an origin: scheme, host and port.
+/// Returns the key of an origin: scheme, host and port.
 pub fn origin_key(origin: &str) -> Key {
     Key::of(&[b"origin\0", origin.as_bytes()].concat())
 }
 
-/// The key of one of its groups.
+/// Returns the key of one of the origin's groups.
 pub fn group_key(origin: &str, group: &str) -> Key {
     Key::of(&[b"group\0", origin.as_bytes(), b"\0", group.as_bytes()].concat())
 }
 
 impl Groups {
-    /// No group was purged.
+    /// Creates a table without purges.
     pub fn new() -> Self {
         let table = Table { places: vec![None; PLACES], ..Table::default() };
         Self { table: RwLock::new(table), latest: AtomicU64::new(0), ignored: AtomicU64::new(0) }
     }
 
-    /// Purges what is in these groups and was asked for at the number `time` or before. Gives the
-    /// places that have changed. `now` is the clock's time, by which an origin's share is counted.
+    /// Purges objects of these groups that were requested at the number `time` or before. Returns
+    /// the changed places. `now` is the time by which an origin's share is counted.
     pub fn purge(&self, wish: &Wish<'_>, time: u64, now: Timestamp) -> Vec<u16> {
         let mut changed = Vec::new();
         let mut table = self.table.write();
@@ -93,7 +93,7 @@ impl Groups {
         changed
     }
 
-    /// Whether something in these groups, asked for at `requested`, was purged since.
+    /// Returns `true` if an object in these groups, requested at `requested`, was purged since.
     pub fn purged(&self, groups: &[Key], requested: Sequence) -> bool {
         if groups.is_empty() || self.latest.load(SeqCst) < requested.number() {
             return false;
@@ -103,7 +103,8 @@ impl Groups {
         is_purged(&everything()) || groups.iter().any(is_purged)
     }
 
-    /// The bytes of a place: group, origin, number, check; zeros and their check where nothing is.
+    /// Returns the bytes of a place: group, origin, number, check. An empty place has zeros and
+    /// their check.
     pub fn encode(&self, place: u16, id: u64) -> [u8; ENTRY_BYTES] {
         let mut bytes = [0; ENTRY_BYTES];
         if let Some(entry) = self.table.read().places[usize::from(place)] {
@@ -116,10 +117,9 @@ impl Groups {
         bytes
     }
 
-    /// Adds what a file says. A place that is damaged may say of any group that it was purged: all
-    /// groups count as purged then, at the number `by`, which costs hits once. With `lifts`, what
-    /// was purged in this process counts as purged at that number too. Gives the places to be
-    /// written to that file.
+    /// Adds the purges of a file. A damaged place may stand for any group. All groups then count as
+    /// purged at the number `by`, which costs hits once. With `lifts`, purges of this process count
+    /// at that number too. Returns the places to write to the file.
     pub fn take_up(&self, stored: &[Result<Option<Entry>, ()>], by: u64, lifts: bool) -> Vec<u16> {
         let (mut changed, mut found) = (Vec::new(), 0);
         let mut table = self.table.write();
@@ -137,7 +137,7 @@ impl Groups {
             found = found.max(entry.time);
             let mut put = Vec::new();
             table.put(entry, true, &mut put);
-            // Where it stands in the file already.
+            // The entry is already at this place in the file.
             put.retain(|place| usize::from(*place) != at);
             changed.extend(put);
         }
@@ -151,7 +151,7 @@ impl Groups {
         changed
     }
 
-    /// Wishes of origins that were not heeded, since start.
+    /// Returns the number of origins' purges that were ignored, since start.
     pub fn ignored(&self) -> u64 {
         self.ignored.load(SeqCst)
     }
@@ -162,8 +162,8 @@ impl Table {
         self.found.get(key).and_then(|place| self.places[usize::from(*place)].as_ref())
     }
 
-    /// The groups that are wished, or the origin as a whole where they are more than it may mark in
-    /// a second.
+    /// Returns the requested groups. If they exceed the origin's marks per second, returns the
+    /// origin as a whole.
     fn within_share(&mut self, wish: &Wish<'_>, second: u64) -> Vec<Key> {
         let share = self.origins.entry(wish.origin).or_default();
         if share.second != second {
@@ -177,7 +177,7 @@ impl Table {
         if is_within { wish.groups.to_vec() } else { vec![wish.origin] }
     }
 
-    /// Puts an entry in its place. False when there is none for it.
+    /// Puts an entry in its place. Returns `false` if there is none for it.
     fn put(&mut self, entry: Entry, is_operators: bool, changed: &mut Vec<u16>) -> bool {
         if let Some(place) = self.found.get(&entry.group).copied() {
             let known = self.places[usize::from(place)].as_mut().expect("a place that is found is taken");
@@ -201,7 +201,7 @@ impl Table {
         true
     }
 
-    /// Takes all places of an origin back.
+    /// Frees all places of an origin.
     fn forget(&mut self, origin: Key, changed: &mut Vec<u16>) {
         if self.origins.get(&origin).is_none_or(|share| share.places == 0) {
             return;
@@ -217,7 +217,7 @@ impl Table {
         }
     }
 
-    /// A place that nothing is in, made if need be.
+    /// Returns an empty place, freed if necessary.
     fn free_place(&mut self, is_operators: bool, changed: &mut Vec<u16>) -> Option<u16> {
         if self.found.len() == PLACES {
             let largest = self.origins.iter().max_by_key(|(_, share)| share.places)?;
@@ -232,14 +232,14 @@ impl Table {
         Some(u16::try_from(free).expect("a place has a number"))
     }
 
-    /// Lets one place stand for all groups of an origin.
+    /// Makes one place stand for all groups of an origin.
     fn fold(&mut self, origin: Key, changed: &mut Vec<u16>) {
         let own = self.places.iter().flatten().filter(|entry| entry.origin == origin);
         let time = own.map(|entry| entry.time).max().unwrap_or(0);
         self.put(Entry { group: origin, origin, time }, false, changed);
     }
 
-    /// Lets one place stand for all groups of all origins.
+    /// Makes one place stand for all groups of all origins.
     fn fold_all(&mut self, changed: &mut Vec<u16>) {
         let time = self.places.iter().flatten().map(|entry| entry.time).max().unwrap_or(0);
         changed.extend(0..PLACES as u16);
@@ -248,8 +248,7 @@ impl Table {
     }
 }
 
-/// The key that stands for all groups of all origins; no name hashes to it but by a chance of
-/// 2^-64.
+/// Returns the key for all groups of all origins. A name hashes to it with a chance of 2^-64.
 fn everything() -> Key {
     Key::from_bytes([0xff; 16])
 }
@@ -258,7 +257,7 @@ fn everything() -> Key {
 pub(super) fn decode(bytes: &[u8], place: u16, id: u64) -> Result<Option<Entry>, ()> {
     let (fields, own_check) = bytes.split_at(ENTRY_BYTES - 8);
     let is_nothing = fields.iter().all(|byte| *byte == 0);
-    // Earlier versions had no check where nothing is.
+    // Earlier versions had no check in an empty place.
     if is_nothing && id == 0 && own_check == [0; 8] {
         return Ok(None);
     }
@@ -274,13 +273,13 @@ fn check(fields: &[u8], place: u16, id: u64) -> u64 {
     xxh3_64_with_seed(fields, u64::from(place) ^ id)
 }
 
-/// Groups that the table has room for.
+/// Maximum groups in the table.
 pub(super) const PLACES: usize = 16_000;
-/// Of these for one origin.
+/// Maximum groups in the table for one origin.
 const PLACES_OF_ORIGIN: usize = 1024;
-/// Groups that an origin may purge one by one in a second.
+/// Maximum groups that an origin may purge one by one in a second.
 const MARKS_A_SECOND: usize = 256;
-/// A place in the file.
+/// Bytes of a place in the file.
 pub(super) const ENTRY_BYTES: usize = 48;
 
 #[cfg(test)]
@@ -293,11 +292,11 @@ mod tests {
         Sequence::new(number)
     }
 
-    /// Purges one group of an origin, as the origin asks for it.
+    /// Purges one group of an origin, at the origin's request.
     fn purge(groups: &Groups, origin: &str, group: &str, time: u64) -> Vec<u16> {
         let key = group_key(origin, group);
         let wish = Wish { origin: origin_key(origin), groups: &[key], is_operators: false };
-        // A second for each, so that only places count.
+        // Each purge has its own second, so that only places count.
         groups.purge(&wish, time, Timestamp::from_seconds(time))
     }
 

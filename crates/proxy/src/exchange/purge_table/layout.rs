@@ -1,9 +1,9 @@
-//! The file of the tables: its pieces, byte by byte, and how one is found. `docs/FORMATS.md` has
+//! Layout of the tables' file: its pieces, byte by byte, and their offsets. `docs/FORMATS.md` has
 //! the table.
 //!
-//! Each piece has a check of its own, seeded with the table's number and its own place, so that a
-//! damaged one is known and another file's does not pass. All but groups are sectors of 512 bytes,
-//! which a disk writes whole or not at all.
+//! Each piece has its own check, seeded with the table's number and the piece's place. A damaged
+//! piece is therefore detected, and a piece of another file is rejected. All pieces except groups
+//! are sectors of 512 bytes, which a disk writes whole or not at all.
 
 use super::eras::{EARLIER_END, ERAS_MAX, Era, Eras};
 use super::groups::{self, ENTRY_BYTES, PLACES};
@@ -16,21 +16,21 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-/// What stands in a file. A piece that is damaged is `None`, or an error.
+/// Contents of a file. A damaged piece is `None`, or an error.
 pub(super) struct Content {
-    /// Of the table; 0 in earlier versions.
+    /// Number of the table; 0 in earlier versions.
     pub id: u64,
-    /// What the cache's clock showed when the file was written to.
+    /// Reading of the cache's clock at the last write.
     pub clock: Reading,
     pub eras: Eras,
     pub slots: Box<[Option<u64>]>,
     pub groups: Vec<Result<Option<groups::Entry>, ()>>,
-    /// The file is as this version writes it, and may be written to piece by piece.
+    /// `true` if the file has this version's format, and may be written piece by piece.
     pub is_current: bool,
 }
 
 impl Content {
-    /// Nothing, as in a file that was just made or says nothing that can be relied on.
+    /// Returns empty contents, for a new file or a file without reliable data.
     fn nothing() -> Self {
         let slots = vec![Some(0); SLOTS].into();
         Self {
@@ -74,8 +74,8 @@ impl Content {
         Some(Self { id, clock, eras, slots, groups, is_current: true })
     }
 
-    /// Of an earlier version: times in milliseconds, and behind them, in the later one of these,
-    /// groups.
+    /// Reads an earlier version: times in milliseconds and, in the later of these versions, groups
+    /// behind them.
     fn earlier(bytes: &[u8]) -> Self {
         let (times, groups) = bytes.split_at(EARLIEST_BYTES as usize);
         let slots =
@@ -86,7 +86,7 @@ impl Content {
         Self { id: 0, clock: Reading::default(), eras, slots, groups, is_current: false }
     }
 
-    /// The greatest number in it.
+    /// Returns the greatest number in the file.
     pub fn highest(&self) -> u64 {
         let slots = self.slots.iter().flatten().copied();
         let groups = self.groups.iter().flatten().flatten().map(|entry| entry.time);
@@ -95,7 +95,7 @@ impl Content {
 }
 
 impl Tables {
-    /// Where a piece stands, and its bytes as they are now.
+    /// Returns the offset of a piece, and its current bytes.
     pub(super) fn piece(&self, number: u32) -> (u64, Vec<u8>) {
         let id = self.id.load(Ordering::Acquire);
         if number >= PLACES_FROM {
@@ -135,7 +135,7 @@ impl Tables {
         (u64::from(number) * SECTOR as u64, bytes)
     }
 
-    /// Writes all of it in place of whatever stands there, and returns when it is on the disk.
+    /// Writes the whole file in place of the existing one. Returns when it is on the disk.
     pub(super) fn write_whole(&self, path: &Path) -> io::Result<File> {
         let beside = path.with_extension("new");
         let mut file = private::emptied(&beside)?;
@@ -157,22 +157,22 @@ pub(super) fn open(path: &Path) -> io::Result<(File, Content)> {
     Ok((file, Content::read(&bytes)))
 }
 
-/// The piece that a slot is in.
+/// Returns the piece that holds a slot.
 pub(super) fn piece_of_slot(slot: usize) -> u32 {
     SLOT_SECTORS + (slot / SLOTS_A_SECTOR) as u32
 }
 
-/// The piece that a group's place is.
+/// Returns the piece of a group's place.
 pub(super) fn piece_of_place(place: u16) -> u32 {
     PLACES_FROM + u32::from(place)
 }
 
-/// All pieces.
+/// Returns all pieces.
 pub(super) fn pieces() -> std::ops::Range<u32> {
     0..PIECES
 }
 
-/// The pieces that eras are in.
+/// Returns the pieces that hold eras.
 pub(super) fn pieces_of_eras() -> std::ops::Range<u32> {
     ERA_SECTORS..SLOT_SECTORS
 }
@@ -181,7 +181,7 @@ fn sector(bytes: &[u8], number: u32) -> &[u8] {
     &bytes[number as usize * SECTOR..][..SECTOR]
 }
 
-/// What a sector holds, when it stands up to its check.
+/// Returns the contents of a sector if its check is correct.
 fn content(sector: &[u8], seed: u64) -> Option<&[u8]> {
     let (content, check) = sector.split_at(SECTOR - 8);
     (xxh3_64_with_seed(content, seed) == word(check)).then_some(content)
@@ -191,22 +191,22 @@ fn word(bytes: &[u8]) -> u64 {
     u64::from_le_bytes(bytes[..8].try_into().expect("eight bytes"))
 }
 
-/// Length of the file. Earlier versions' have another.
+/// Length of the file. Earlier versions have other lengths.
 pub(super) const BYTES: u64 = (PLACES_AT + PLACES * ENTRY_BYTES) as u64;
-/// Times and groups.
+/// Length of an earlier version with times and groups.
 const EARLIER_BYTES: u64 = 1_310_720;
-/// Times alone.
+/// Length of the earliest version, with times alone.
 const EARLIEST_BYTES: u64 = 524_288;
 const MAGIC: &[u8; 8] = b"SHOALprg";
 const VERSION: u32 = 2;
 const SECTOR: usize = 512;
-/// The piece that says what the table is, and what the clock shows.
+/// Piece with the table's identity and the clock's reading.
 pub(super) const HEADER: u32 = 0;
 const ERA_SECTORS: u32 = 1;
 const ERAS_A_SECTOR: usize = 31;
 const SLOT_SECTORS: u32 = ERA_SECTORS + ERAS_MAX.div_ceil(ERAS_A_SECTOR) as u32;
 const SLOTS_A_SECTOR: usize = 63;
-/// Pieces before the groups' places.
+/// Number of pieces before the groups' places.
 const PLACES_FROM: u32 = SLOT_SECTORS + SLOTS.div_ceil(SLOTS_A_SECTOR) as u32;
 const PLACES_AT: usize = PLACES_FROM as usize * SECTOR;
 const PIECES: u32 = PLACES_FROM + PLACES as u32;

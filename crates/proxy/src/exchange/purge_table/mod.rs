@@ -1,17 +1,17 @@
-//! Purging many objects at once, in constant time: by tag, by cache group, by host, or all.
+//! Purging of many objects at once, in constant time: by tag, by cache group, by host, or all.
 //!
 //! A fixed table holds, for each slot, the number of the latest purge of the names that hash to it.
-//! An object remembers the slots of its names and the number at which it was asked for; it is gone
-//! when any of its slots was purged since. Two names that share a slot are purged together, which
-//! costs a miss and never serves what should be gone. Only operators purge by these names. Groups
-//! are purged by origins, and so are confined to their origin: see [`groups`].
+//! An object remembers the slots of its names and the number of its request. The object is gone if
+//! any of its slots was purged since. Two names that share a slot are purged together, which costs
+//! a miss and never serves a purged object. Only operators purge by these names. Origins purge
+//! groups, which are therefore confined to their origin: see [`groups`].
 //!
-//! Numbers count purges, and no clock has a part in them: a purge takes the next, and reaches what
-//! was asked for at it or before. Each process has an era of numbers, behind those of all before;
-//! what was asked for in an era that the table does not know is not served: see [`eras`].
+//! Numbers count purges, without any clock. A purge takes the next number, and reaches objects
+//! requested at this number or before. Each process has an era of numbers, behind all earlier ones.
+//! An object from an era unknown to the table is not served: see [`eras`].
 //!
-//! The tables never grow, and survive a restart: see [`layout`]. Their file goes and comes with
-//! the disk that it is on: what is purged while it is away is written to it once it is back.
+//! The tables never grow, and survive a restart: see [`layout`]. Their file goes and comes with its
+//! disk. Purges made while the file is away are written once it is back.
 
 mod eras;
 mod file;
@@ -35,38 +35,38 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What was purged, and when in the order of all purges.
+/// Purged names, and their positions in the order of all purges.
 pub struct PurgeTable {
     tables: Arc<Tables>,
-    /// The number at which is asked for now.
+    /// Number of current requests.
     latest: AtomicU64,
-    /// The first number of this process's era.
+    /// First number of this process's era.
     own_start: AtomicU64,
-    /// The latest purge by name.
+    /// Number of the latest purge by name.
     latest_purge: AtomicU64,
     keeping: RwLock<TablePersistence>,
 }
 
-/// What the file holds.
+/// Contents of the file.
 struct Tables {
-    /// Tells this table from others; none has 0.
+    /// Number that identifies this table; never 0.
     id: AtomicU64,
     eras: ArcSwap<Eras>,
     slots: Box<[AtomicU64]>,
     groups: Groups,
 }
 
-/// Where the tables outlive the process.
+/// Persistence of the tables.
 enum TablePersistence {
-    /// Nowhere, since nothing else does.
+    /// None, since no other data is persistent.
     Nowhere,
-    /// In its file.
+    /// In the tables' file.
     File(TableFile),
-    /// Nowhere, though it should.
+    /// None, because of this failure.
     Lost(Arc<str>),
 }
 
-/// A name's place in the table.
+/// A name's slot in the table.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PurgeSlot(pub u16);
 
@@ -77,9 +77,9 @@ pub enum PurgeScope<'a> {
     All,
     /// Every object of an origin's host.
     Host(&'a str),
-    /// Every object that carries the tag, whatever its origin.
+    /// Every object with the tag, of any origin.
     Tag(&'a str),
-    /// Every object of the cache group (RFC 9875) of one origin, as earlier versions stored it.
+    /// Every object of the cache group (RFC 9875) of one origin, as stored by earlier versions.
     /// They gave groups slots.
     EarlierGroup {
         /// Scheme, host and port.
@@ -93,9 +93,9 @@ impl PurgeTable {
     /// Size of the tables' file.
     pub const BYTES: u64 = layout::BYTES;
 
-    /// Tables that are forgotten at exit, as everything is that they tell of. The time only makes
-    /// it likely that these numbers come after those of a file that is taken up later, which then
-    /// need not forget them.
+    /// Creates tables that are forgotten at exit, like all other data in RAM. `now` only makes it
+    /// likely that these numbers come after those of a file that is attached later. The file's
+    /// table then need not forget this process's numbers.
     pub fn in_memory(now: Timestamp) -> Self {
         let own = Era::after(now.millis() << 20);
         let tables = Tables {
@@ -113,26 +113,26 @@ impl PurgeTable {
         }
     }
 
-    /// The table in `path`, made when absent: see [`take_up`](Self::attach_file).
+    /// Opens the table in `path`, which is created if absent: see [`take_up`](Self::attach_file).
     pub fn open(path: &Path, now: Timestamp) -> std::io::Result<Self> {
         let purge_table = Self::in_memory(now);
         purge_table.attach_file(path)?;
         Ok(purge_table)
     }
 
-    /// Adds what the table in `path` says, made when absent, and keeps everything there from now
-    /// on. What is damaged in it counts as purged, which costs hits once.
+    /// Adds the table in `path`, which is created if absent, and stores all purges there from now
+    /// on. Damaged parts count as purged, which costs hits once.
     pub fn attach_file(&self, path: &Path) -> std::io::Result<()> {
         let (file, stored) = layout::open(path)?;
         clock::go_on_from(stored.clock);
-        // Who purges meanwhile writes it down when this file has taken the place of the one before.
+        // A concurrent purge is written once this file has replaced the previous one.
         let mut keeping = self.keeping.write();
         let lifts = self.begin_era(&stored);
         let mut changed = self.merge(&stored, lifts);
         let mut file = file;
         if !stored.is_current {
             let before = self.sequence();
-            // Nobody waits for the disk with this lock.
+            // The lock is released, so that no thread waits for the disk.
             drop(keeping);
             file = self.tables.write_whole(path)?;
             keeping = self.keeping.write();
@@ -145,9 +145,9 @@ impl PurgeTable {
         Ok(())
     }
 
-    /// Numbers that come after all of the file's. True when those of this process so far did not:
-    /// then its purges have to be lifted, and what was asked for in it before is not known any
-    /// more.
+    /// Starts numbers that come after all of the file's. Returns `true` if this process's earlier
+    /// numbers did not. Its purges must then be lifted, and its earlier requests are no longer
+    /// known.
     fn begin_era(&self, stored: &Content) -> bool {
         let own_start = self.own_start.load(Ordering::SeqCst);
         let latest = self.latest.load(Ordering::SeqCst);
@@ -169,8 +169,7 @@ impl PurgeTable {
         lifts
     }
 
-    /// Adds the file's purges to those of this process. Gives the pieces in which the file is not
-    /// as it should be.
+    /// Adds the file's purges to this process's. Returns the pieces in which the file is outdated.
     fn merge(&self, stored: &Content, lifts: bool) -> BTreeSet<u32> {
         let mut changed: BTreeSet<u32> = layout::pieces_of_eras().chain([layout::HEADER]).collect();
         let by = self.next();
@@ -179,7 +178,7 @@ impl PurgeTable {
             let known = if lifts && known > 0 { by } else { known };
             let merged = known.max(time.unwrap_or(by));
             if merged > 0 {
-                // Who purges meanwhile has a greater one.
+                // A concurrent purge has a greater number.
                 slot.fetch_max(merged, Ordering::SeqCst);
                 self.latest_purge.fetch_max(merged, Ordering::SeqCst);
             }
@@ -192,41 +191,41 @@ impl PurgeTable {
         changed
     }
 
-    /// Keeps the table in RAM only, until it is taken up again. What was purged before is still
-    /// written where that is possible.
+    /// Keeps the table in RAM only, until a file is attached again. Earlier purges are still
+    /// written if possible.
     pub fn detach_file(&self, why: &str) {
         *self.keeping.write() = TablePersistence::Lost(why.into());
     }
 
-    /// Whether what is purged is kept in RAM only, though it should outlive the process.
+    /// Returns `true` if purges are kept in RAM only, although they should be persistent.
     pub fn are_lost(&self) -> bool {
         matches!(*self.keeping.read(), TablePersistence::Lost(_))
     }
 
-    /// The number at which is asked for now, for [`purged`](Self::is_purged).
+    /// Returns the number of current requests, for [`purged`](Self::is_purged).
     pub fn sequence(&self) -> Sequence {
         Sequence::new(self.latest.load(Ordering::SeqCst))
     }
 
-    /// Purges what bears `name` and was asked for before this call. That holds in this process at
-    /// once; it is written down in the background.
+    /// Purges objects with `name` that were requested before this call. The purge holds in this
+    /// process at once, and is written to disk in the background.
     pub fn purge(&self, name: PurgeScope<'_>) {
         let slot = name.slot();
         let keeping = self.keeping.read();
         let number = self.next();
         self.tables.slots[usize::from(slot.0)].fetch_max(number, Ordering::SeqCst);
-        // After the slot: whoever sees this sees that.
+        // After the slot: a thread that sees this number also sees the slot's.
         self.latest_purge.fetch_max(number, Ordering::SeqCst);
         self.write(&keeping, [layout::piece_of_slot(usize::from(slot.0))]);
     }
 
-    /// Purges cache groups of one origin, as the origin wishes: what it may not is left out, and
-    /// counted.
+    /// Purges cache groups of one origin, at the origin's request. Groups beyond its share are left
+    /// out, and counted.
     pub fn purge_groups(&self, origin: &str, groups: &[String], now: Timestamp) {
         self.mark_groups(origin, groups, false, now);
     }
 
-    /// Purges a cache group of one origin, as an operator wishes.
+    /// Purges a cache group of one origin, at an operator's request.
     pub fn purge_group(&self, origin: &str, group: &str, now: Timestamp) {
         self.purge(PurgeScope::EarlierGroup { origin, group });
         self.mark_groups(origin, &[group.to_owned()], true, now);
@@ -240,7 +239,7 @@ impl PurgeTable {
         self.write(&keeping, changed.into_iter().map(layout::piece_of_place));
     }
 
-    /// Has pieces written down where there is a file, and the era's ceiling when it has to be
+    /// Orders pieces to be written if there is a file. Includes the era's ceiling if it must be
     /// raised.
     fn write(&self, keeping: &TablePersistence, pieces: impl IntoIterator<Item = u32>) {
         let eras = self.tables.eras.load();
@@ -259,34 +258,34 @@ impl PurgeTable {
         }
     }
 
-    /// Has what the cache's clock shows written down, for the next process. It is with each purge,
-    /// too, and every hour.
+    /// Writes the cache's clock reading for the next process. Each purge writes the reading too,
+    /// and so does every hour.
     pub fn note_time(&self) {
         self.write(&self.keeping.read(), []);
     }
 
-    /// Purges of groups that origins wished and that were not heeded, since the table was full.
+    /// Returns the number of origins' group purges that were ignored because the table was full.
     pub fn ignored_groups(&self) -> u64 {
         self.tables.groups.ignored()
     }
 
-    /// A number after that of all that was asked for before this call, and not after that of
-    /// anything that is asked for after it.
+    /// Returns a number after those of all requests before this call, and not after those of later
+    /// requests.
     pub fn next_time(&self) -> Sequence {
         Sequence::new(self.next() + 1)
     }
 
-    /// The number of a purge: what was asked for so far has it or one before, and what is asked for
-    /// from now on one after.
+    /// Returns the number of a purge. Requests so far have this number or an earlier one, later
+    /// requests a greater one.
     fn next(&self) -> u64 {
         self.latest.fetch_add(1, Ordering::SeqCst)
     }
 
-    /// Waits until all that was purged is written down.
+    /// Waits until all purges are written to disk.
     ///
     /// # Errors
-    /// Why something is not: then it holds until the next restart, or until a later purge could be
-    /// written.
+    /// The reason for which a purge is not written. It then holds until the next restart, or until
+    /// a later purge is written.
     pub async fn wait_written(&self) -> Result<(), Arc<str>> {
         let written = match &*self.keeping.read() {
             TablePersistence::Nowhere => return Ok(()),
@@ -296,8 +295,8 @@ impl PurgeTable {
         written.await
     }
 
-    /// Whether an object with these names, asked for at `requested`, has been purged since, or may
-    /// have been.
+    /// Returns `true` if an object with these names, requested at `requested`, has or may have been
+    /// purged since.
     pub fn is_purged(&self, slots: &[PurgeSlot], groups: &[Key], requested: Sequence) -> bool {
         let is_since = |time: &AtomicU64| time.load(Ordering::Acquire) >= requested.number();
         let slot_time = |slot: &PurgeSlot| &self.tables.slots[usize::from(slot.0)];
@@ -306,14 +305,14 @@ impl PurgeTable {
             || self.tables.groups.purged(groups, requested)
     }
 
-    /// Whether this process may have given out the number.
+    /// Returns `true` if this process may have given out the number.
     #[inline]
     fn is_own(&self, requested: Sequence) -> bool {
         let own = self.own_start.load(Ordering::Relaxed)..=self.latest.load(Ordering::Relaxed);
         own.contains(&requested.number())
     }
 
-    /// Whether the table goes back to where something was asked for: what purged it since is known.
+    /// Returns `true` if the table covers the time since the request: all purges since are known.
     #[inline(never)]
     pub fn knows(&self, requested: Sequence) -> bool {
         self.tables.eras.load().knows(requested)
@@ -321,7 +320,7 @@ impl PurgeTable {
 }
 
 impl PurgeScope<'_> {
-    /// The slot that this name hashes to. Slot 0 is kept for [`PurgeScope::All`].
+    /// Returns the slot to which this name hashes. Slot 0 is reserved for [`PurgeScope::All`].
     pub fn slot(self) -> PurgeSlot {
         let hash = match self {
             Self::All => return PurgeSlot(0),
@@ -353,7 +352,7 @@ fn hash(parts: &[&[u8]]) -> u64 {
     hasher.digest()
 }
 
-/// Slots in the table: 512 KB of RAM and of disk.
+/// Number of slots in the table: 512 KB of RAM and of disk.
 pub const SLOTS: usize = 65_536;
 
 const _: () = assert!(SLOTS == u16::MAX as usize + 1, "a slot's number is any that fits into its type");

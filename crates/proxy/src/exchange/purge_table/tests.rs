@@ -1,4 +1,4 @@
-//! Tests of the tables of purges, over restarts and with files that are older, foreign, damaged or
+//! Tests of the purge tables, over restarts and with files that are older, foreign, damaged or
 //! lost.
 
 use super::*;
@@ -10,7 +10,7 @@ fn tag(name: &str) -> [PurgeSlot; 1] {
     [PurgeScope::Tag(name).slot()]
 }
 
-/// A table in a folder of its own.
+/// A table in its own folder.
 struct World(tempfile::TempDir);
 
 impl World {
@@ -30,8 +30,7 @@ impl World {
         std::fs::read(self.path()).expect("there")
     }
 
-    /// Another file in place of the one there, which the thread of an earlier table may still write
-    /// to.
+    /// Replaces the file, to which the thread of an earlier table may still write.
     fn put(&self, bytes: &[u8]) {
         let beside = self.0.path().join("other");
         std::fs::write(&beside, bytes).expect("written");
@@ -108,7 +107,7 @@ async fn an_older_foreign_or_lost_table_vouches_for_nothing_that_it_does_not_kno
     let newest = world.bytes();
     drop(other.open());
     let foreign = other.bytes();
-    // What is known of both, and whether the purge of the first is.
+    // For each file: the known requests, and whether the purge of the first is known.
     for (bytes, known) in [(newest, [true, true]), (older, [true, false]), (foreign, [false, false])] {
         world.put(&bytes);
         let purge_table = world.open();
@@ -200,7 +199,7 @@ async fn table_of_earlier_versions_is_taken_up() {
 
 #[tokio::test]
 async fn a_table_that_comes_later_is_heeded_and_told_what_it_missed() {
-    // With numbers before those of the file, and behind them.
+    // Numbers before those of the file, and behind them.
     for now in [Timestamp::from_millis(0), Timestamp::from_seconds(4_000_000_000)] {
         let world = World::new();
         let earlier = world.open();
