@@ -239,7 +239,7 @@ impl Fetcher {
         let whole = ReceivedHead { status: StatusCode::OK, ..response };
         let is_for_request = match response.status {
             StatusCode::PRECONDITION_FAILED | StatusCode::RANGE_NOT_SATISFIABLE => true,
-            // The same refusal would apply to the whole response.
+            // A 304 has the fields of the whole response, and is judged as the whole would be.
             StatusCode::NOT_MODIFIED => {
                 self.cache.storage_policy(fetch, whole).err().is_none_or(|it| it.is_of_request)
             }
