@@ -1,8 +1,9 @@
-//! How fast logs are read: megabytes a CPU-second, from the page cache to records.
+//! Measures how fast logs are read: megabytes a CPU-second, from the page cache to records.
 //!
-//! `cargo bench -p shoal-trace --bench reading`; see docs/experiments/reading.md. Made traffic is
-//! written as lines of each format into a temporary file, which is read as any file is. Nothing is
-//! kept of a record but a sum, so that what is measured is reading.
+//! `cargo bench -p shoal-trace --bench reading`; see docs/experiments/reading.md. The benchmark
+//! makes traffic and writes it as lines of each format into a temporary file. A reader then reads
+//! that file like any other file. The benchmark keeps only a sum of the records, so that it
+//! measures reading alone.
 
 use rustix::time::{ClockId, clock_gettime};
 use shoal_trace::generate::Traffic;
@@ -39,7 +40,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// The best of some rounds.
+/// Measures `ROUNDS` rounds and prints the best.
 fn measure(name: &str, path: &Path) -> Result<(), Box<dyn std::error::Error>> {
     let mut best: Option<(Duration, u64)> = None;
     let mut sum = 0;
@@ -123,7 +124,7 @@ fn w3c(trace: &Trace, request: &Request) -> String {
     format!("2000-10-10 13:55:36 {client} GET {url} 200 {bytes} {}\n", AGENT.replace(' ', "+"))
 }
 
-/// CPU time that the process has taken.
+/// Returns the CPU time that the process has used.
 fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)
@@ -131,8 +132,8 @@ fn cpu_time() -> Duration {
 
 const W3C_HEAD: &str = "#Fields: date time c-ip cs-method cs-uri sc-status sc-bytes cs(User-Agent)\n";
 const AGENT: &str = "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0";
-/// Of each file, about.
+/// Approximate size of each file.
 const BYTES: usize = 200 << 20;
 const ROUNDS: usize = 3;
-/// Any time that logs have.
+/// Start of the made logs, in seconds since 1970. Any time would do.
 const EPOCH: u64 = 971_186_136;

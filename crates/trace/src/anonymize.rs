@@ -1,14 +1,14 @@
-//! Names replaced by keyed hashes that keep their structure.
+//! Replaces names by keyed hashes that keep the structure of the names.
 //!
-//! Hosts keep the number of their labels and their last one, paths the number of their segments and
-//! a well-known extension. Each part is hashed together with what it lies in, so that two hosts of
-//! one domain still share it, and two files of one folder, while a word tells nothing where it
-//! stands elsewhere. Clients are hashed whole; user names, queries and fragments are dropped.
-//! Times, sizes, methods and statuses stay: whoever knows when somebody asked for something of a
-//! rare size may recognise it.
+//! A host keeps its number of labels and its last label. A path keeps its number of segments and a
+//! well-known extension. Each part is hashed together with the parts that contain it. Two hosts of
+//! one domain therefore still share the domain, and two files of one folder the folder. A word
+//! found at one place reveals nothing about the same word elsewhere. A client is hashed as a whole;
+//! user names, queries and fragments are dropped. Times, sizes, methods and statuses stay: a person
+//! who knows when an object of a rare size was requested may recognise the request.
 //!
-//! HMAC-SHA-256 (RFC 2104), of which 48 bits are shown a part: without the key nobody can try
-//! names. One a part.
+//! HMAC-SHA-256 (RFC 2104), of which 48 bits are shown for a part: without the key nobody can test
+//! names. Cost: one HMAC for each part.
 
 use crate::record::{Record, host_range, scheme_of};
 use ring::hmac;
@@ -19,23 +19,23 @@ pub struct Anonymizer {
     queries: Queries,
 }
 
-/// What becomes of a URL's query.
+/// Treatment of a URL's query.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Queries {
-    /// It goes, and URLs that differ in it alone become one.
+    /// The query is dropped. URLs that differ only in their queries become one URL.
     #[default]
     Dropped,
-    /// It becomes a hash, so that they stay apart.
+    /// The query becomes a hash, so that such URLs stay distinct.
     Hashed,
 }
 
 impl Anonymizer {
-    /// By a key of any length, of which 32 bytes of chance are enough.
+    /// Makes an anonymizer with a key of any length; 32 random bytes are enough.
     pub fn new(key: &[u8], queries: Queries) -> Self {
         Self { key: hmac::Key::new(hmac::HMAC_SHA256, key), queries }
     }
 
-    /// The record with its names replaced.
+    /// Returns the record with its names replaced.
     pub fn apply(&self, record: &Record<'_>) -> Record<'static> {
         let client = record.client.as_deref().map(|client| self.hash("client", "", client).into());
         Record {
@@ -63,7 +63,7 @@ impl Anonymizer {
             hidden.push_str(&self.host(&whole[host.clone()]));
             let rest = &whole[host.end..];
             let path = rest.find('/').unwrap_or(rest.len());
-            // A port, where it is one; a bracket of an address is not.
+            // A port consists of digits. Text after a colon of a bracketed address is not a port.
             let port = rest[..path].rsplit_once(':').map(|(_, port)| port);
             if let Some(port) = port.filter(|port| port.bytes().all(|byte| byte.is_ascii_digit())) {
                 hidden.push(':');
@@ -79,7 +79,8 @@ impl Anonymizer {
         hidden
     }
 
-    /// Labels from the last, which stays unless it is a number of an address.
+    /// Hashes the labels from the last to the first. The last label stays unless it is a number of
+    /// an address.
     fn host(&self, host: &str) -> String {
         let host = host.to_ascii_lowercase();
         if host.contains(':') {
@@ -123,7 +124,8 @@ impl Anonymizer {
         }
     }
 
-    /// Twelve hexadecimal digits of a part within what it lies in.
+    /// Returns twelve hexadecimal digits for a part, hashed together with the parts that contain
+    /// it.
     fn hash(&self, kind: &str, within: &str, part: &str) -> String {
         let mut context = hmac::Context::with_key(&self.key);
         for text in [kind, within, part] {
@@ -134,7 +136,7 @@ impl Anonymizer {
     }
 }
 
-/// Extensions that tell the kind of an object and nothing else.
+/// Extensions that reveal nothing but the kind of an object.
 const EXTENSIONS: [&str; 27] = [
     "html", "htm", "gif", "jpg", "jpeg", "png", "webp", "avif", "svg", "ico", "css", "js", "json", "xml",
     "txt", "pdf", "ps", "zip", "gz", "mp3", "mp4", "mpg", "wav", "ts", "m4s", "woff2", "exe",

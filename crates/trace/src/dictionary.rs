@@ -1,8 +1,8 @@
 //! Names as numbers: each distinct name is kept once and numbered in order of first appearance.
 //!
-//! Names lie one behind the other in one buffer, found through an open-addressed table of numbers:
-//! 8 bytes a name plus 4 to 8 in the table plus the name itself, one hash and about 1.5 comparisons
-//! a lookup.
+//! All names lie in one buffer, one after another. An open-addressed table of numbers finds a name.
+//! A name costs its own bytes, 8 bytes, and 4 to 8 bytes in the table. A lookup costs one hash and
+//! about 1.5 comparisons.
 
 use shoal_core::Key;
 
@@ -10,14 +10,15 @@ use shoal_core::Key;
 #[derive(Clone, Default)]
 pub struct Dictionary {
     text: String,
-    /// Where each name ends.
+    /// End of each name in `text`.
     ends: Vec<u64>,
-    /// Numbers plus one by hash, 0 where free; a power of two, at most three quarters full.
+    /// Numbers plus one by hash, 0 for a free slot. The length is a power of two; at most three
+    /// quarters of the slots are used.
     table: Vec<u32>,
 }
 
 impl Dictionary {
-    /// The number of a name, which is added when it is new. `None` when there is no number left.
+    /// Returns the number of a name and adds a new name. Returns `None` when no number is left.
     pub fn number(&mut self, name: &str) -> Option<u32> {
         if (self.ends.len() + 1) * 4 > self.table.len() * 3 {
             self.grow();
@@ -33,7 +34,7 @@ impl Dictionary {
         Some(number)
     }
 
-    /// The number of a name that is in.
+    /// Returns the number of a known name.
     pub fn find(&self, name: &str) -> Option<u32> {
         if self.table.is_empty() {
             return None;
@@ -41,7 +42,7 @@ impl Dictionary {
         self.table[self.slot(name)].checked_sub(1)
     }
 
-    /// The name of a number; empty when it has none.
+    /// Returns the name of a number, or an empty name for an unused number.
     pub fn name(&self, number: u32) -> &str {
         let number = number as usize;
         let start = number.checked_sub(1).map_or(Some(0), |before| self.ends.get(before).copied());
@@ -51,22 +52,22 @@ impl Dictionary {
         }
     }
 
-    /// How many names there are; their numbers run from 0.
+    /// Returns the number of names. Their numbers begin at 0.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
 
-    /// Whether there is none.
+    /// Returns `true` if the dictionary has no names.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }
 
-    /// The names in order of their numbers.
+    /// Returns the names in order of their numbers.
     pub fn iter(&self) -> impl Iterator<Item = &str> {
         (0..self.len() as u32).map(|number| self.name(number))
     }
 
-    /// Where the name is, or would be.
+    /// Returns the slot of the name, or the free slot where the name would go.
     fn slot(&self, name: &str) -> usize {
         let mask = self.table.len() - 1;
         let mut slot = Key::unkeyed(name.as_bytes()).low() as usize & mask;
@@ -87,7 +88,7 @@ impl Dictionary {
         }
     }
 
-    /// Where a name goes that is known not to be in the table.
+    /// Returns the free slot for a name that is not in the table.
     fn slot_of_new(&self, name: &str) -> usize {
         let mask = self.table.len() - 1;
         let mut slot = Key::unkeyed(name.as_bytes()).low() as usize & mask;

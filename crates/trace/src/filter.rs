@@ -1,12 +1,12 @@
-//! Which requests of a log count.
+//! Filters for the requests of a log.
 
 use crate::record::{Record, scheme_of};
 
-/// What a request must be. The default takes all.
+/// Conditions on a request. The default accepts all requests.
 ///
 /// Maltzahn 1999, section 4: "removed every non-HTTP request, every HTTP request with a reply code
-/// other than 200 (OK), and every HTTP request which contain ? or cgi-bin". What a log does not
-/// tell does not exclude.
+/// other than 200 (OK), and every HTTP request which contain ? or cgi-bin". A field that the log
+/// does not have excludes no request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Filter {
     /// Status 200 only.
@@ -15,19 +15,18 @@ pub struct Filter {
     pub no_query: bool,
     /// No `cgi-bin` in the URL.
     pub no_cgi: bool,
-    /// URLs of http and https only. A path without a scheme, as logs of origins have it, counts as
-    /// http.
+    /// Only URLs of http and https. A path without a scheme, as in logs of origins, counts as http.
     pub http_only: bool,
     /// Method GET only.
     pub get_only: bool,
-    /// Status 200 or 304 only: what was asked for and was there, whether it had to be sent or not.
+    /// Status 200 or 304 only: the object existed, whether or not the server had to send it.
     pub found_only: bool,
-    /// GET and HEAD with a status that a cache may store without being told to (RFC 9110, 15.1),
-    /// and the 304 that confirms such a one.
+    /// Only GET and HEAD with a status that a cache may store by default (RFC 9110, 15.1), and the
+    /// 304 that confirms such a response.
     pub cacheable_only: bool,
-    /// Sizes from this many bytes.
+    /// Smallest accepted size, in bytes.
     pub bytes_min: u64,
-    /// Sizes up to so many bytes.
+    /// Largest accepted size, in bytes.
     pub bytes_max: u64,
 }
 
@@ -47,20 +46,20 @@ impl Default for Filter {
     }
 }
 
-/// Why a request does not count, in the order in which they are looked at.
+/// Reasons for refusing a request, in the order of the checks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refused {
-    /// Its scheme is another than http.
+    /// The scheme is not http.
     Scheme,
-    /// Its method is another than GET.
+    /// The method is not accepted.
     Method,
-    /// Its status is another than 200, or than those that may count.
+    /// The status is not 200, or not among the accepted ones.
     Status,
-    /// Its URL has a `?`.
+    /// The URL has a `?`.
     Query,
-    /// Its URL has `cgi-bin`.
+    /// The URL has `cgi-bin`.
     Cgi,
-    /// It is too small or too large.
+    /// The response is too small or too large.
     Size,
 }
 
@@ -69,12 +68,12 @@ impl Filter {
     pub const RULES: [&'static str; 9] =
         ["none", "paper", "http", "get", "status200", "found", "cacheable", "no-query", "no-cgi"];
 
-    /// The paper's.
+    /// Returns the filter of the paper.
     pub fn paper() -> Self {
         Self { ok_only: true, no_query: true, no_cgi: true, http_only: true, ..Self::default() }
     }
 
-    /// Adds the rule of a name of [`Filter::RULES`]; false when there is none.
+    /// Adds the rule named `rule`, one of [`Filter::RULES`]. Returns `false` for an unknown name.
     pub fn add(&mut self, rule: &str) -> bool {
         match rule {
             "none" => {
@@ -100,7 +99,7 @@ impl Filter {
         true
     }
 
-    /// Why a request does not count; `None` when it does.
+    /// Returns the reason for refusing a request, or `None` for an accepted request.
     pub fn refuses(&self, record: &Record<'_>) -> Option<Refused> {
         let scheme = || scheme_of(&record.url).is_none_or(is_http);
         let broken = [
@@ -136,10 +135,10 @@ impl Filter {
 }
 
 impl Refused {
-    /// All of them.
+    /// All reasons.
     pub const ALL: [Self; 6] = [Self::Scheme, Self::Method, Self::Status, Self::Query, Self::Cgi, Self::Size];
 
-    /// What it says of the requests.
+    /// Returns the reason as a description of the refused requests.
     pub fn name(self) -> &'static str {
         match self {
             Self::Scheme => "not http",

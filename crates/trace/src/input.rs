@@ -1,25 +1,25 @@
-//! Where a trace comes from, with its compression undone.
+//! Input of a trace, decompressed.
 
 use std::fs::File;
 use std::io::{self, BufReader, Read};
 use std::path::Path;
 
-/// A stream of plain bytes.
+/// Stream of decompressed bytes.
 pub struct Input {
     stream: Box<dyn Read + Send>,
     compression: Compression,
 }
 
-/// How a stream is compressed.
+/// Compression of a stream.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Compression {
-    /// Not at all.
+    /// No compression.
     Plain,
-    /// gzip (RFC 1952), several members too.
+    /// gzip (RFC 1952), also with several members.
     Gzip,
-    /// Zstandard (RFC 8878), several frames too; windows up to 128 MiB.
+    /// Zstandard (RFC 8878), also with several frames; windows up to 128 MiB.
     Zstd,
-    /// xz, several streams too.
+    /// xz, also with several streams.
     Xz,
 }
 
@@ -29,7 +29,7 @@ impl Input {
         Self::new(File::open(path)?)
     }
 
-    /// Takes a stream, whose first bytes tell its compression.
+    /// Takes a stream and detects its compression by the first bytes.
     pub fn new(mut stream: impl Read + Send + 'static) -> io::Result<Self> {
         let mut magic = Vec::with_capacity(MAGIC_BYTES);
         (&mut stream).take(MAGIC_BYTES as u64).read_to_end(&mut magic)?;
@@ -44,7 +44,7 @@ impl Input {
         Ok(Self { stream, compression })
     }
 
-    /// What was undone.
+    /// Returns the compression of the stream.
     pub fn compression(&self) -> Compression {
         self.compression
     }
@@ -56,7 +56,7 @@ impl Read for Input {
     }
 }
 
-/// Gives as much as is asked for, up to the stream's end. The xz library takes fewer bytes of
+/// Reader that fills the whole buffer, up to the stream's end. The xz library takes fewer bytes of
 /// padding for a broken stream.
 struct Whole<R>(R);
 
@@ -85,7 +85,7 @@ impl Compression {
         }
     }
 
-    /// Its name.
+    /// Returns the name of the compression.
     pub fn name(self) -> &'static str {
         match self {
             Self::Plain => "plain",
@@ -96,6 +96,6 @@ impl Compression {
     }
 }
 
-/// The longest of the magic numbers.
+/// Length of the longest magic number.
 const MAGIC_BYTES: usize = 6;
 const BUFFER: usize = 128 << 10;

@@ -1,12 +1,12 @@
-//! Traces: who asked for what and when, read from logs or made, and written.
+//! Traces of requests, with clients, objects and times: read from logs or generated, and written.
 //!
-//! From bytes to experiments: [`Input`] opens a file and undoes its compression, [`Reader`] finds
-//! the format and gives one [`Record`] a line, a [`Filter`] says which count, and [`Trace`] keeps
-//! them in 24 bytes a request with each name once. A [`Writer`] writes them again. [`generate`]
-//! makes a trace where a real one is missing.
+//! From bytes to experiments: [`Input`] opens a file and decompresses it. [`Reader`] detects the
+//! format and returns one [`Record`] a line. A [`Filter`] selects records, and [`Trace`] keeps them
+//! in 24 bytes a request with each name once. A [`Writer`] writes records again. [`generate`] makes
+//! a trace where no real one exists.
 //!
-//! No line is trusted: what cannot be read is counted and the first few are kept with their numbers
-//! ([`Reading`]).
+//! The reader trusts no line. Unreadable lines are counted, and the first few are kept with their
+//! numbers ([`Reading`]).
 
 #![forbid(unsafe_code)]
 

@@ -1,20 +1,19 @@
-//! Lines of a stream, in memory that does not grow with them.
+//! Lines of a stream, in memory of a fixed size.
 //!
-//! One buffer of fixed size: a line that does not fit is skipped to its end and told by its number,
-//! never held. Costs one search for the line end and, per buffer, one move of the line that was
-//! cut.
+//! One buffer: the reader skips a line that does not fit and reports only its number. A line costs
+//! one search for its end. A buffer costs one move of the incomplete line at its end.
 
 use std::io::{self, Read};
 use std::ops::Range;
 
-/// Gives line after line.
+/// Reader of lines.
 pub(crate) struct Lines<R> {
     input: R,
     buffer: Box<[u8]>,
-    /// What has been read and not given yet.
+    /// Bytes read but not yet returned.
     unread: Range<usize>,
     ended: bool,
-    /// Why it ended, where that is no end: told after all that came before it.
+    /// Error that ended the stream. The reader reports it after all bytes before it.
     broken: Option<io::Error>,
     line: u64,
 }
@@ -22,9 +21,9 @@ pub(crate) struct Lines<R> {
 /// One line.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) enum Line {
-    /// It stands there in [`Lines::bytes`], without its end.
+    /// Place of the line in [`Lines::bytes`], without the line end.
     Whole(Range<usize>),
-    /// It was longer than the limit.
+    /// The line was longer than the limit.
     TooLong,
 }
 
@@ -35,13 +34,13 @@ impl<R: Read> Lines<R> {
         Self { input, buffer: vec![0; size].into(), unread: 0..0, ended: false, broken: None, line: 0 }
     }
 
-    /// The number of the line given last, from 1.
+    /// Returns the number of the last line returned, from 1.
     pub(crate) fn number(&self) -> u64 {
         self.line
     }
 
-    /// What stands at the beginning, at most a buffer full, without taking it. A stream that breaks
-    /// off in it is an error where no line came whole before that.
+    /// Returns the beginning of the stream without consuming it, at most a buffer full. Fails when
+    /// the stream breaks off before its first line is complete.
     pub(crate) fn peek(&mut self) -> io::Result<&[u8]> {
         while !self.ended && self.unread.end < self.buffer.len().min(PEEK) {
             self.fill();
@@ -52,14 +51,14 @@ impl<R: Read> Lines<R> {
         Ok(&self.buffer[self.unread.clone()])
     }
 
-    /// Takes the mark that some put before UTF-8, if it is there; [`Lines::peek`] comes first.
+    /// Skips a byte order mark of UTF-8, if there is one. Call [`Lines::peek`] first.
     pub(crate) fn skip_mark(&mut self) {
         if self.buffer[self.unread.clone()].starts_with(BYTE_ORDER_MARK) {
             self.unread.start += BYTE_ORDER_MARK.len();
         }
     }
 
-    /// The next line; `None` at the end.
+    /// Returns the next line, or `None` at the end.
     pub(crate) fn next(&mut self) -> io::Result<Option<Line>> {
         let mut searched = 0;
         loop {
@@ -81,8 +80,8 @@ impl<R: Read> Lines<R> {
         }
     }
 
-    /// The next so many bytes, at most [`BUFFER_MIN`]; `None` at the end, fewer where the stream
-    /// ends within them.
+    /// Returns the next `length` bytes, at most [`BUFFER_MIN`]. Returns fewer when the stream ends
+    /// within them, and `None` at the end.
     pub(crate) fn next_bytes(&mut self, length: usize) -> io::Result<Option<Range<usize>>> {
         while self.unread.len() < length && !self.ended {
             self.fill();
@@ -99,12 +98,12 @@ impl<R: Read> Lines<R> {
         Ok(Some(given))
     }
 
-    /// Everything that is left, and what the stream broke off with, if it did. So many bytes are
-    /// expected, which may be wrong.
+    /// Returns all bytes left, and the error that ended the stream, if any. `expected` is an
+    /// estimate of their number and may be wrong.
     pub(crate) fn rest(&mut self, expected: u64) -> (Vec<u8>, Option<io::Error>) {
         let mut rest = Vec::new();
-        // Growing by doubling would take twice as much; where there is no such room, the stream
-        // will not be that long either.
+        // Growing by doubling would take twice the memory. If the reservation fails, the stream is
+        // probably not that long either.
         let expected = usize::try_from(expected.min(EXPECTED_MAX)).unwrap_or(0);
         let _ = rest.try_reserve_exact(expected.saturating_add(1));
         rest.extend_from_slice(&self.buffer[self.unread.clone()]);
@@ -116,12 +115,13 @@ impl<R: Read> Lines<R> {
         (rest, self.broken.take())
     }
 
-    /// The bytes of a line that was given last.
+    /// Returns the bytes of the last line returned.
     pub(crate) fn bytes(&self, line: Range<usize>) -> &[u8] {
         &self.buffer[line]
     }
 
-    /// The line without an end. What a stream broke off in is no line.
+    /// Returns the last line, which has no line end. A line in which the stream breaks off is not
+    /// returned.
     fn last(&mut self) -> io::Result<Option<Line>> {
         self.end()?;
         if self.unread.is_empty() {
@@ -132,7 +132,7 @@ impl<R: Read> Lines<R> {
         Ok(Some(Line::Whole(self.without_return(line))))
     }
 
-    /// Tells once why the stream broke off, if it did; what it broke off in is gone.
+    /// Returns the error that broke off the stream, once, and drops the incomplete line.
     fn end(&mut self) -> io::Result<()> {
         self.broken.take().map_or(Ok(()), |error| {
             self.unread = 0..0;
@@ -149,7 +149,7 @@ impl<R: Read> Lines<R> {
         self.unread == (0..self.buffer.len())
     }
 
-    /// Leaves a line out that fills the whole buffer.
+    /// Skips a line that fills the whole buffer.
     fn skip(&mut self) -> Line {
         self.line += 1;
         loop {
@@ -169,8 +169,8 @@ impl<R: Read> Lines<R> {
         }
     }
 
-    /// Reads more behind what is unread, which moves to the front when there is no room. When that
-    /// fails, the stream has ended.
+    /// Reads more bytes behind the unread ones. The unread bytes move to the front when there is no
+    /// room. A failed read ends the stream.
     fn fill(&mut self) {
         if self.unread.end == self.buffer.len() {
             self.buffer.copy_within(self.unread.clone(), 0);
@@ -182,7 +182,7 @@ impl<R: Read> Lines<R> {
                 Ok(more) => self.unread.end += more,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                 Err(error) => {
-                    // What came before it is still given.
+                    // The bytes before the error are still returned.
                     self.ended = true;
                     self.broken = Some(error);
                 }
@@ -194,18 +194,18 @@ impl<R: Read> Lines<R> {
 
 /// U+FEFF in UTF-8.
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
-/// No more is reserved for a stream that has not come yet.
+/// Largest reservation for bytes that have not arrived yet.
 const EXPECTED_MAX: u64 = 8 << 30;
-/// Less would cost a call too often.
+/// Smallest buffer, in bytes. A smaller one would cost too many calls.
 const BUFFER_MIN: usize = 256 << 10;
-/// What a look at the beginning takes at most.
+/// Largest number of bytes that `peek` reads.
 const PEEK: usize = 64 << 10;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Gives a few bytes at a time.
+    /// Reader that returns a few bytes at a time.
     struct Slow<'a>(&'a [u8], usize);
 
     impl Read for Slow<'_> {

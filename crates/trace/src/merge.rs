@@ -1,8 +1,8 @@
-//! Several traces as one, by time.
+//! Several traces merged by time.
 //!
-//! Each must be in the order of its times; a request without one, or with an earlier one than its
-//! predecessor's, stays behind its predecessor. Equal times go by the order of the traces. A heap
-//! step a request.
+//! Each trace must be in order of its times. A request without a time, or with an earlier time than
+//! its predecessor's, stays behind its predecessor. Requests of equal times follow the order of the
+//! traces. Cost: one heap step a request.
 
 use crate::reader::{Error, Reader};
 use crate::record::Record;
@@ -10,20 +10,20 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::io::Read;
 
-/// Merges readers.
+/// Merge of readers.
 pub struct Merge<R> {
     readers: Vec<Reader<R>>,
-    /// The next request of each.
+    /// Next request of each reader.
     next: Vec<Option<Record<'static>>>,
-    /// (time, reader) of those.
+    /// Time of each next request, with the number of its reader.
     due: BinaryHeap<Reverse<(u64, usize)>>,
 }
 
 impl<R: Read> Merge<R> {
-    /// Of these.
+    /// Merges these readers.
     ///
     /// # Errors
-    /// Those of the readers.
+    /// Returns the readers' errors.
     pub fn new(readers: Vec<Reader<R>>) -> Result<Self, Error> {
         let count = readers.len();
         let mut merge = Self { readers, next: (0..count).map(|_| None).collect(), due: BinaryHeap::new() };
@@ -31,10 +31,10 @@ impl<R: Read> Merge<R> {
         Ok(merge)
     }
 
-    /// The next request.
+    /// Returns the next request.
     ///
     /// # Errors
-    /// Those of the readers.
+    /// Returns the readers' errors.
     pub fn next_record(&mut self) -> Result<Option<Record<'static>>, Error> {
         let Some(Reverse((time, reader))) = self.due.pop() else { return Ok(None) };
         let record = self.next[reader].take();
@@ -42,7 +42,7 @@ impl<R: Read> Merge<R> {
         Ok(record)
     }
 
-    /// The readers, for their accounts.
+    /// Returns the readers, for their accounts.
     pub fn readers(&self) -> &[Reader<R>] {
         &self.readers
     }

@@ -1,45 +1,45 @@
-//! Numbers that look random and are the same for the same seed on every machine.
+//! Pseudorandom numbers that are equal for equal seeds on every machine.
 //!
 //! SplitMix64 (Steele, Lea, Flood: Fast Splittable Pseudorandom Number Generators, OOPSLA 2014):
-//! one addition and three multiplications a number, period 2^64, no bad seeds. Not for secrets.
+//! one addition and three multiplications a number, period 2^64, no bad seeds. Unfit for secrets.
 
-/// A stream of numbers.
+/// Stream of numbers.
 #[derive(Clone, Debug)]
 pub struct Random(u64);
 
 impl Random {
-    /// The stream of a seed.
+    /// Returns the stream of a seed.
     pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
-    /// A stream of its own for one of many things, such as an object.
+    /// Returns a separate stream for one of many things, such as an object.
     pub fn of(seed: u64, thing: u64) -> Self {
         Self(mixed(seed ^ mixed(thing.wrapping_add(GOLDEN))))
     }
 
-    /// 64 random bits.
+    /// Returns 64 random bits.
     pub fn bits(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(GOLDEN);
         mixed(self.0)
     }
 
-    /// From 0 up to, not including, 1.
+    /// Returns a number from 0 up to, not including, 1.
     pub fn unit(&mut self) -> f64 {
         (self.bits() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// From 0 up to, not including, `bound`; 0 when that is 0.
+    /// Returns a number from 0 up to, not including, `bound`, or 0 for a `bound` of 0.
     pub fn below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.bits()) * u128::from(bound)) >> 64) as u64
     }
 
-    /// Exponentially distributed with this mean.
+    /// Returns an exponentially distributed number with this mean.
     pub fn exponential(&mut self, mean: f64) -> f64 {
         -mean * (1.0 - self.unit()).ln()
     }
 
-    /// Normally distributed with mean 0 and variance 1 (Box and Muller 1958).
+    /// Returns a normally distributed number with mean 0 and variance 1 (Box and Muller 1958).
     pub fn normal(&mut self) -> f64 {
         let radius = (-2.0 * (1.0 - self.unit()).ln()).sqrt();
         radius * (std::f64::consts::TAU * self.unit()).cos()

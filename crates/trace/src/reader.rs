@@ -1,4 +1,4 @@
-//! Reads a stream record by record and keeps account of what could not be read.
+//! Reads a stream record by record and counts the lines that cannot be read.
 
 use crate::columnar::Layout;
 use crate::format::oracle::{Access, RECORD_BYTES};
@@ -11,17 +11,16 @@ use std::borrow::Cow;
 use std::fmt;
 use std::io::{self, Read};
 
-/// How a trace is read.
+/// Options for reading a trace.
 #[derive(Clone, Debug)]
 pub struct ReadOptions {
-    /// Its format; `None` finds it by the beginning.
+    /// Format of the trace; `None` detects the format by the beginning.
     pub format: Option<Format>,
-    /// Names of a table's columns, parted by its separator, where its first line does not name
-    /// them.
+    /// Names of a table's columns, separated by its separator, for a table without a header line.
     pub columns: Option<String>,
-    /// Whether the first bad line is an error.
+    /// The first bad line is an error.
     pub strict: bool,
-    /// The longest line read, in bytes; longer ones are bad.
+    /// Longest line that is read, in bytes. Longer lines are bad.
     pub line_max: usize,
 }
 
@@ -31,61 +30,61 @@ impl Default for ReadOptions {
     }
 }
 
-/// What has been read so far.
+/// Account of the lines read so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reading {
-    /// The format.
+    /// Format of the trace.
     pub format: Format,
-    /// How it was compressed, as [`Input`] found it.
+    /// Compression found by [`Input`].
     pub compression: &'static str,
-    /// What was taken for granted, a sentence each.
+    /// Assumptions about the trace, one sentence each.
     pub assumed: Vec<String>,
-    /// Lines, all of them; records, where the format has no lines.
+    /// Number of all lines, or of records in a format without lines.
     pub lines: u64,
-    /// Requests given.
+    /// Number of requests returned.
     pub requests: u64,
-    /// Requests that never came to a cache (hits in browsers).
+    /// Requests that never reached a cache (hits in browsers).
     pub left_out: u64,
     /// Requests whose time is before that of the request before.
     pub out_of_order: u64,
     /// Lines that could not be read.
     pub bad: u64,
-    /// The first few of these.
+    /// The first few bad lines.
     pub problems: Vec<Problem>,
-    /// Whether the stream broke off, which is the last of the bad lines.
+    /// The stream broke off. The last bad line stands for this.
     pub is_broken: bool,
 }
 
-/// A line that could not be read.
+/// Line that could not be read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Its number, from 1.
+    /// Number of the line, from 1.
     pub line: u64,
-    /// Why.
+    /// Reason why the line is bad.
     pub reason: String,
-    /// How it begins.
+    /// Beginning of the line.
     pub beginning: String,
 }
 
-/// Why a trace cannot be read, or not further.
+/// Reasons why a trace cannot be read, or not further.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
     /// The file or stream cannot be read.
     Input(io::Error),
-    /// Not the format that was told, or not the whole of it.
+    /// The trace is not in the given format, or is incomplete.
     Format(String),
     /// No format fits the beginning.
     Unknown(String),
-    /// A bad line, where none is tolerated.
+    /// Bad line in strict mode.
     Bad(Problem),
 }
 
-/// Gives record after record.
+/// Reader of records.
 pub struct Reader<R> {
     lines: Lines<R>,
     parser: Parser,
-    /// The whole of a trace in our own columns, which are read across.
+    /// Whole trace in our own columns, whose requests are read across the columns.
     columns: Option<Columns>,
     reading: Reading,
     strict: bool,
@@ -94,7 +93,7 @@ pub struct Reader<R> {
     ended: bool,
 }
 
-/// A trace in columns, and how far it has been read.
+/// Trace in columns, with the number of its next request.
 struct Columns {
     bytes: Vec<u8>,
     layout: Layout,
@@ -105,7 +104,7 @@ impl Reader<Input> {
     /// Begins to read an input.
     ///
     /// # Errors
-    /// When the beginning cannot be read or no format fits it.
+    /// Fails when the beginning cannot be read or no format fits it.
     pub fn of(input: Input, options: &ReadOptions) -> Result<Self, Error> {
         let compression = input.compression().name();
         let mut reader = Self::new(input, options)?;
@@ -118,7 +117,7 @@ impl<R: Read> Reader<R> {
     /// Begins to read plain bytes.
     ///
     /// # Errors
-    /// When the beginning cannot be read or no format fits it.
+    /// Fails when the beginning cannot be read or no format fits it.
     pub fn new(input: R, options: &ReadOptions) -> Result<Self, Error> {
         let mut lines = Lines::new(input, options.line_max);
         lines.peek().map_err(Error::Input)?;
@@ -147,11 +146,12 @@ impl<R: Read> Reader<R> {
         Ok(Self { lines, parser, columns, reading, strict, names_due, last_ms: 0, ended: false })
     }
 
-    /// Gives the next request to `take`; false at the end. A stream that breaks off counts as a bad
-    /// line at its end.
+    /// Gives the next request to `take`. Returns `None` at the end. A stream that breaks off counts
+    /// as a bad line at its end.
     ///
     /// # Errors
-    /// [`Error::Bad`] at the first bad line where none is tolerated; nothing is read after it.
+    /// Returns [`Error::Bad`] at the first bad line in strict mode. The reader reads nothing after
+    /// it.
     pub fn next<T>(&mut self, take: impl FnOnce(&Record<'_>) -> T) -> Result<Option<T>, Error> {
         if self.parser.format().is_text() { self.next_line(take) } else { self.next_record(take) }
     }
@@ -198,7 +198,7 @@ impl<R: Read> Reader<R> {
         Ok(None)
     }
 
-    /// The next of the records that lie one behind the other, or across columns.
+    /// Returns the next record of a binary format: of a sequence of records, or of columns.
     fn next_record<T>(&mut self, take: impl FnOnce(&Record<'_>) -> T) -> Result<Option<T>, Error> {
         while !self.ended {
             if self.columns.is_some() {
@@ -246,7 +246,7 @@ impl<R: Read> Reader<R> {
         self.bad(Problem { line, reason, beginning: String::new() })
     }
 
-    /// What has been read so far.
+    /// Returns the account of the lines read so far.
     pub fn reading(&self) -> &Reading {
         &self.reading
     }
@@ -284,8 +284,8 @@ impl Columns {
     }
 }
 
-/// Why no format fits, with the first line that might tell, so that whoever reads it sees what is
-/// meant.
+/// Returns the error for an unknown format, with the first line that is not a comment, so that the
+/// user sees the line.
 fn undetected(why: Reason, beginning: &[u8]) -> Error {
     let beginning = text(&beginning[..beginning.len().min(SHOWN * 16)]);
     match beginning.lines().find(|line| !is_comment(line)) {
@@ -338,9 +338,9 @@ impl std::error::Error for Error {
     }
 }
 
-/// Bad lines kept for showing.
+/// Number of bad lines kept.
 const PROBLEMS_KEPT: usize = 5;
-/// Characters of a bad line shown.
+/// Number of a bad line's characters that are shown.
 const SHOWN: usize = 60;
 
 #[cfg(test)]

@@ -1,30 +1,31 @@
-//! One request as a log tells it.
+//! One request as a record of a log.
 
 use memchr::{memchr, memchr3, memrchr};
 use std::borrow::Cow;
 use std::ops::Range;
 
-/// A request, as far as its line tells.
+/// Request, with the fields that its line has.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Record<'a> {
-    /// When it was made, in milliseconds since 1970.
+    /// Time of the request, in milliseconds since 1970.
     pub time_ms: Option<u64>,
-    /// Who asked.
+    /// Client that sent the request.
     pub client: Option<Cow<'a, str>>,
-    /// The method.
+    /// Method of the request.
     pub method: Option<Cow<'a, str>>,
-    /// The response's status.
+    /// Status of the response.
     pub status: Option<u16>,
-    /// What was asked for; whatever names the object, where the format has no URLs.
+    /// URL of the requested object, or its name in a format without URLs.
     pub url: Cow<'a, str>,
-    /// The response's size in bytes, as logged: some formats count its head as well.
+    /// Size of the response in bytes, as logged. Some formats count its head as well.
     pub bytes: Option<u64>,
-    /// Whether the cache that wrote the log answered out of itself; `None` where it does not tell.
+    /// `true` if the cache that wrote the log answered from its store; `None` if the log does not
+    /// say so.
     pub from_cache: Option<bool>,
 }
 
 impl Record<'_> {
-    /// The same, with text of its own.
+    /// Returns the record with owned text.
     pub fn into_owned(self) -> Record<'static> {
         let owned = |text: Cow<'_, str>| Cow::Owned(text.into_owned());
         Record {
@@ -39,24 +40,24 @@ impl Record<'_> {
     }
 }
 
-/// What a repeat of an object means when its size is another one.
+/// Rules for a repeated request whose size differs from the earlier one.
 ///
-/// Logs do not tell a changed object from an error page, an aborted transfer or an answer without a
-/// body, so each study has to decide, and each result depends on it: in the Boston University trace
-/// a third of the repeats differ, and an infinite cache hits 63% by the one rule and 42% by the
-/// other.
+/// Logs do not distinguish a changed object from an error page, an aborted transfer or a response
+/// without a body. Each study must therefore decide, and each result depends on the decision. In
+/// the Boston University trace a third of the repeats differ. There an infinite cache hits 63% by
+/// the first rule and 42% by the second.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum SizeChange {
-    /// The object is what its URL says: a repeat of another size is a hit all the same, with the
-    /// size that is stored. This is Maltzahn's rule ("we ignore object staleness", 1999, 4).
+    /// The URL identifies the object: a repeat of another size is a hit, with the size that is
+    /// stored. This is Maltzahn's rule ("we ignore object staleness", 1999, 4).
     #[default]
     Identity,
-    /// Another size is a new version: a miss that replaces what is stored.
+    /// Another size is a new version: a miss that replaces the stored response.
     Version,
 }
 
 impl SizeChange {
-    /// The rule's name on the command line.
+    /// Returns the rule's name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Identity => "identity",
@@ -65,7 +66,7 @@ impl SizeChange {
     }
 }
 
-/// The scheme of a URL; `None` for a path, as logs of origins have it, or for any other name.
+/// Returns the scheme of a URL, or `None` for a path, as in logs of origins, or for any other name.
 pub fn scheme_of(url: &str) -> Option<&str> {
     let (scheme, _) = url.split_once(':')?;
     let is_scheme = scheme.starts_with(|first: char| first.is_ascii_alphabetic())
@@ -73,13 +74,13 @@ pub fn scheme_of(url: &str) -> Option<&str> {
     is_scheme.then_some(scheme)
 }
 
-/// The host in a URL: what stands between `//` and the next `/`, without user and port. Empty when
-/// there is none.
+/// Returns the host in a URL: the text between `//` and the next `/`, without user and port.
+/// Returns an empty text for a URL without a host.
 pub fn host_of(url: &str) -> &str {
     &url[host_range(url)]
 }
 
-/// Where in a URL its host stands.
+/// Returns the range of the host in a URL.
 pub(crate) fn host_range(url: &str) -> Range<usize> {
     let bytes = url.as_bytes();
     let slashes = scheme_of(url).map(str::len).filter(|scheme| bytes[*scheme..].starts_with(b"://"));

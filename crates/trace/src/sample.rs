@@ -1,14 +1,15 @@
-//! A part of a trace that is like the whole: all requests for some of the objects, or of some of
-//! the clients, or some of all requests.
+//! A representative part of a trace: all requests for some of the objects, or of some of the
+//! clients, or some of all requests.
 //!
-//! By object is what keeps hit ratios (with a cache as much smaller as the sample); by client keeps
-//! what each does; by request keeps neither and serves to look at a log.
+//! A sample by object preserves hit ratios (with a cache reduced by the sample's rate). A sample by
+//! client preserves the behaviour of each client. A sample by request preserves neither and serves
+//! to look at a log.
 
 use crate::random::Random;
 use crate::record::Record;
 use shoal_core::Key;
 
-/// Chooses requests.
+/// Chooser of requests.
 pub struct Sampler {
     by: SampleBy,
     threshold: u64,
@@ -16,7 +17,7 @@ pub struct Sampler {
     random: Random,
 }
 
-/// What a sample is drawn of.
+/// Units that a sample is drawn from.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum SampleBy {
     /// Objects, with all their requests.
@@ -24,18 +25,18 @@ pub enum SampleBy {
     Object,
     /// Clients, with all their requests.
     Client,
-    /// Requests.
+    /// Single requests.
     Request,
 }
 
 impl Sampler {
-    /// Takes this share, from 0 to 1.
+    /// Makes a sampler that takes a share `rate` of the units, from 0 to 1.
     pub fn new(by: SampleBy, rate: f64, seed: u64) -> Self {
         let threshold = if rate >= 1.0 { u64::MAX } else { (rate.max(0.0) * u64::MAX as f64) as u64 };
         Self { by, threshold, seed, random: Random::new(seed) }
     }
 
-    /// Whether a request is in the sample.
+    /// Returns `true` if a request is in the sample.
     pub fn takes(&mut self, record: &Record<'_>) -> bool {
         let drawn = match self.by {
             SampleBy::Object => self.of(&record.url),

@@ -1,23 +1,23 @@
-//! Reading fields of lines: numbers, times, and what separates them.
+//! Parses fields of lines: numbers, times and separators.
 
 use memchr::memchr;
 use std::borrow::Cow;
 
-/// Why a field or a line cannot be read.
+/// Reason why a field or a line cannot be read.
 pub(crate) type Reason = &'static str;
 
-/// Words parted by blanks.
+/// Words separated by blanks or tabs.
 pub(crate) struct Words<'a> {
     rest: &'a str,
 }
 
 impl<'a> Words<'a> {
-    /// Those of a text.
+    /// Returns the words of a text.
     pub(crate) fn of(text: &'a str) -> Self {
         Self { rest: text }
     }
 
-    /// What has not been given.
+    /// Returns the text after the last word returned.
     pub(crate) fn rest(&self) -> &'a str {
         self.rest
     }
@@ -32,8 +32,8 @@ impl<'a> Iterator for Words<'a> {
             self.rest = text;
             return None;
         }
-        // A tab within a word is rarer than a blank behind it, so blanks are searched for and tabs
-        // only within what they part.
+        // A tab within a word is rarer than a blank behind it. The search is therefore for blanks,
+        // and for tabs only within the text before a blank.
         let end = memchr(b' ', text.as_bytes()).unwrap_or(text.len());
         let end = memchr(b'\t', &text.as_bytes()[..end]).unwrap_or(end);
         let (word, rest) = text.split_at(end);
@@ -42,10 +42,10 @@ impl<'a> Iterator for Words<'a> {
     }
 }
 
-/// A time after the year 9999.
+/// Reason for a time after the year 9999.
 pub(crate) const ABSURD_TIME: Reason = "the time is absurd";
 
-/// A size in bytes. `-` says that there was none.
+/// Parses a size in bytes. `-` stands for no size.
 pub(crate) fn bytes(text: &str) -> Result<Option<u64>, Reason> {
     let text = text.trim_ascii();
     if text == "-" || text.is_empty() {
@@ -55,7 +55,7 @@ pub(crate) fn bytes(text: &str) -> Result<Option<u64>, Reason> {
     if number > BYTES_MAX { Err("the size is absurd") } else { Ok(Some(number)) }
 }
 
-/// A status code. `-`, nothing and 0 say that there was none.
+/// Parses a status code. `-`, an empty text and 0 stand for no status.
 pub(crate) fn status(text: &str) -> Result<Option<u16>, Reason> {
     match text.trim_ascii() {
         "" | "-" | "0" | "000" => Ok(None),
@@ -66,8 +66,8 @@ pub(crate) fn status(text: &str) -> Result<Option<u16>, Reason> {
     }
 }
 
-/// A time in units of which `per_second` make a second, with a fraction or not, as milliseconds
-/// since 1970.
+/// Parses a time, with a fraction or not, and returns milliseconds since 1970. `per_second` units
+/// make a second.
 pub(crate) fn time(text: &str, per_second: u64) -> Result<Option<u64>, Reason> {
     let text = text.trim_ascii();
     if text == "-" || text.is_empty() {
@@ -91,11 +91,12 @@ fn thousandths(fraction: &str) -> u64 {
     digits.fold(0, |number, digit| number * 10 + u64::from(digit - b'0'))
 }
 
-/// The time of common logs, `10/Oct/2000:13:55:36 -0700`, as milliseconds since 1970.
+/// Parses the time of common logs, `10/Oct/2000:13:55:36 -0700`, and returns milliseconds since
+/// 1970.
 pub(crate) fn common_time(text: &str) -> Result<u64, Reason> {
     let wrong = "the time is not like 10/Oct/2000:13:55:36 -0700";
     let (local, zone) = text.split_once(' ').ok_or(wrong)?;
-    // `1/Oct/2000` is written by some.
+    // Some servers write `1/Oct/2000`.
     let (day, rest) = local.split_once('/').ok_or(wrong)?;
     let [month @ .., b'/', y0, y1, y2, y3, b':', h0, h1, b':', m0, m1, b':', s0, s1] = rest.as_bytes() else {
         return Err(wrong);
@@ -109,7 +110,7 @@ pub(crate) fn common_time(text: &str) -> Result<u64, Reason> {
     u64::try_from(seconds).map(|seconds| seconds * 1000).map_err(|_| "the time is before 1970")
 }
 
-/// One to four digits as a number that is no larger than `max`.
+/// Parses one to four digits as a number that is no larger than `max`.
 fn digits_up_to(digits: &[u8], max: i64) -> Option<i64> {
     if !(1..=4).contains(&digits.len()) || !digits.iter().all(u8::is_ascii_digit) {
         return None;
@@ -118,7 +119,7 @@ fn digits_up_to(digits: &[u8], max: i64) -> Option<i64> {
     (number <= max).then_some(number)
 }
 
-/// `2002-05-02` as milliseconds since 1970.
+/// Parses `2002-05-02` and returns milliseconds since 1970.
 pub(crate) fn civil_date(text: &str) -> Result<u64, Reason> {
     let wrong = "the date is not like 2002-05-02";
     let mut parts = text.split('-');
@@ -131,7 +132,7 @@ pub(crate) fn civil_date(text: &str) -> Result<u64, Reason> {
     u64::try_from(days).map(|days| days * 86_400_000).map_err(|_| "the time is before 1970")
 }
 
-/// `17:42:15` or `17:42:15.250` as milliseconds since midnight.
+/// Parses `17:42:15` or `17:42:15.250` and returns milliseconds since midnight.
 pub(crate) fn clock_time(text: &str) -> Result<u64, Reason> {
     let wrong = "the time is not like 17:42:15";
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
@@ -144,11 +145,11 @@ pub(crate) fn clock_time(text: &str) -> Result<u64, Reason> {
     Ok(seconds.unsigned_abs() * 1000 + thousandths(fraction))
 }
 
-/// A time of RFC 3339, `2000-10-10T13:55:36.004Z` or with `+01:00` at its end, as milliseconds
-/// since 1970.
+/// Parses a time of RFC 3339, `2000-10-10T13:55:36.004Z` or with `+01:00` at its end, and returns
+/// milliseconds since 1970.
 ///
 /// # Errors
-/// When the text is no such time, or one before 1970.
+/// Fails when the text is no such time, or a time before 1970.
 pub fn timestamp(text: &str) -> Result<u64, &'static str> {
     let wrong = "the time is not like 2000-10-10T13:55:36Z";
     let (date, rest) = text.split_once('T').ok_or(wrong)?;
@@ -162,7 +163,7 @@ pub fn timestamp(text: &str) -> Result<u64, &'static str> {
     local.checked_add_signed(-east * 1000).ok_or("the time is before 1970")
 }
 
-/// `-0700` in seconds east of Greenwich.
+/// Parses `-0700` and returns seconds east of Greenwich.
 fn zone_seconds(zone: &str) -> Option<i64> {
     let sign = match zone.as_bytes() {
         [b'+', ..] => 1,
@@ -174,8 +175,8 @@ fn zone_seconds(zone: &str) -> Option<i64> {
     Some(sign * (digits / 100 * 3600 + digits % 100 * 60))
 }
 
-/// Days since 1970 of a date of the Gregorian calendar (Howard Hinnant: chrono-Compatible Low-Level
-/// Date Algorithms).
+/// Returns the days since 1970 of a date of the Gregorian calendar (Howard Hinnant:
+/// chrono-Compatible Low-Level Date Algorithms).
 fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let era = year.div_euclid(400);
@@ -185,7 +186,8 @@ fn days_from_civil(year: i64, month: i64, day: i64) -> i64 {
     era * 146_097 + day_of_era - 719_468
 }
 
-/// A line as text; bytes that are not printable ASCII become `%XX` when the line is not UTF-8.
+/// Returns a line as text. In a line that is not UTF-8, bytes that are not printable ASCII become
+/// `%XX`.
 pub(crate) fn text(bytes: &[u8]) -> Cow<'_, str> {
     match std::str::from_utf8(bytes) {
         Ok(text) => Cow::Borrowed(text),
@@ -199,10 +201,10 @@ pub(crate) fn text(bytes: &[u8]) -> Cow<'_, str> {
     }
 }
 
-/// The largest size taken for one: four tebibytes. No log is so long that the sum of such sizes
-/// would not fit.
+/// Largest accepted size, in bytes: four tebibytes. The sum of such sizes fits for a log of any
+/// length.
 const BYTES_MAX: u64 = 1 << 42;
-/// The end of the year 9999.
+/// End of the year 9999.
 const TIME_MAX_MS: u64 = 253_402_300_799_999;
 const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];

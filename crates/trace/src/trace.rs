@@ -7,37 +7,37 @@ use crate::reader::{Error, ReadOptions, Reader, Reading};
 use crate::record::{Record, host_of};
 use std::io::Read;
 
-/// A request, its names as numbers.
+/// Request, with numbers instead of names.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Request {
-    /// When, in milliseconds since 1970, or since the first where the trace has no times: then its
-    /// place in the trace.
+    /// Time in milliseconds since 1970. In a trace without times this is the request's place in the
+    /// trace.
     pub time_ms: u64,
-    /// The response's size in bytes.
+    /// Size of the response in bytes.
     pub bytes: u64,
-    /// What was asked for.
+    /// Number of the requested object.
     pub object: u32,
-    /// Who asked; 0 where the trace does not tell.
+    /// Number of the client; 0 if the trace has no clients.
     pub client: u32,
 }
 
 const _: () = assert!(size_of::<Request>() == 24);
 
 impl Request {
-    /// The size of a request that has none: see [`Trace::fill_sizes`].
+    /// Size of a request without a size: see [`Trace::fill_sizes`].
     pub const BYTES_UNKNOWN: u64 = u64::MAX;
 }
 
-/// Where sizes came from that requests did not bring.
+/// Sources of the sizes of requests that had none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Filled {
     /// Requests that got the size of an earlier request for their object.
     pub from_before: u64,
-    /// That of a later one.
+    /// Requests that got the size of a later request for their object.
     pub from_after: u64,
-    /// The median of all sizes.
+    /// Requests that got the median of all sizes.
     pub by_median: u64,
-    /// That median, in bytes.
+    /// Median of all sizes, in bytes.
     pub median: u64,
 }
 
@@ -48,30 +48,30 @@ pub struct Trace {
     objects: Dictionary,
     hosts: Dictionary,
     clients: Dictionary,
-    /// The host of each object.
+    /// Host of each object.
     host_of: Vec<u32>,
-    /// The time of the last request that had one.
+    /// Time of the last request that had one.
     last_ms: Option<u64>,
 }
 
-/// What was not taken into a trace, by reason.
+/// Requests that a trace did not take as they were, by reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Unread {
     /// Requests refused by the filter, in the order of [`Refused::ALL`].
     pub refused: [u64; Refused::ALL.len()],
-    /// Requests that came with no size, and got [`Trace::read`]'s.
+    /// Requests without a size. They got the size given to [`Trace::read`].
     pub without_size: u64,
-    /// Requests that came with no time, and got that of the request before; or their place, where
-    /// none has a time.
+    /// Requests without a time. They got the time of the request before, or their place if no
+    /// request has a time.
     pub without_time: u64,
-    /// Whether there was more than the limit.
+    /// The input had more requests than the limit.
     pub limited: bool,
 }
 
 impl Unread {
-    /// What is not taken as it stands in a file, a few words each: lines that are no requests,
-    /// requests that were left out, and sizes that were taken to be so many bytes. Nothing where
-    /// all of it was.
+    /// Returns notes on all deviations from the file, a few words each: bad lines, requests left
+    /// out, and sizes taken to be `bytes_unknown` bytes. Returns nothing for a file taken
+    /// completely.
     pub fn notes_with_sizes(&self, reading: &Reading, bytes_unknown: u64) -> Vec<String> {
         let mut notes = self.notes(reading);
         if self.without_size > 0 {
@@ -80,7 +80,8 @@ impl Unread {
         notes
     }
 
-    /// The same, where sizes are no matter or come from elsewhere ([`Trace::fill_sizes`]).
+    /// Returns these notes without sizes, for callers that need no sizes or fill them
+    /// ([`Trace::fill_sizes`]).
     pub fn notes(&self, reading: &Reading) -> Vec<String> {
         let mut notes = Vec::new();
         if let Some(problem) = reading.problems.first() {
@@ -97,11 +98,11 @@ impl Unread {
 }
 
 impl Trace {
-    /// Reads a trace: at most `limit` requests that the filter takes. A request of unknown size
+    /// Reads a trace: at most `limit` requests that the filter accepts. A request of unknown size
     /// counts as `bytes_unknown`.
     ///
     /// # Errors
-    /// As [`Reader::of`] and [`Reader::next`].
+    /// Fails like [`Reader::of`] and [`Reader::next`].
     pub fn read(
         input: Input,
         options: &ReadOptions,
@@ -112,10 +113,10 @@ impl Trace {
         Self::read_from(Reader::of(input, options)?, filter, limit, bytes_unknown)
     }
 
-    /// The same from a reader that is there.
+    /// Reads a trace like [`Trace::read`], but from an existing reader.
     ///
     /// # Errors
-    /// As [`Reader::next`].
+    /// Fails like [`Reader::next`].
     pub fn read_from<R: Read>(
         mut reader: Reader<R>,
         filter: &Filter,
@@ -144,13 +145,13 @@ impl Trace {
         Ok((trace, reader.reading().clone(), unread))
     }
 
-    /// Adds a request at the end. False when there is no number left for its object.
+    /// Adds a request at the end. Returns `false` when no number is left for its object.
     pub fn push(&mut self, record: &Record<'_>, bytes_unknown: u64) -> bool {
         self.push_sized(record, record.bytes.unwrap_or(bytes_unknown))
     }
 
-    /// Adds a request with another size than its line's. False when there is no number left for its
-    /// object.
+    /// Adds a request with another size than its line's. Returns `false` when no number is left for
+    /// its object.
     pub fn push_sized(&mut self, record: &Record<'_>, bytes: u64) -> bool {
         let Some(object) = self.objects.number(&record.url) else { return false };
         if object as usize == self.host_of.len() {
@@ -167,8 +168,8 @@ impl Trace {
         true
     }
 
-    /// A request's time. One that does not tell it came with the one before; counted from 1970 it
-    /// would lie decades away.
+    /// Returns a request's time. A request without a time gets the time of the request before. A
+    /// time counted from 1970 would lie decades away.
     fn time_of(&mut self, record: &Record<'_>) -> u64 {
         match (record.time_ms, self.last_ms) {
             (Some(time_ms), before) => {
@@ -183,12 +184,13 @@ impl Trace {
         }
     }
 
-    /// Gives requests whose time lies far from that of all but a few the time of the request before
-    /// them, and tells how many these are: clocks that were not set yet, and lines that are broken
-    /// where it does not show. One of them would make a log of a day one of decades.
+    /// Corrects times far from all but a few others and returns the number of corrected requests.
+    /// Each such request gets the time of the request before. Causes are clocks that were not set
+    /// and lines with an unnoticed defect. One such time would turn a log of a day into a log of
+    /// decades.
     ///
-    /// Far is more than a hundred times the span of all but the first and the last thousandth, and
-    /// more than a day.
+    /// A time is far if it is away by more than a hundred times the span of all times but the first
+    /// and the last thousandth, and by more than a day.
     pub fn mend_times(&mut self) -> u64 {
         let mut times: Vec<u64> = self.requests.iter().map(|request| request.time_ms).collect();
         if times.len() < MENDED_MIN {
@@ -213,7 +215,7 @@ impl Trace {
         mended
     }
 
-    /// An empty trace whose clients have the names of their numbers.
+    /// Makes an empty trace whose clients are named by their numbers.
     pub(crate) fn with_clients(clients: u32) -> Self {
         let mut trace = Self::default();
         for client in 0..clients {
@@ -222,14 +224,14 @@ impl Trace {
         trace
     }
 
-    /// Adds a request for an object that is known from a client that is known.
+    /// Adds a request for a known object from a known client.
     pub(crate) fn repeat(&mut self, request: Request) {
         self.requests.push(request);
     }
 
-    /// Gives requests whose size is [`Request::BYTES_UNKNOWN`] the size that their object had last,
-    /// or has next where it had none yet, or the median of all known sizes (0 where none is known)
-    /// where it never has one.
+    /// Fills in sizes that are [`Request::BYTES_UNKNOWN`]. The size comes from the last earlier
+    /// request for the object, or from the next later one. Without either it is the median of all
+    /// known sizes, or 0 if no size is known.
     pub fn fill_sizes(&mut self) -> Filled {
         let mut filled = Filled::default();
         let mut last = vec![Request::BYTES_UNKNOWN; self.objects.len()];
@@ -269,40 +271,40 @@ impl Trace {
         filled
     }
 
-    /// The requests in their order.
+    /// Returns the requests in their order.
     pub fn requests(&self) -> &[Request] {
         &self.requests
     }
 
-    /// The names of the objects: URLs, where the trace has them.
+    /// Returns the names of the objects: URLs, if the trace has them.
     pub fn objects(&self) -> &Dictionary {
         &self.objects
     }
 
-    /// The names of the hosts; one is empty when objects have none.
+    /// Returns the names of the hosts. One name is empty if some objects have no host.
     pub fn hosts(&self) -> &Dictionary {
         &self.hosts
     }
 
-    /// The names of the clients.
+    /// Returns the names of the clients.
     pub fn clients(&self) -> &Dictionary {
         &self.clients
     }
 
-    /// The number of an object's host; 0 for no object.
+    /// Returns the number of an object's host, or 0 for an unknown object.
     pub fn host_of(&self, object: u32) -> u32 {
         self.host_of.get(object as usize).copied().unwrap_or_default()
     }
 
-    /// A request's URL.
+    /// Returns a request's URL.
     pub fn url(&self, request: &Request) -> &str {
         self.objects.name(request.object)
     }
 }
 
-/// Fewer requests do not tell which of their times are usual.
+/// Smallest number of requests whose times are corrected. Fewer do not show which times are usual.
 const MENDED_MIN: usize = 20;
-/// A time so many spans away is a mistake.
+/// Number of spans from which a time is a mistake.
 const SPANS_AWAY: u64 = 100;
 const DAY_MS: u64 = 86_400_000;
 

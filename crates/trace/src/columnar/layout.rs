@@ -1,4 +1,4 @@
-//! Reading a trace in columns where it lies.
+//! Reads a trace in columns in place.
 
 use super::{HEADER_BYTES, Header, MAGIC, Section, TAIL_BYTES, VERSION, absent};
 use crate::record::Record;
@@ -6,39 +6,39 @@ use crate::scan::Reason;
 use shoal_core::Key;
 use std::fmt;
 
-/// Where everything lies in a trace's bytes, which the caller keeps: read or mapped.
+/// Places of all sections in a trace's bytes. The caller keeps the bytes, read or mapped.
 #[derive(Clone, Debug)]
 pub struct Layout {
     header: Header,
     starts: [usize; Section::ALL.len()],
 }
 
-/// Why bytes are no trace in columns.
+/// Reasons why bytes are not a trace in columns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Damage {
-    /// They begin with something else.
+    /// The bytes begin with something else.
     NotATrace,
-    /// Another version.
+    /// The trace has another version.
     Version(u32),
-    /// The header's checksum is not that of the header, or its numbers make no sense.
+    /// The header's checksum does not match the header, or its numbers make no sense.
     Header,
     /// The file is shorter or longer than its header says.
     Length {
-        /// As the header has it.
+        /// Length by the header, in bytes.
         expected: u64,
-        /// As it is.
+        /// Actual length, in bytes.
         found: u64,
     },
-    /// The checksum at the end is not that of the columns.
+    /// The checksum at the end does not match the columns.
     Checksum,
 }
 
 impl Layout {
-    /// Looks at a whole trace: its header, its length and its checksum.
+    /// Checks a whole trace: its header, its length and its checksum.
     ///
     /// # Errors
-    /// Names what is damaged.
+    /// Returns the damage found.
     pub fn of(bytes: &[u8]) -> Result<Self, Damage> {
         let layout = Self::of_header(bytes)?;
         let body = bytes.len() - TAIL_BYTES;
@@ -49,8 +49,8 @@ impl Layout {
         Ok(layout)
     }
 
-    /// The length of the whole trace as its header has it; `None` when the bytes do not begin with
-    /// one.
+    /// Returns the length of the whole trace by its header, or `None` when the bytes do not begin
+    /// with a header.
     pub(crate) fn length(bytes: &[u8]) -> Option<u64> {
         match Self::of_header(bytes) {
             Ok(_) => Some(bytes.len() as u64),
@@ -59,10 +59,10 @@ impl Layout {
         }
     }
 
-    /// Looks at header and length alone, which costs nothing for a file that is mapped.
+    /// Checks only the header and the length. This costs nothing for a mapped file.
     ///
     /// # Errors
-    /// Names what is damaged.
+    /// Returns the damage found.
     pub fn of_header(bytes: &[u8]) -> Result<Self, Damage> {
         if !bytes.starts_with(MAGIC) {
             return Err(Damage::NotATrace);
@@ -83,15 +83,16 @@ impl Layout {
         Ok(Self { header, starts })
     }
 
-    /// How many requests there are.
+    /// Returns the number of requests.
     pub fn requests(&self) -> u64 {
         self.header.requests
     }
 
-    /// Request `number`, counted from 0, of the bytes that this is the layout of.
+    /// Returns request `number`, counted from 0. `bytes` must be the bytes that this layout was
+    /// made from.
     ///
     /// # Errors
-    /// When a number in it leads nowhere.
+    /// Fails when a number in the request leads nowhere.
     pub fn record<'a>(&self, bytes: &'a [u8], number: u64) -> Result<Record<'a>, Reason> {
         let header = &self.header;
         let cell = |section| self.cell(bytes, section, number).ok_or("there is no such request");
@@ -163,7 +164,7 @@ impl Layout {
     }
 }
 
-/// Where each section begins and where the last one ends; `None` when that cannot be.
+/// Returns the start of each section and the end of the last one, or `None` when the sum overflows.
 pub(super) fn places(header: &Header) -> Option<([usize; Section::ALL.len()], u64)> {
     let mut starts = [0; Section::ALL.len()];
     let mut at = HEADER_BYTES as u64;
@@ -176,8 +177,8 @@ pub(super) fn places(header: &Header) -> Option<([usize; Section::ALL.len()], u6
     Some((starts, at))
 }
 
-/// XXH3-64, the low half of XXH3-128 over so few kinds of input being as good: the one hash of this
-/// project.
+/// Returns the XXH3-64 of `bytes`: the low half of XXH3-128, the one hash of this project. The low
+/// half is as good for these few kinds of input.
 pub(super) fn checksum(bytes: &[u8]) -> u64 {
     Key::unkeyed(bytes).low()
 }
@@ -202,7 +203,7 @@ fn header(head: &[u8]) -> Option<Header> {
     })
 }
 
-/// A little-endian number of at most 8 bytes.
+/// Reads a little-endian number of at most 8 bytes.
 #[inline]
 fn word(bytes: &[u8], at: usize, width: usize) -> Option<u64> {
     let cell = bytes.get(at..at.checked_add(width)?)?;

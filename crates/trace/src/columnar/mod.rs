@@ -1,12 +1,13 @@
 //! Our own trace files: columns of fixed width, each name once, hosts in a dictionary of their own.
 //!
-//! Byte by byte in docs/FORMATS.md. Every section lies where the header's counts and widths put it,
-//! each at a multiple of 8, so that a file that is mapped into memory can be read in place: a
-//! [`Layout`] is made from the header in constant time, and request *i* costs one read a column. 13
-//! to 27 bytes a request, most often 16, and 16 bytes an object beside its name.
+//! docs/FORMATS.md describes every byte. The header's counts and widths determine the place of
+//! every section, at a multiple of 8. A file that is mapped into memory can therefore be read in
+//! place. A [`Layout`] is made from the header in constant time, and request *i* costs one read for
+//! each column. A request takes 13 to 27 bytes, most often 16. An object takes 16 bytes beside its
+//! name.
 //!
-//! Nothing in a file is trusted: the header and the rest carry checksums, and every number that
-//! leads somewhere is compared with what is there.
+//! The reader trusts nothing in a file. The header and the rest carry checksums. The reader checks
+//! every offset and number against the bytes present.
 
 mod layout;
 #[cfg(test)]
@@ -16,38 +17,38 @@ mod writer;
 pub use layout::{Damage, Layout};
 pub(crate) use writer::ColumnWriter;
 
-/// What a file begins with.
+/// Magic bytes at the beginning of a file.
 pub(crate) const MAGIC: &[u8] = b"SHOALTRC";
-/// The version written and read.
+/// Version that is written and read.
 const VERSION: u32 = 1;
-/// The header's length.
+/// Length of the header, in bytes.
 const HEADER_BYTES: usize = 128;
-/// Bytes behind the last section: the checksum.
+/// Bytes after the last section: the checksum.
 const TAIL_BYTES: usize = 8;
-/// Methods that have a number; others are left out.
+/// Largest number of methods with a number of their own; a request with another method has none.
 const METHODS_MAX: usize = 62;
 
-/// Sections in their order. Widths of the first six are a request's, of the others those of a name
-/// or a byte of text.
+/// Sections in their order. The first six have the widths of a request's fields, the others the
+/// widths of a name's fields or of a byte of text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Section {
-    /// Milliseconds since the header's base; all ones where there is no time.
+    /// Milliseconds since the header's base; all ones for a request without a time.
     Time,
-    /// Size in bytes; all ones where there is none.
+    /// Size in bytes; all ones for a request without a size.
     Bytes,
     /// Number of the object.
     Object,
-    /// Number of the client; all ones where there is none.
+    /// Number of the client; all ones for a request without a client.
     Client,
-    /// Status; 0 where there is none.
+    /// Status; 0 for a request without a status.
     Status,
     /// Method and the cache's verdict.
     Marks,
-    /// For each object, the number of its host.
+    /// Number of each object's host.
     HostOf,
-    /// For each object, where in its name the host belongs.
+    /// Offset of the host within each object's name.
     Split,
-    /// For each object, where its name ends.
+    /// End of each object's name.
     ObjectEnds,
     HostEnds,
     ClientEnds,
@@ -79,7 +80,7 @@ impl Section {
     ];
 }
 
-/// The header's numbers.
+/// Numbers of the header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Header {
     requests: u64,
@@ -98,7 +99,7 @@ struct Header {
 }
 
 impl Header {
-    /// How many cells a section has, and how wide they are.
+    /// Returns the number of cells of a section and their width in bytes.
     fn shape(&self, section: Section) -> (u64, u64) {
         match section {
             Section::Time => (self.requests, self.time_width.into()),
@@ -119,7 +120,7 @@ impl Header {
         }
     }
 
-    /// The header's numbers in their order, from offset 16.
+    /// Returns the header's numbers in their order, from offset 16.
     fn words(&self) -> [u64; 10] {
         [
             self.requests,
@@ -136,7 +137,7 @@ impl Header {
     }
 }
 
-/// All ones in so many bytes: what is not there.
+/// Returns the mark of an absent value: all ones in `width` bytes.
 fn absent(width: u8) -> u64 {
     if width >= 8 { u64::MAX } else { (1 << (8 * width)) - 1 }
 }

@@ -1,4 +1,4 @@
-//! Traces in columns: what is written is read, and nothing that is damaged is.
+//! Traces in columns: written traces are read back, and damaged traces are refused.
 
 use super::*;
 use crate::record::Record;
@@ -101,7 +101,8 @@ fn damage_is_found() {
         let mut bytes = whole.clone();
         bytes[at] ^= 0x10;
         assert!(Layout::of(&bytes).is_err(), "byte {at}");
-        // Without the checksum of the columns nothing may go wrong either, only be wrong.
+        // Even without the checksum of the columns, damaged bytes may give wrong records but must
+        // not panic.
         if let Ok(layout) = Layout::of_header(&bytes) {
             (0..=layout.requests()).for_each(|number| drop(layout.record(&bytes, number)));
         }

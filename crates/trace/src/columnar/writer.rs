@@ -1,7 +1,7 @@
-//! Writing a trace in columns.
+//! Writes a trace in columns.
 //!
-//! Counts and widths are known at the end only, so the columns are gathered in memory (27 bytes a
-//! request, each name once) and written then.
+//! Counts and widths are known only at the end. The writer therefore gathers the columns in memory
+//! (27 bytes a request, each name once) and writes them then.
 
 use super::layout::{checksum, places};
 use super::{HEADER_BYTES, Header, MAGIC, METHODS_MAX, Section, TAIL_BYTES, VERSION, absent};
@@ -9,7 +9,7 @@ use crate::dictionary::Dictionary;
 use crate::record::{Record, host_range};
 use std::io::{self, Write};
 
-/// Gathers requests.
+/// Writer that gathers requests until the end.
 #[derive(Default)]
 pub(crate) struct ColumnWriter {
     times: Vec<u64>,
@@ -30,7 +30,7 @@ impl ColumnWriter {
     /// Adds a request.
     ///
     /// # Errors
-    /// When there are more names than numbers for them.
+    /// Fails when there are more names than numbers for them.
     pub(crate) fn put(&mut self, record: &Record<'_>) -> io::Result<()> {
         let full = || io::Error::other("more than 4 billion names");
         let object = self.urls.number(&record.url).ok_or_else(full)?;
@@ -53,10 +53,10 @@ impl ColumnWriter {
         Ok(())
     }
 
-    /// Writes it all.
+    /// Writes the whole trace.
     ///
     /// # Errors
-    /// Those of the output.
+    /// Returns the output's errors.
     pub(crate) fn finish(self, output: &mut dyn Write) -> io::Result<()> {
         let header = self.header();
         let (_, end) = places(&header).ok_or_else(|| io::Error::other("the trace is too long"))?;
@@ -70,7 +70,8 @@ impl ColumnWriter {
         output.write_all(&body)
     }
 
-    /// A method's number from 1; the last is that of all that have none.
+    /// Returns a method's number, from 1. All methods without a number of their own share the last
+    /// one.
     fn method(&mut self, name: &str) -> u8 {
         match self.methods.find(name) {
             Some(known) => known as u8 + 1,

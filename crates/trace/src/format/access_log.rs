@@ -1,18 +1,18 @@
-//! Access logs: Squid's native format, and NCSA common with what is built on it.
+//! Access logs: Squid's native format, and NCSA common with the formats built on it.
 
 use crate::record::Record;
 use crate::scan::{Reason, Words, bytes, common_time, status, time};
 use memchr::{memchr, memchr2, memrchr};
 
-/// `1066036250.603 310 192.0.2.30 TCP_MISS/200 1234 GET http://example.org/ - DIRECT/192.0.2.1
-/// text/html`
+/// Parses `1066036250.603 310 192.0.2.30 TCP_MISS/200 1234 GET http://example.org/ -
+/// DIRECT/192.0.2.1 text/html`.
 pub(super) fn squid(line: &str) -> Result<Record<'_>, Reason> {
     let mut fields = Words::of(line);
     let mut field = || fields.next().ok_or("a native log line has seven fields at least");
     let (when, elapsed, client, result) = (field()?, field()?, field()?, field()?);
     let (size, method, url) = (field()?, field()?, field()?);
     let (code, answer) = result.split_once('/').ok_or("the fourth field is not like TCP_MISS/200")?;
-    // A clock set back makes it negative.
+    // A clock that is set back makes the elapsed time negative.
     let digits = elapsed.strip_prefix('-').unwrap_or(elapsed);
     if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
         return Err("the elapsed time is not a number");
@@ -28,22 +28,22 @@ pub(super) fn squid(line: &str) -> Result<Record<'_>, Reason> {
     })
 }
 
-/// Whether the bytes came out of the cache: all `…_HIT` codes, and validations that the origin
-/// confirmed.
+/// Returns `true` if the bytes came from the cache: for all `…_HIT` codes, and for validations that
+/// the origin confirmed.
 fn is_squid_hit(code: &str) -> bool {
     let code = code.strip_suffix("_ABORTED").or_else(|| code.strip_suffix("_TIMEDOUT")).unwrap_or(code);
     code.ends_with("HIT") || code == "TCP_REFRESH_UNMODIFIED" || code == "TCP_REFRESH_FAIL_OLD"
 }
 
-/// `192.0.2.7 - frank [10/Oct/2000:13:55:36 -0700] "GET /a HTTP/1.0" 200 2326 "referrer" "agent"
-/// HIT`
+/// Parses `192.0.2.7 - frank [10/Oct/2000:13:55:36 -0700] "GET /a HTTP/1.0" 200 2326 "referrer"
+/// "agent" HIT`.
 ///
-/// Apache's `vhost_combined` has the host and its port before that (`www.example.org:443 192.0.2.7 - - [`), which are part of the URL: paths of
-/// different hosts are different objects.
+/// Apache's `vhost_combined` writes the host and its port first (`www.example.org:443 192.0.2.7 - -
+/// [`). Both become part of the URL: equal paths of different hosts are different objects.
 ///
-/// Of what follows the size only the last field is read: a cache's verdict, as nginx
-/// (`$upstream_cache_status`), varnishncsa (`%{Varnish:hitmiss}x`) and our own log (Cache-Status,
-/// RFC 9211) put it there.
+/// After the size, only the last field is read. It holds a cache's verdict in logs of nginx
+/// (`$upstream_cache_status`), varnishncsa (`%{Varnish:hitmiss}x`) and Shoal (Cache-Status, RFC
+/// 9211).
 pub(super) fn common(line: &str) -> Result<Record<'_>, Reason> {
     let bytes_of = line.as_bytes();
     let space = memchr(b' ', bytes_of).ok_or("there is no client")?;
@@ -72,8 +72,8 @@ pub(super) fn common(line: &str) -> Result<Record<'_>, Reason> {
     })
 }
 
-/// Host and client of what stands before the time, where it is `host client - user`. Without a host
-/// the second word is the `-` of identd, which nobody asks any more.
+/// Returns the host and the client if the words before the time are `host client - user`. Without a
+/// host the second word is the `-` of identd, which servers no longer query.
 fn virtual_host(before_time: &str) -> Option<(&str, &str)> {
     let (host, rest) = before_time.split_once(' ')?;
     if rest.starts_with("- ") {
@@ -84,7 +84,7 @@ fn virtual_host(before_time: &str) -> Option<(&str, &str)> {
     (identity == "-" && user.is_some()).then_some((host, client))
 }
 
-/// A path of a host, which may have a port.
+/// Returns the URL of a path on a host. The host may have a port.
 fn absolute(host: &str, path: &str) -> String {
     match host.rsplit_once(':') {
         Some((name, "443")) => format!("https://{name}{path}"),
@@ -93,7 +93,7 @@ fn absolute(host: &str, path: &str) -> String {
     }
 }
 
-/// Where the quote closes: one that no backslash escapes.
+/// Returns the offset of the closing quote: the first quote without a backslash before it.
 fn closing_quote(text: &[u8]) -> Option<usize> {
     let mut from = 0;
     loop {
@@ -108,8 +108,8 @@ fn closing_quote(text: &[u8]) -> Option<usize> {
     }
 }
 
-/// Method and target of `GET /a HTTP/1.1`. Targets with spaces were sent by careless clients and
-/// are kept whole.
+/// Returns the method and the target of `GET /a HTTP/1.1`. Some clients sent targets with spaces;
+/// such a target is kept whole.
 fn request_line(request: &str) -> Result<(&str, &str), Reason> {
     let bytes = request.as_bytes();
     let space = memchr(b' ', bytes).ok_or("the request has no target")?;
@@ -127,7 +127,7 @@ fn request_line(request: &str) -> Result<(&str, &str), Reason> {
     }
 }
 
-/// The last field of what follows the size, without its quotes.
+/// Returns the last field after the size, without its quotes.
 fn last_field(rest: &str) -> &str {
     let rest = rest.trim_end();
     match rest.strip_suffix('"') {
@@ -136,7 +136,7 @@ fn last_field(rest: &str) -> &str {
     }
 }
 
-/// What a cache says of its part; `None` where the words are no verdict.
+/// Returns `true` for a hit and `false` for a miss, or `None` when the words are no verdict.
 pub(super) fn verdict(words: &str) -> Option<bool> {
     const HITS: [&str; 6] = ["hit", "stale", "updating", "revalidated", "memory_hit", "refreshhit"];
     const MISSES: [&str; 6] = ["miss", "expired", "bypass", "pass", "pipe", "synth"];
@@ -144,7 +144,7 @@ pub(super) fn verdict(words: &str) -> Option<bool> {
     if words.len() <= 12 && (among(&HITS) || among(&MISSES)) {
         return Some(among(&HITS));
     }
-    // `name; hit; …` or `name; fwd=miss; …`, the cache nearest to the client last.
+    // `name; hit; …` or `name; fwd=miss; …`; the cache nearest to the client comes last.
     let (_, parameters) = words.rsplit(',').next()?.split_once(';')?;
     let first = parameters.split(';').next()?.trim();
     if first == "hit" { Some(true) } else { first.starts_with("fwd").then_some(false) }

@@ -1,7 +1,7 @@
-//! JSON, an object a line: our own access log, Caddy's, and others that use the same words.
+//! JSON, one object a line: our own access log, Caddy's, and others with the same names.
 //!
-//! Fields that are not asked for are skipped without being built. Caddy keeps what the client sent
-//! in an object of its own, `request`; ours has all on one level.
+//! Unused fields are skipped without being built. Caddy keeps the client's fields in an object of
+//! its own, `request`. Our log has all fields on one level.
 
 use super::access_log::verdict;
 use crate::record::Record;
@@ -10,7 +10,7 @@ use serde::de::{DeserializeSeed, Deserializer, IgnoredAny, MapAccess, SeqAccess,
 use std::borrow::Cow;
 use std::fmt;
 
-/// Reads one line.
+/// Parses one line.
 pub(super) fn parse(line: &str) -> Result<Record<'_>, Reason> {
     let mut deserializer = serde_json::Deserializer::from_str(line);
     let fields = deserializer.deserialize_any(FieldsVisitor).map_err(|_| "this is no JSON object")?;
@@ -18,7 +18,7 @@ pub(super) fn parse(line: &str) -> Result<Record<'_>, Reason> {
     fields.record()
 }
 
-/// What is asked for.
+/// Fields that a record needs.
 #[derive(Default)]
 struct Fields<'a> {
     time: Scalar<'a>,
@@ -34,7 +34,7 @@ struct Fields<'a> {
     request: Option<Box<Fields<'a>>>,
 }
 
-/// One value; lists and objects are nothing.
+/// One value. Lists and objects count as `Nothing`.
 #[derive(Default)]
 enum Scalar<'a> {
     #[default]
@@ -54,7 +54,7 @@ impl<'a> Fields<'a> {
             self.has_tls |= request.has_tls;
         }
         let from_cache = self.verdict.text().and_then(|words| match &*words {
-            // Our own outcomes that are neither nginx's words nor Varnish's.
+            // Outcomes of our own log that are neither nginx's words nor Varnish's.
             "refresh_unmodified" | "stale_while_revalidate" | "stale_if_error" | "collapsed" => Some(true),
             "refresh_modified" | "tunnel" | "none" | "denied" => Some(false),
             words => verdict(words),
@@ -86,7 +86,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// The URL: whole as it is, or put together where it is a path.
+/// Returns a whole URL as it is. Joins scheme, host and path to a URL if `url` is a path.
 fn url<'a>(
     url: Option<Cow<'a, str>>,
     scheme: Option<Cow<'a, str>>,
@@ -117,7 +117,7 @@ impl<'a> Scalar<'a> {
         }
     }
 
-    /// A time: seconds since 1970, or RFC 3339.
+    /// Parses a time: seconds since 1970, or RFC 3339.
     fn millis(self) -> Result<Option<u64>, Reason> {
         match self {
             Self::Nothing => Ok(None),
@@ -151,7 +151,7 @@ impl<'a> Visitor<'a> for FieldsVisitor {
                 fields.has_tls = true;
                 map.next_value::<IgnoredAny>()?;
             } else if let Some(field) = fields.set(&name) {
-                // The first of several names for one thing counts.
+                // Among several names for one field, the first counts.
                 let value = map.next_value_seed(Value)?;
                 let before = std::mem::take(field);
                 *field = before.or(value);
@@ -163,7 +163,7 @@ impl<'a> Visitor<'a> for FieldsVisitor {
     }
 }
 
-/// An object of [`Fields`], or anything else, which is nothing.
+/// Seed that reads an object as [`Fields`] and skips any other value.
 struct Nested;
 
 impl<'a> DeserializeSeed<'a> for Nested {
@@ -194,7 +194,7 @@ impl<'a> Visitor<'a> for Nested {
     }
 }
 
-/// A [`Scalar`] out of any value.
+/// Seed that reads any value as a [`Scalar`].
 struct Value;
 
 impl<'a> DeserializeSeed<'a> for Value {

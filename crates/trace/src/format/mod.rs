@@ -1,8 +1,8 @@
-//! The formats that are read, and how one is told from another.
+//! Formats that are read, and their detection.
 //!
-//! A text format is a parser of one line; the two binary ones are parted into records by the
-//! reader. Detection looks at the beginning only; what it took for granted is said, since a wrong
-//! guess would give numbers that look right.
+//! A text format is a parser of one line. The reader splits the two binary formats into records.
+//! Detection looks only at the beginning of a stream. The reader reports each assumption of the
+//! detection, since a wrong guess would give plausible but wrong numbers.
 
 mod access_log;
 mod json;
@@ -24,19 +24,19 @@ pub enum Format {
     Table,
     /// Squid's native access log: `time elapsed client code/status bytes method URL …`.
     Squid,
-    /// NCSA common log and what is built on it: combined, nginx's and varnishncsa's.
+    /// NCSA common log and formats built on it: combined, nginx's and varnishncsa's.
     Common,
     /// W3C extended log: columns named by `#Fields:`.
     W3c,
-    /// A JSON object a line: ours, Caddy's.
+    /// One JSON object a line: our own access log, Caddy's.
     Json,
     /// `URL SIZE`: "Each trace entry consists of a URL and the size" (Maltzahn 1999, 4).
     UrlSize,
-    /// `time,object,size` without a line of names, as libCacheSim reads it.
+    /// `time,object,size` without a header line, as libCacheSim reads it.
     Csv,
-    /// A name a line, without sizes.
+    /// One name a line, without sizes.
     Paths,
-    /// A page number a line, after `l` or `s` or alone: references to memory or blocks, without
+    /// One page number a line, alone or after `l` or `s`: references to memory or blocks, without
     /// sizes.
     Pages,
     /// libCacheSim's binary records of 24 bytes.
@@ -61,7 +61,7 @@ impl Format {
         Self::Shoal,
     ];
 
-    /// The name on the command line.
+    /// Returns the name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Table => "table",
@@ -78,17 +78,17 @@ impl Format {
         }
     }
 
-    /// The format of a name.
+    /// Returns the format named `name`.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|format| format.name() == name)
     }
 
-    /// Whether it has lines.
+    /// Returns `true` if the format has lines.
     pub(crate) fn is_text(self) -> bool {
         !matches!(self, Self::OracleGeneral | Self::Shoal)
     }
 
-    /// Reads a line of a format whose lines say all; of others only their beginning tells.
+    /// Parses a line without context. Fails for formats that need context or have no lines.
     fn parse(self, line: &str) -> Result<Record<'_>, Reason> {
         match self {
             Self::Squid => access_log::squid(line),
@@ -102,7 +102,7 @@ impl Format {
         }
     }
 
-    /// What it takes for granted.
+    /// Returns the assumptions of the format.
     fn assumed(self) -> Vec<String> {
         let words: &[&str] = match self {
             Self::Squid => &["sizes include the response's head"],
@@ -120,26 +120,26 @@ impl Format {
     }
 }
 
-/// Reads lines of one format.
+/// Parser of the lines of one format.
 pub(crate) enum Parser {
     Table(Table),
     W3c(Extended),
-    /// Lines that need nothing but themselves, or none at all.
+    /// Format whose lines stand alone, or that has no lines.
     Plain(Format),
 }
 
-/// What a line is.
+/// Meaning of a line.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) enum Parsed<'a> {
     /// A request.
     Request(Record<'a>),
-    /// A request that never came to a cache, such as a hit in a browser.
+    /// Request that never reached a cache, such as a hit in a browser.
     LeftOut,
 }
 
 impl Parser {
-    /// Finds the parser for a stream that begins like this, and says what that takes for granted.
-    /// `columns` names those of a table that does not name them itself.
+    /// Finds the parser for a stream with this beginning, and returns it with its assumptions.
+    /// `columns` names the columns of a table without a header line.
     pub(crate) fn detect(
         beginning: &[u8],
         wanted: Option<Format>,
@@ -174,7 +174,7 @@ impl Parser {
         Ok((parser, assumed))
     }
 
-    /// Its format.
+    /// Returns the parser's format.
     pub(crate) fn format(&self) -> Format {
         match self {
             Self::Table(_) => Format::Table,
@@ -183,12 +183,12 @@ impl Parser {
         }
     }
 
-    /// Whether the first line that is no comment names columns.
+    /// Returns `true` if the first line that is not a comment names columns.
     pub(crate) fn names_due(&self) -> bool {
         matches!(self, Self::Table(table) if table.names_due)
     }
 
-    /// Takes a line that is no request. Only W3C logs say anything in them.
+    /// Takes a comment line. Only W3C logs have directives in comments.
     pub(crate) fn comment(&mut self, line: &str) -> Result<(), Reason> {
         match self {
             Self::W3c(extended) => extended.directive(line),
@@ -196,7 +196,7 @@ impl Parser {
         }
     }
 
-    /// Reads one line that is no comment.
+    /// Parses one line that is not a comment.
     #[inline]
     pub(crate) fn parse<'a>(&self, line: &'a str) -> Result<Parsed<'a>, Reason> {
         match self {
@@ -207,7 +207,7 @@ impl Parser {
     }
 }
 
-/// The binary format of a stream that begins like this.
+/// Returns the binary format of a stream with this beginning.
 fn binary(beginning: &[u8]) -> Option<Format> {
     if beginning.starts_with(columnar::MAGIC) {
         return Some(Format::Shoal);
@@ -215,12 +215,13 @@ fn binary(beginning: &[u8]) -> Option<Format> {
     oracle::looks_like(beginning).then_some(Format::OracleGeneral)
 }
 
-/// Whether a stream begins with the mark of UTF-16 and a letter of ASCII in it.
+/// Returns `true` if a stream begins with the byte order mark of UTF-16 and an ASCII character in
+/// UTF-16.
 fn is_utf_16(beginning: &[u8]) -> bool {
     matches!(beginning, [0xFF, 0xFE, 1..=0x7F, 0, ..] | [0xFE, 0xFF, 0, 1..=0x7F, ..])
 }
 
-/// The text format of a stream that begins like this.
+/// Returns the text format of a stream with this beginning.
 fn among_texts(beginning: &str) -> Result<Format, Reason> {
     if w3c::directives(beginning).next().is_some() {
         return Ok(Format::W3c);
@@ -230,14 +231,14 @@ fn among_texts(beginning: &str) -> Result<Format, Reason> {
     if table::has_names(first) || commented_names(beginning).is_some_and(table::has_names) {
         return Ok(Format::Table);
     }
-    // A bad line or two at the beginning must not decide.
+    // One or two bad lines at the beginning must not decide.
     let votes = |format: &Format| lines().filter(|line| format.parse(line).is_ok()).count();
     let best = BY_STRICTNESS.into_iter().rev().max_by_key(votes);
     let is_clear = |format: &Format| votes(format) > 0 && votes(format) * 2 >= lines().count();
     best.filter(is_clear).ok_or(NO_FORMAT)
 }
 
-/// The table whose names stand in the first line, which may look like a comment.
+/// Returns the table named by the first line. That line may look like a comment.
 fn named_in(beginning: &str) -> Result<(Table, Vec<String>), Reason> {
     let first = first_lines(beginning).next().ok_or("there is no line with a request")?;
     match (Table::of(first), commented_names(beginning)) {
@@ -250,7 +251,7 @@ fn named_in(beginning: &str) -> Result<(Table, Vec<String>), Reason> {
     }
 }
 
-/// libCacheSim's csv files may have their names behind a `#`.
+/// Returns the column names behind a `#`. libCacheSim's csv files may have them.
 fn commented_names(beginning: &str) -> Option<&str> {
     beginning.lines().next()?.strip_prefix('#').filter(|names| names.contains(','))
 }
@@ -259,7 +260,7 @@ fn first_lines(beginning: &str) -> impl Iterator<Item = &str> {
     beginning.lines().filter(|line| !is_comment(line)).take(SAMPLE_LINES)
 }
 
-/// Blank lines and those that begin with `#` are no requests in any format.
+/// Returns `true` for blank lines and lines that begin with `#`. No format has requests in them.
 pub(crate) fn is_comment(line: &str) -> bool {
     match line.as_bytes().first() {
         None | Some(b'#') => true,
@@ -268,9 +269,9 @@ pub(crate) fn is_comment(line: &str) -> bool {
     }
 }
 
-/// Why nothing can be read.
+/// Reason given when no format fits.
 pub(crate) const NO_FORMAT: Reason = "the format is not one of those known";
-/// When a line could be of several formats, the one that asks for most is meant.
+/// Text formats by strictness, the strictest first. The strictest format that fits a line wins.
 const BY_STRICTNESS: [Format; 7] =
     [Format::Squid, Format::Common, Format::Json, Format::Pages, Format::Csv, Format::UrlSize, Format::Paths];
 

@@ -1,5 +1,5 @@
-//! libCacheSim's traces: `oracleGeneral`, binary records of fixed length, and its plain `csv`
-//! without a line of names.
+//! libCacheSim's traces: `oracleGeneral`, binary records of fixed length, and its plain `csv` without
+//! a header line.
 //!
 //! ```text
 //! offset  bytes  of a record, little-endian, packed
@@ -9,30 +9,30 @@
 //!     16      8  next_access_vtime: the number of the next request for the object; -1 when there is none
 //! ```
 //!
-//! The binary form has no magic number. It is known by its first records: times that do not fall,
-//! sizes that are sizes, and next accesses that lie ahead.
+//! The binary form has no magic number. Detection checks the first records: times must not fall, sizes
+//! must be plausible, and next accesses must lie ahead.
 
 use crate::record::Record;
 use crate::scan::{Reason, bytes, time};
 
-/// Bytes of a record.
+/// Length of a record, in bytes.
 pub(crate) const RECORD_BYTES: usize = 24;
 
-/// One record's fields.
+/// Fields of one record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Access {
-    /// Seconds, since whatever the trace begins with.
+    /// Seconds since the beginning that the trace has chosen.
     pub clock_time: u32,
-    /// The object.
+    /// Number of the object.
     pub object: u64,
-    /// Its size in bytes.
+    /// Size of the object in bytes.
     pub bytes: u32,
-    /// The number of the next request for it, from 0; -1 for none.
+    /// Number of the next request for the object, from 0; -1 for none.
     pub next: i64,
 }
 
 impl Access {
-    /// Reads a record.
+    /// Parses a record.
     pub(crate) fn read(record: &[u8; RECORD_BYTES]) -> Self {
         let part = |from: usize, bytes: usize| {
             record[from..from + bytes].iter().rev().fold(0u64, |word, byte| word << 8 | u64::from(*byte))
@@ -45,7 +45,7 @@ impl Access {
         }
     }
 
-    /// As it is written.
+    /// Returns the bytes of the record.
     pub(crate) fn to_bytes(self) -> [u8; RECORD_BYTES] {
         let mut record = [0; RECORD_BYTES];
         record[..4].copy_from_slice(&self.clock_time.to_le_bytes());
@@ -55,7 +55,7 @@ impl Access {
         record
     }
 
-    /// The request that it tells. The object's name is its number.
+    /// Returns the request of the record. The object's name is its number.
     pub(crate) fn record<'a>(self) -> Record<'a> {
         Record {
             time_ms: Some(u64::from(self.clock_time) * 1000),
@@ -66,7 +66,7 @@ impl Access {
     }
 }
 
-/// Whether a stream that begins like this is `oracleGeneral`.
+/// Returns `true` if a stream with this beginning is `oracleGeneral`.
 pub(super) fn looks_like(beginning: &[u8]) -> bool {
     let (records, _) = beginning.as_chunks::<RECORD_BYTES>();
     let accesses: Vec<Access> = records.iter().take(SAMPLE).map(Access::read).collect();
@@ -79,7 +79,7 @@ pub(super) fn looks_like(beginning: &[u8]) -> bool {
         && accesses.iter().enumerate().all(none_or_ahead)
 }
 
-/// `time,object,size` and whatever follows.
+/// Parses `time,object,size`, with or without further fields.
 pub(super) fn csv(line: &str) -> Result<Record<'_>, Reason> {
     let mut fields = line.split(',').map(str::trim);
     let mut field = || fields.next().ok_or("there are fewer than three fields");
@@ -92,7 +92,7 @@ pub(super) fn csv(line: &str) -> Result<Record<'_>, Reason> {
     Ok(Record { time_ms: Some(time_ms), url: object.into(), bytes: Some(size), ..Record::default() })
 }
 
-/// Records that a look at the beginning takes in.
+/// Number of records that detection examines.
 const SAMPLE: usize = 64;
-/// No trace has more requests.
+/// Limit for the number of a next request. No trace has more requests.
 const FAR: i64 = 1 << 40;

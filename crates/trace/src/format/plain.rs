@@ -3,7 +3,7 @@
 use crate::record::Record;
 use crate::scan::{Reason, bytes};
 
-/// `URL SIZE`.
+/// Parses `URL SIZE`.
 pub(super) fn url_size(line: &str) -> Result<Record<'_>, Reason> {
     let (url, size) = line.trim().rsplit_once([' ', '\t']).ok_or("there is no size after the URL")?;
     let url = url.trim_end();
@@ -14,7 +14,7 @@ pub(super) fn url_size(line: &str) -> Result<Record<'_>, Reason> {
     Ok(Record { url: url.into(), bytes: Some(bytes), ..Record::default() })
 }
 
-/// A name.
+/// Parses a name.
 pub(super) fn path(line: &str) -> Result<Record<'_>, Reason> {
     let name = line.trim();
     if name.contains(char::is_whitespace) {
@@ -23,7 +23,7 @@ pub(super) fn path(line: &str) -> Result<Record<'_>, Reason> {
     Ok(Record { url: name.into(), ..Record::default() })
 }
 
-/// A page number, or `l` or `s` (load, store) and one.
+/// Parses a page number, alone or after `l` or `s` (load, store).
 pub(super) fn page(line: &str) -> Result<Record<'_>, Reason> {
     let line = line.trim();
     let page = match line.as_bytes() {

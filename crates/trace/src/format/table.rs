@@ -1,8 +1,8 @@
 //! Tables: columns by name.
 //!
-//! The names of many publishers are known. Three shapes of the shared traces need more than a
-//! column: objects named by three columns together (Tencent), hits of the browser's own cache
-//! (Boston University), and times in units that the name tells.
+//! The parser knows the column names of many publishers. Three shapes of the shared traces need
+//! more than a column: objects named by three columns together (Tencent), hits of the browser's own
+//! cache (Boston University), and times in units given by the name.
 
 use super::Parsed;
 use super::access_log::verdict;
@@ -10,24 +10,24 @@ use crate::record::Record;
 use crate::scan::{ABSURD_TIME, Reason, bytes, status, time};
 use std::borrow::Cow;
 
-/// A table's columns, and what separates them.
+/// Columns of a table, and their separator.
 pub(crate) struct Table {
     separator: char,
     columns: Columns,
     width: usize,
-    /// Whether the first line that is no comment has the names and is no request.
+    /// The first line that is not a comment has the column names and is not a request.
     pub(super) names_due: bool,
 }
 
-/// Where each is, from 0.
+/// Position of each column, from 0.
 #[derive(Default)]
 struct Columns {
     url: usize,
-    /// The host of URLs that are paths.
+    /// Host for URLs that are paths.
     host: Option<usize>,
-    /// Their scheme.
+    /// Scheme for URLs that are paths.
     scheme: Option<usize>,
-    /// Further columns that belong to the object's name.
+    /// Further columns that are part of the object's name.
     qualifiers: Vec<usize>,
     bytes: Option<usize>,
     time: Option<(usize, u64)>,
@@ -38,16 +38,16 @@ struct Columns {
     verdict: Option<usize>,
 }
 
-/// Lines that a look at the beginning takes in.
+/// Number of lines that detection examines.
 pub(super) const SAMPLE_LINES: usize = 50;
 
-/// Whether a line names columns that are enough for a trace.
+/// Returns `true` if a line names enough columns for a trace.
 pub(super) fn has_names(line: &str) -> bool {
     Table::of(line).is_ok()
 }
 
 impl Table {
-    /// Reads the line of names; also gives what is taken for granted.
+    /// Parses the line of column names. Returns the table and its assumptions.
     pub(super) fn of(line: &str) -> Result<(Self, Vec<String>), Reason> {
         let separator = ['\t', ',', ';'].into_iter().find(|mark| line.contains(*mark));
         let separator = separator.ok_or("the first line does not name columns")?;
@@ -78,7 +78,7 @@ impl Table {
         Ok((Self { separator, columns, width: cells.len(), names_due: false }, assumed))
     }
 
-    /// Reads one row.
+    /// Parses one row.
     pub(super) fn parse<'a>(&self, line: &'a str) -> Result<Parsed<'a>, Reason> {
         let mut record = Record::default();
         let mut left_out = false;
@@ -121,7 +121,7 @@ impl Table {
             _ if record.url.is_empty() => Err("the object has no name"),
             _ if left_out => Ok(Parsed::LeftOut),
             _ => {
-                // Paths of different hosts are different objects.
+                // Equal paths of different hosts are different objects.
                 if let Some(host) = host.filter(|_| record.url.starts_with('/')) {
                     let scheme = scheme.as_deref().unwrap_or("http");
                     record.url = format!("{scheme}://{host}{}", record.url).into();
@@ -168,9 +168,9 @@ fn is_given(field: &str) -> bool {
     !matches!(field, "" | "-")
 }
 
-/// Fields of a line: quotes hold a field together and are doubled inside (RFC 4180).
+/// Fields of a line. Quotes enclose a field and are doubled inside (RFC 4180).
 struct Fields<'a> {
-    /// What has not been given; `None` after the last.
+    /// Text after the last field returned; `None` at the end.
     rest: Option<&'a str>,
     separator: char,
 }
@@ -237,7 +237,7 @@ const URL_NAMES: &[&str] = &[
     "path",
     "id",
 ];
-/// Names of the host that was asked. `host` alone is the client in some logs.
+/// Column names for the requested host. `host` alone is the client in some logs.
 const HOST_NAMES: &[&str] = &[
     "vhost",
     "http_host",
@@ -262,7 +262,7 @@ const SIZE_NAMES: &[&str] = &[
     "content_length",
     "bytes_sent",
 ];
-/// Names of times, and how many of their units make a second.
+/// Column names for times, with their units per second.
 const TIME_NAMES: &[(&str, u64)] = &[
     ("time_ns", 1_000_000_000),
     ("time_us", 1_000_000),

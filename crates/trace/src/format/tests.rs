@@ -1,4 +1,4 @@
-//! Each format with lines that it reads and lines that it refuses, and detection among them.
+//! Each format with accepted lines and refused lines, and the detection of the formats.
 
 use super::*;
 
@@ -239,7 +239,7 @@ fn paths_of_different_hosts_are_different_objects() {
         ("time,scheme,vhost,uri,bytes", "1,https,a.example,/x,5", "https://a.example/x"),
         ("time,vhost,uri,bytes", "1,a.example,http://b.example/x,5", "http://b.example/x"),
         ("time,vhost,uri,bytes", "1,-,/x,5", "/x"),
-        // Some publishers call the client so.
+        // Some publishers use this name for the client.
         ("host,time,uri,bytes", "c.example,1,/x,5", "/x"),
     ] {
         assert_eq!(request(names, line).url, url, "{names}");

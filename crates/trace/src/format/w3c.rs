@@ -1,8 +1,9 @@
-//! W3C extended logs: columns named by a `#Fields:` line, which may come again with others.
+//! W3C extended logs: columns named by a `#Fields:` line. Later `#Fields:` lines may change the
+//! columns.
 //!
 //! Hallam-Baker, Behlendorf, *Extended Log File Format*, W3C Working Draft WD-logfile-960323. IIS,
-//! CloudFront (tabs instead of blanks) and many appliances write it. A URL may stand in one column
-//! or be spread over scheme, host, stem and query.
+//! CloudFront (tabs instead of blanks) and many appliances write this format. A URL may stand in
+//! one column or be spread over scheme, host, stem and query.
 
 use super::access_log::verdict;
 use super::table;
@@ -10,11 +11,12 @@ use crate::record::Record;
 use crate::scan::{Reason, bytes, civil_date, clock_time, status, time};
 use std::borrow::Cow;
 
-/// The columns as the last `#Fields:` named them.
+/// Columns named by the last `#Fields:` line.
 #[derive(Default)]
 pub(crate) struct Extended {
     columns: Vec<Column>,
-    /// Milliseconds of the day in the last `#Date:`, for logs that have only times.
+    /// Midnight of the last `#Date:`, in milliseconds since 1970, for logs that have only clock
+    /// times.
     day_ms: Option<u64>,
 }
 
@@ -37,7 +39,7 @@ enum Column {
 }
 
 impl Extended {
-    /// Takes a line that begins with `#`.
+    /// Parses a line that begins with `#`.
     pub(super) fn directive(&mut self, line: &str) -> Result<(), Reason> {
         if let Some(names) = prefixed(line, "#Fields:") {
             let columns: Vec<Column> = names.split_ascii_whitespace().map(Column::named).collect();
@@ -53,7 +55,7 @@ impl Extended {
         Ok(())
     }
 
-    /// What the columns are taken for.
+    /// Returns the assumptions about the columns.
     pub(super) fn assumed(&self) -> Vec<String> {
         let has = |column| self.columns.contains(&column);
         let mut assumed = vec!["times are UTC, as the format has them".to_owned()];
@@ -66,7 +68,7 @@ impl Extended {
         assumed
     }
 
-    /// Reads one line.
+    /// Parses one line.
     pub(super) fn parse<'a>(&self, line: &'a str) -> Result<Record<'a>, Reason> {
         if self.columns.is_empty() {
             return Err("no #Fields line has named the columns yet");
@@ -110,7 +112,7 @@ impl Extended {
     }
 }
 
-/// Scheme, host, stem and query as one URL.
+/// Joins scheme, host, stem and query to one URL.
 fn joined([scheme, host, stem, query]: [&str; 4]) -> Result<Cow<'_, str>, Reason> {
     if stem.is_empty() {
         return Err("the object has no name");
@@ -144,8 +146,8 @@ impl Column {
             "cs-uri" | "cs-url" | "x-uri" => Self::Url,
             "cs-protocol" | "cs-uri-scheme" => Self::Scheme,
             "cs-host" | "x-host-header" | "cs-uri-host" => Self::Host,
-            // Amazon writes its own name there and the client's in x-host-header, which comes later
-            // and wins.
+            // Amazon writes its own name here and the client's in x-host-header. That column comes
+            // later and wins.
             "cs(host)" => Self::Host,
             "cs-uri-stem" | "cs-uri-path" => Self::Stem,
             "cs-uri-query" => Self::Query,
@@ -157,7 +159,7 @@ impl Column {
     }
 }
 
-/// Fields parted by blanks or tabs; a quoted one may hold blanks.
+/// Fields separated by blanks or tabs. A quoted field may contain blanks.
 struct Fields<'a> {
     rest: &'a str,
     tabs: bool,
@@ -189,7 +191,7 @@ fn prefixed<'a>(line: &'a str, directive: &str) -> Option<&'a str> {
     head.eq_ignore_ascii_case(directive).then(|| &line[directive.len()..])
 }
 
-/// The `#Fields:` line among the first lines, if there is one.
+/// Returns the `#Fields:` and `#Date:` lines among the first lines.
 pub(super) fn directives(beginning: &str) -> impl Iterator<Item = &str> {
     let first = beginning.lines().take(table::SAMPLE_LINES);
     first.filter(|line| prefixed(line, "#Fields:").is_some() || prefixed(line, "#Date:").is_some())

@@ -1,24 +1,24 @@
-//! Objects that change: which, how often, and what size they have after it.
+//! Objects that change: the choice of objects, the times of change, and the new sizes.
 
 use super::web::Web;
 use super::{Impossible, Traffic};
 use crate::random::Random;
 use std::collections::HashMap;
 
-/// How objects change.
+/// Parameters of the changes of objects.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Changes {
-    /// The share of objects that ever change.
+    /// Share of objects that ever change.
     pub changing: f64,
-    /// Days from one change of such an object to the next, the mean of an exponential distribution.
+    /// Mean days from one change of such an object to the next, exponentially distributed.
     pub days: f64,
-    /// The same for objects of the most popular 0.3% of the pages.
+    /// Mean days between changes for objects of the most popular 0.3% of the pages.
     pub popular_days: f64,
 }
 
 impl Default for Changes {
-    /// Nothing changes; what is made to change does so at the slow rates of Voelker 2000, Table
-    /// 5.1.
+    /// No object changes. The rates, for callers that set `changing`, are the slow rates of Voelker
+    /// 2000, Table 5.1.
     fn default() -> Self {
         Self { changing: 0.0, days: 186.0, popular_days: 14.0 }
     }
@@ -35,12 +35,12 @@ impl Changes {
     }
 }
 
-/// The sizes of objects as time goes on. What has not been asked for needs no memory; time goes
-/// forwards.
+/// Sizes of objects over time. An object costs no memory before its first request. Times must not
+/// fall.
 pub(super) struct Versions<'a> {
     traffic: &'a Traffic,
     web: &'a Web,
-    /// Of objects that change: the size now, and when the next change is due.
+    /// Current size of each changing object, and the time of its next change.
     now: HashMap<u32, (u64, u64)>,
 }
 
@@ -49,14 +49,14 @@ impl<'a> Versions<'a> {
         Self { traffic, web, now: HashMap::new() }
     }
 
-    /// An object's size at a time.
+    /// Returns an object's size at a time.
     pub(super) fn bytes(&mut self, object: u32, time_ms: u64) -> u64 {
         let Traffic { seed, changes, .. } = *self.traffic;
         if changes.changing == 0.0 || Random::of(seed ^ CHANGES, object.into()).unit() >= changes.changing {
             return self.first(object);
         }
         let days = if self.web.is_popular(object, POPULAR) { changes.popular_days } else { changes.days };
-        // The time since the last change before the beginning has the same distribution as any
+        // The time from the last change before the beginning has the same distribution as any
         // pause.
         let pause = |after_ms: u64| {
             let mut random = Random::of(seed ^ PAUSE, u64::from(object) ^ after_ms << 20);
@@ -67,15 +67,15 @@ impl<'a> Versions<'a> {
         if time_ms >= *due {
             let mut random = Random::of(seed ^ EDIT, u64::from(object) ^ *due << 20);
             let edited = (first as f64 * (EDIT_SIGMA * random.normal()).exp()).max(1.0) as u64;
-            // What is as long as before would not be seen.
+            // A change that leaves the size equal would be invisible in the trace.
             *bytes = if edited == *bytes { edited + 1 } else { edited };
-            // Of several changes since the last request one is seen.
+            // Several changes between two requests count as one.
             *due = pause(time_ms);
         }
         *bytes
     }
 
-    /// The size that an object begins with.
+    /// Returns the initial size of an object.
     fn first(&self, object: u32) -> u64 {
         let Traffic { seed, sizes, size_popularity, .. } = *self.traffic;
         if size_popularity == 0.0 {
@@ -85,12 +85,12 @@ impl<'a> Versions<'a> {
     }
 }
 
-/// The share of pages that are popular: Wolman et al. 1999.
+/// Share of pages that are popular: Wolman et al. 1999.
 const POPULAR: f64 = 0.003;
 const DAY_MS: f64 = 86_400_000.0;
-/// How far a change moves the logarithm of the size.
+/// Standard deviation of a change of the size's logarithm.
 const EDIT_SIGMA: f64 = 0.2;
-/// What keeps the draws of one seed apart.
+/// Constants that keep the draws of one seed apart.
 const CHANGES: u64 = 0x6368_616e;
 const PAUSE: u64 = 0x7061_7573;
 const EDIT: u64 = 0x6564_6974;

@@ -1,25 +1,26 @@
-//! Proxy traffic made up: what a trace has that caches feel, where no real trace is large enough.
+//! Generates proxy traffic with the properties that caches depend on, where no real trace is large
+//! enough.
 //!
-//! The shape, and where its parts come from:
+//! The model, with the sources of its parts:
 //!
 //! - Popularity of pages is Zipf-like, weight r^−alpha, 0 < alpha ≤ 1 (Breslau et al.: Web Caching
 //!   and Zipf-like Distributions, INFOCOM 1999: 0.64 to 0.83 at proxies).
-//! - A page is a document and embedded objects of the same host, asked for in short succession;
-//!   some of them are common to the host's pages. This is what makes server names local (Maltzahn
-//!   1999, 2.4.1 and Figure 2).
+//! - A page is a document and embedded objects of the same host, requested in short succession. The
+//!   pages of a host have some of these objects in common. This gives server names their locality
+//!   (Maltzahn 1999, 2.4.1 and Figure 2).
 //! - A client stays on a host for a few pages, then goes elsewhere. Pages within a host are drawn
 //!   by the same weights, so that staying changes the order of requests and not popularity. With
-//!   `recall` it goes back to a page that it has just seen.
+//!   `recall` the client goes back to a page that it has just seen.
 //! - Sizes are lognormal with a Pareto tail, a function of the object alone (Barford, Crovella:
-//!   Generating Representative Web Workloads, SIGMETRICS 1998). With `size-popularity` they go with
-//!   the rank of the page, by a normal copula, so that the distribution stays.
+//!   Generating Representative Web Workloads, SIGMETRICS 1998). With `size-popularity` sizes
+//!   correlate with the rank of the page by a normal copula, which keeps the distribution.
 //! - Some objects change, each by a Poisson process, popular ones at a rate of their own (Wolman et
-//!   al.: On the scale and performance of cooperative Web proxy caching, SOSP 1999); a change is
-//!   seen in the trace as another size.
-//! - How many pages there are is not given but searched for, so that an infinite cache hits the
-//!   share asked for over the whole trace.
+//!   al.: On the scale and performance of cooperative Web proxy caching, SOSP 1999). The trace
+//!   shows a change as another size.
+//! - The number of pages is not a parameter. A search finds the number for which an infinite cache
+//!   hits the requested share over the whole trace.
 //!
-//! What it does not have: popularity that drifts, time of day.
+//! The model has no drift of popularity and no time of day.
 //!
 //! Costs about one heap operation and 20 comparisons a request, a dozen times over for the search;
 //! 40 bytes a page.
@@ -43,43 +44,43 @@ use change::Versions;
 use walk::Walk;
 use web::Web;
 
-/// What the traffic shall be like. The same values give the same trace.
+/// Parameters of the traffic. Equal values give equal traces.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Traffic {
-    /// The seed.
+    /// Seed of all random draws.
     pub seed: u64,
-    /// Requests.
+    /// Number of requests.
     pub requests: usize,
-    /// The exponent of popularity.
+    /// Exponent of popularity.
     pub alpha: f64,
-    /// Share of requests for objects asked for before.
+    /// Share of requests for objects that were requested before.
     pub hit_ratio: f64,
-    /// Clients.
+    /// Number of clients.
     pub clients: u32,
-    /// Embedded objects a page, the mean of a geometric distribution.
+    /// Mean number of embedded objects a page, geometrically distributed.
     pub embedded: f64,
-    /// Share of embedded objects that are common to pages of their host.
+    /// Share of embedded objects that the pages of a host have in common.
     pub common: f64,
-    /// Pages a host, on average.
+    /// Mean number of pages a host.
     pub pages_per_host: f64,
-    /// The probability that a client's next page is on the same host.
+    /// Probability that a client's next page is on the same host.
     pub stay: f64,
-    /// The probability that a client's next page is one of those that it has just seen.
+    /// Probability that a client goes back to a page that it has just seen.
     pub recall: f64,
     /// Requests a second, of all clients together.
     pub rate: f64,
-    /// The sizes.
+    /// Distribution of the sizes.
     pub sizes: Sizes,
-    /// The correlation of a page's popularity with the sizes of its objects: from -1, where popular
-    /// ones are the smallest, to 1.
+    /// Correlation of a page's popularity with the sizes of its objects: from -1, where popular
+    /// objects are the smallest, to 1.
     pub size_popularity: f64,
-    /// How objects change.
+    /// Changes of objects.
     pub changes: Changes,
 }
 
 impl Default for Traffic {
-    /// A day of a proxy as in Maltzahn's: half a million requests, an infinite cache hits 59%;
-    /// sizes with a mean of about 13 KB.
+    /// A day of a proxy like Maltzahn's: half a million requests, of which an infinite cache hits
+    /// 59%; sizes with a mean of about 13 KB.
     fn default() -> Self {
         Self {
             seed: 1,
@@ -100,7 +101,7 @@ impl Default for Traffic {
     }
 }
 
-/// What was asked for cannot be had.
+/// Error for values that no traffic can satisfy.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Impossible(pub(crate) String);
 
@@ -116,7 +117,8 @@ impl Traffic {
     /// Makes the trace.
     ///
     /// # Errors
-    /// When a value makes no sense, or no number of pages gives the hit ratio to half a point.
+    /// Fails when a value makes no sense, or no number of pages gives the hit ratio to half a
+    /// point.
     pub fn make(&self) -> Result<Trace, Impossible> {
         self.check()?;
         let web = self.fitting_web()?;
@@ -147,13 +149,13 @@ impl Traffic {
         Ok(trace)
     }
 
-    /// The web whose size gives the hit ratio. More pages mean fewer repeats, so that halving finds
-    /// it.
+    /// Returns the web whose size gives the hit ratio. More pages mean fewer repeats, so that
+    /// bisection finds the size.
     fn fitting_web(&self) -> Result<Web, Impossible> {
         let (mut low, mut high) = (1usize, self.requests.max(1).saturating_mul(PAGES_PER_REQUEST));
         let mut best: Option<(f64, Web)> = None;
         for _ in 0..SEARCH_STEPS {
-            // By ratio, since pages span orders of magnitude.
+            // The search bisects the ratio, since numbers of pages span orders of magnitude.
             let pages = ((low as f64 * high as f64).sqrt() as usize).clamp(low, high);
             let web = Web::new(self, pages);
             let found = self.hit_ratio_over(&web);
@@ -175,7 +177,7 @@ impl Traffic {
         }
     }
 
-    /// What an infinite cache would hit.
+    /// Returns the hit ratio of an infinite cache.
     fn hit_ratio_over(&self, web: &Web) -> f64 {
         let mut seen = vec![false; web.objects()];
         let mut walk = Walk::new(self, web);
@@ -207,12 +209,12 @@ impl Traffic {
     }
 }
 
-/// The search does not try more pages than this for each request: then nearly nothing is asked for
-/// twice.
+/// Largest number of pages the search tries for each request. With more pages nearly no object is
+/// requested twice.
 const PAGES_PER_REQUEST: usize = 8;
-/// Each halves the range of the logarithm.
+/// Number of search steps. Each step halves the range of the logarithm.
 const SEARCH_STEPS: usize = 24;
-/// A distance of hit ratios that ends the search.
+/// Difference of hit ratios that ends the search.
 const CLOSE_ENOUGH: f64 = 0.0005;
-/// The largest distance that is taken.
+/// Largest difference of hit ratios that is accepted.
 const TOLERATED: f64 = 0.005;

@@ -1,7 +1,7 @@
 //! The normal distribution and its inverse.
 
-/// The probability of less than `deviate` (Abramowitz, Stegun: Handbook of Mathematical Functions,
-/// 1964, 7.1.26; off by 7.5e-8 at most).
+/// Returns the probability of a value below `deviate` (Abramowitz, Stegun: Handbook of Mathematical
+/// Functions, 1964, 7.1.26; off by 7.5e-8 at most).
 pub(super) fn below(deviate: f64) -> f64 {
     let x = deviate.abs() / std::f64::consts::SQRT_2;
     let t = 1.0 / (1.0 + 0.327_591_1 * x);
@@ -10,7 +10,7 @@ pub(super) fn below(deviate: f64) -> f64 {
     if deviate > 0.0 { 1.0 - half } else { half }
 }
 
-/// The deviate that a share of all is less than, by halving; within 8 of the mean.
+/// Returns the deviate below which a `share` of all values lies, by bisection between -8 and 8.
 pub(super) fn deviate(share: f64) -> f64 {
     let (mut low, mut high) = (-8.0, 8.0);
     for _ in 0..40 {

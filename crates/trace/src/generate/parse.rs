@@ -7,7 +7,7 @@ use std::str::FromStr;
 impl FromStr for Traffic {
     type Err = Impossible;
 
-    /// Names with values, parted by commas; what is not named is as by default.
+    /// Parses names with values, separated by commas. Missing names keep their defaults.
     fn from_str(text: &str) -> Result<Self, Impossible> {
         let mut traffic = Self::default();
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
@@ -50,7 +50,7 @@ impl Traffic {
 }
 
 impl fmt::Display for Traffic {
-    /// As it is read.
+    /// Writes the text that `from_str` parses.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { seed, requests, alpha, hit_ratio, clients, embedded, common, .. } = self;
         let Self { pages_per_host, stay, recall, rate, sizes, size_popularity, changes, .. } = self;

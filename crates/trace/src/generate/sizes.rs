@@ -3,32 +3,32 @@
 use super::{Impossible, normal};
 use crate::random::Random;
 
-/// The distribution of sizes, in bytes.
+/// Distribution of sizes, in bytes.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Sizes {
-    /// The median of the body.
+    /// Median of the body.
     pub median: f64,
-    /// The standard deviation of the body's natural logarithm.
+    /// Standard deviation of the body's natural logarithm.
     pub sigma: f64,
-    /// The share of objects in the tail.
+    /// Share of objects in the tail.
     pub tail: f64,
-    /// The least size in the tail.
+    /// Smallest size in the tail.
     pub tail_min: f64,
-    /// The tail's exponent: P(X > x) = (tail_min / x)^tail_alpha.
+    /// Exponent of the tail: P(X > x) = (tail_min / x)^tail_alpha.
     pub tail_alpha: f64,
-    /// The largest size; the few that would be larger have this one.
+    /// Largest size. The few larger draws are cut to this size.
     pub max: f64,
 }
 
 impl Default for Sizes {
-    /// A mean of about 13 KB, half the objects below 3.1 KB, three quarters below 8 KB.
+    /// A mean of about 13 KB; half the objects are below 3.1 KB, three quarters below 8 KB.
     fn default() -> Self {
         Self { median: 3000.0, sigma: 1.3, tail: 0.03, tail_min: 40_000.0, tail_alpha: 1.2, max: 64e6 }
     }
 }
 
 impl Sizes {
-    /// An object's size, always the same.
+    /// Returns an object's size, always the same for equal arguments.
     pub(super) fn of(&self, seed: u64, object: u32) -> u64 {
         let mut random = Random::of(seed ^ SIZE, u64::from(object));
         let bytes = if random.unit() < self.tail {
@@ -39,9 +39,8 @@ impl Sizes {
         bytes.clamp(LEAST, self.max) as u64
     }
 
-    /// The same for an object that something else is known of, as a normal deviate that its size
-    /// correlates with: the sum of both parts is a normal deviate again, and its quantile is the
-    /// size's.
+    /// Returns the size of an object that correlates with a given normal deviate. The sum of both
+    /// parts is a normal deviate again. Its quantile is the size's quantile.
     pub(super) fn correlated(&self, seed: u64, object: u32, (deviate, correlation): (f64, f64)) -> u64 {
         let own = Random::of(seed ^ SIZE, u64::from(object)).normal();
         let joint = correlation * deviate + (1.0 - correlation * correlation).sqrt() * own;
@@ -76,7 +75,7 @@ impl Sizes {
     }
 }
 
-/// No object is smaller.
+/// Smallest size of an object, in bytes.
 const LEAST: f64 = 40.0;
-/// What keeps the draws of one seed apart.
+/// Constant that keeps the draws of one seed apart.
 const SIZE: u64 = 0x7369_7a65;

@@ -1,4 +1,4 @@
-//! Made traffic has the statistics that it was asked for.
+//! Generated traffic has the requested statistics.
 
 use super::*;
 
@@ -23,14 +23,14 @@ fn an_infinite_cache_hits_what_was_asked_for() {
 #[test]
 fn popularity_falls_with_the_exponent() {
     for alpha in [0.6, 0.75, 0.9] {
-        // Pages of one object, each drawn anew: staying on a host only adds chance.
+        // Pages of one object, each drawn independently: staying on a host only adds chance.
         let wanted = Traffic { alpha, embedded: 0.0, stay: 0.0, hit_ratio: 0.7, ..traffic(100_000) };
         let trace = wanted.make().expect("possible");
         let mut counts = vec![0f64; trace.objects().len()];
         trace.requests().iter().for_each(|request| counts[request.object as usize] += 1.0);
         counts.sort_unstable_by(|a, b| b.total_cmp(a));
-        // Where counts are large enough not to be mostly chance. Sums over powers of two even out
-        // single objects.
+        // Only ranks with counts large enough not to be mostly chance. Sums over powers of two even
+        // out single objects.
         let sum = |from: usize| counts[from..from * 2].iter().sum::<f64>();
         let slope = 1.0 - (sum(1024) / sum(64)).ln() / 16f64.ln();
         assert!((slope - alpha).abs() < 0.04, "{slope} instead of {alpha}");
@@ -51,7 +51,7 @@ fn sizes_have_body_and_tail() {
     assert!((0.2..0.27).contains(&share_above(8192.0)), "{}", share_above(8192.0));
     let mean = drawn.iter().sum::<u64>() as f64 / drawn.len() as f64;
     assert!((11_500.0..14_500.0).contains(&mean), "{mean}");
-    // A tenfold size is 10^1.2 times as rare, where nothing is left of the body.
+    // Above the body, a tenfold size is 10^1.2 times as rare.
     let ratio = share_above(400_000.0) / share_above(4_000_000.0);
     assert!((12.0..20.0).contains(&ratio), "{ratio}");
     assert!(drawn.iter().all(|size| (40..=64_000_000).contains(size)));
@@ -71,7 +71,7 @@ fn hosts_are_local_to_a_client_and_mixed_among_clients() {
     let per_client = same as f64 / pairs as f64;
     let neighbours = trace.requests().windows(2).filter(|pair| host(&pair[0]) == host(&pair[1]));
     let overall = neighbours.count() as f64 / 50_000.0;
-    // Three of four requests are embedded objects, and of the pages 70% are on the same host.
+    // Three of four requests are embedded objects, and 70% of the pages are on the same host.
     assert!((0.90..0.96).contains(&per_client), "{per_client}");
     assert!(overall < per_client - 0.2, "{overall}");
 }
@@ -96,7 +96,7 @@ fn the_same_values_give_the_same_trace() {
     assert_eq!(first, PINNED);
 }
 
-/// Of the traffic by default with 20,000 requests. Another value means that results made before
+/// Checksum of the default traffic with 20,000 requests. Another value means that earlier results
 /// cannot be repeated.
 const PINNED: u64 = 8695694835003024929;
 
@@ -175,7 +175,7 @@ fn objects_change_at_their_rate() {
     for request in trace.requests() {
         if let Some((bytes, then)) = last[request.object as usize].replace((request.bytes, request.time_ms)) {
             changed += f64::from(u8::from(bytes != request.bytes));
-            // Half of the objects do not change; popular ones, few of them, change more often.
+            // Half of the objects do not change. Popular ones, few of them, change more often.
             let days = (request.time_ms - then) as f64 / 86_400_000.0;
             expected += 0.5 * (1.0 - (-days / 0.1).exp());
         }

@@ -6,16 +6,16 @@ use crate::random::Random;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// All clients on their way.
+/// All clients with their next requests.
 pub(super) struct Walk<'a> {
     web: &'a Web,
     clients: Vec<Client>,
-    /// When each client asks next, in microseconds; then its number.
+    /// Time of each client's next request, in microseconds, with the client's number.
     due: BinaryHeap<Reverse<(u64, u32)>>,
     random: Random,
     stay: f64,
     recall: f64,
-    /// The last pages of each client, where they are asked for.
+    /// Last pages of each client; empty if `recall` is 0.
     seen: Vec<[u32; SEEN]>,
     think_us: f64,
 }
@@ -23,9 +23,9 @@ pub(super) struct Walk<'a> {
 #[derive(Clone, Copy)]
 struct Client {
     page: u32,
-    /// The place in the page that is asked for next.
+    /// Place in the page that the client requests next.
     place: u32,
-    /// Pages that it has left.
+    /// Number of pages that the client has left.
     left: u32,
 }
 
@@ -37,7 +37,7 @@ pub(super) struct Step {
 }
 
 impl<'a> Walk<'a> {
-    /// At the beginning.
+    /// Returns the walk at its beginning.
     pub(super) fn new(traffic: &Traffic, web: &'a Web) -> Self {
         let mut random = Random::of(traffic.seed ^ WALK, 0);
         let per_page = 1.0 + traffic.embedded;
@@ -52,10 +52,10 @@ impl<'a> Walk<'a> {
         Self { web, clients, due, random, stay: traffic.stay, recall: traffic.recall, seen, think_us }
     }
 
-    /// The next request.
+    /// Returns the next request.
     pub(super) fn step(&mut self) -> Step {
         let Some(Reverse((now_us, number))) = self.due.pop() else {
-            // There is a client at least, and each is due again below.
+            // The walk has at least one client, and each client is due again below.
             return Step { time_ms: 0, client: 0, object: 0 };
         };
         let client = &mut self.clients[number as usize];
@@ -71,7 +71,7 @@ impl<'a> Walk<'a> {
         Step { time_ms: now_us / 1000, client: number, object }
     }
 
-    /// A client goes to its next page.
+    /// Moves a client to its next page.
     fn turn(&mut self, number: u32) {
         let client = &mut self.clients[number as usize];
         if let Some(seen) = self.seen.get_mut(number as usize) {
@@ -92,9 +92,9 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Pages that a client goes back to.
+/// Number of last pages that a client may go back to.
 const SEEN: usize = 16;
-/// Between the requests for the objects of one page, on average.
+/// Mean time between the requests for the objects of one page.
 const GAP_US: f64 = 100_000.0;
-/// What keeps the draws of one seed apart.
+/// Constant that keeps the draws of one seed apart.
 const WALK: u64 = 0x7761_6c6b;

@@ -1,20 +1,21 @@
-//! The made web: pages with their weights, hosts and embedded objects, numbered without gaps.
+//! Generated web: pages with their weights, hosts and embedded objects, numbered without gaps.
 //!
-//! Objects are numbered page by page: the document, then what it embeds; after all pages the common
-//! objects, host by host. All of it follows from the seed and the page's number, so that nothing
-//! but borders and weights is stored.
+//! Objects are numbered page by page, the document before its embedded objects. The common objects
+//! follow all pages, host by host. The seed and the page's number determine everything else, so
+//! that only borders and weights are stored.
 
 use super::{Traffic, normal};
 use crate::random::Random;
 
 /// Pages, hosts and objects.
 pub(super) struct Web {
-    /// The first object of each page, and one number beyond the last.
+    /// First object of each page, and one number beyond the last object.
     first_object: Vec<u32>,
     host_of: Vec<u32>,
-    /// Weights added up, in order of rank.
+    /// Cumulative weights, in order of rank.
     weight_to: Vec<f64>,
-    /// Pages by host, with their weights added up from the host's first on.
+    /// Pages by host. `host_weight_to` has their cumulative weights, from each host's first page
+    /// on.
     by_host: Vec<u32>,
     host_weight_to: Vec<f64>,
     first_page: Vec<u32>,
@@ -24,7 +25,7 @@ pub(super) struct Web {
 }
 
 impl Web {
-    /// So many pages.
+    /// Makes a web of `pages` pages.
     pub(super) fn new(traffic: &Traffic, pages: usize) -> Self {
         let hosts = ((pages as f64 / traffic.pages_per_host).ceil() as usize).max(1);
         let host_weights = added_up((1..=hosts).map(|rank| (rank as f64).powf(-HOST_ALPHA)));
@@ -35,7 +36,7 @@ impl Web {
             let mut random = Random::of(traffic.seed ^ PAGE, page as u64);
             host_of.push(drawn(&host_weights, &mut random) as u32);
             first_object.push(objects);
-            // Geometric with the mean wanted: the whole part of an exponential one.
+            // Geometric with the given mean: the whole part of an exponential draw.
             let ratio = 1.0 / (1.0 + 1.0 / traffic.embedded.max(1e-9)).ln();
             let embedded = random.exponential(ratio).min(EMBEDDED_MAX) as u32;
             objects = objects.saturating_add(1 + embedded);
@@ -64,17 +65,17 @@ impl Web {
         }
     }
 
-    /// How many objects there can be.
+    /// Returns the number of possible objects.
     pub(super) fn objects(&self) -> usize {
         self.own_objects() as usize + (self.first_page.len() - 1) * self.common_per_host as usize
     }
 
-    /// A page of any host, by weight.
+    /// Draws a page of any host, by weight.
     pub(super) fn any_page(&self, random: &mut Random) -> u32 {
         drawn(&self.weight_to, random) as u32
     }
 
-    /// A page of the same host, by weight.
+    /// Draws a page of the same host, by weight.
     pub(super) fn neighbour(&self, page: u32, random: &mut Random) -> u32 {
         let host = self.host_of[page as usize] as usize;
         let pages = self.first_page[host] as usize..self.first_page[host + 1] as usize;
@@ -82,12 +83,12 @@ impl Web {
         self.by_host[place]
     }
 
-    /// Objects of a page: the document and what it embeds.
+    /// Returns the number of a page's objects: the document and its embedded objects.
     pub(super) fn objects_of(&self, page: u32) -> u32 {
         self.first_object[page as usize + 1] - self.first_object[page as usize]
     }
 
-    /// One of them; the document is the first.
+    /// Returns the object at a place of a page. The document is at place 0.
     pub(super) fn object(&self, page: u32, place: u32) -> u32 {
         let own = self.first_object[page as usize] + place;
         let mut random = Random::of(self.seed ^ COMMON, u64::from(own));
@@ -100,8 +101,8 @@ impl Web {
             + random.below(u64::from(self.common_per_host)) as u32
     }
 
-    /// The place of an object's page in the order of popularity, as a normal deviate: the most
-    /// popular has the highest. What is common to a host's pages stands in the middle.
+    /// Returns the rank of an object's page in popularity as a normal deviate. The most popular
+    /// page has the highest deviate; the common objects of a host have 0, the middle.
     pub(super) fn popularity(&self, object: u32) -> f64 {
         if object >= self.own_objects() {
             return 0.0;
@@ -110,12 +111,12 @@ impl Web {
         normal::deviate(1.0 - (self.page_of(object) as f64 + 0.5) / pages)
     }
 
-    /// Whether an object is one of the most popular pages', of which there is this share.
+    /// Returns `true` if an object is on one of the most popular pages, a `share` of all pages.
     pub(super) fn is_popular(&self, object: u32, share: f64) -> bool {
         object < self.own_objects() && (self.page_of(object) as f64) < self.host_of.len() as f64 * share
     }
 
-    /// The URL of an object.
+    /// Returns the URL of an object.
     pub(super) fn url(&self, object: u32) -> String {
         if let Some(common) = object.checked_sub(self.own_objects()) {
             let (host, place) = (common / self.common_per_host, common % self.common_per_host);
@@ -138,7 +139,7 @@ impl Web {
     }
 }
 
-/// Page numbers sorted by host, and where each host's begin.
+/// Returns page numbers sorted by host, and the start of each host's pages.
 fn grouped(host_of: &[u32], hosts: usize) -> (Vec<u32>, Vec<u32>) {
     let mut first = vec![0u32; hosts + 1];
     host_of.iter().for_each(|host| first[*host as usize + 1] += 1);
@@ -163,17 +164,17 @@ fn added_up(weights: impl Iterator<Item = f64>) -> Vec<f64> {
     running.collect()
 }
 
-/// An index, with a probability in proportion to its weight.
+/// Draws an index, with a probability in proportion to its weight.
 fn drawn(weight_to: &[f64], random: &mut Random) -> usize {
     let total = weight_to.last().copied().unwrap_or(0.0);
     let point = random.unit() * total;
     weight_to.partition_point(|to| *to <= point).min(weight_to.len().saturating_sub(1))
 }
 
-/// Sizes of hosts: few have many pages.
+/// Exponent of the hosts' sizes: few hosts have many pages.
 const HOST_ALPHA: f64 = 0.7;
-/// No page embeds more.
+/// Largest number of embedded objects a page.
 const EMBEDDED_MAX: f64 = 1000.0;
-/// What keeps the draws of one seed apart.
+/// Constants that keep the draws of one seed apart.
 const PAGE: u64 = 0x7061_6765;
 const COMMON: u64 = 0x636f_6d6d;

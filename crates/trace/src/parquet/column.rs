@@ -1,6 +1,6 @@
 //! One column of a group of rows, in memory.
 
-/// What a column holds.
+/// Type of a column's values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// Milliseconds since 1970.
@@ -18,7 +18,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// `Type`.
+    /// Returns the number of Parquet's `Type`.
     pub(super) fn physical(self) -> i32 {
         match self {
             Self::Truth => 0,
@@ -29,7 +29,7 @@ impl Kind {
         }
     }
 
-    /// `ConvertedType`: UTF8 and TIMESTAMP_MILLIS.
+    /// Returns the number of Parquet's `ConvertedType`: UTF8 and TIMESTAMP_MILLIS.
     pub(super) fn converted(self) -> Option<i32> {
         match self {
             Self::Text => Some(0),
@@ -39,8 +39,8 @@ impl Kind {
     }
 }
 
-/// Values gathered. A value of another kind than the column's counts as none, and a required column
-/// that took none has an empty one.
+/// Gathered values. A value of another kind than the column's counts as none. A required column
+/// gets an empty value for a row without one.
 pub struct Column {
     kind: Kind,
     required: bool,
@@ -55,7 +55,7 @@ impl Column {
         Self { kind, required, present: Bits::default(), values: Vec::new(), truths: Bits::default() }
     }
 
-    /// The next row's number, clipped to what the column holds.
+    /// Sets the next row's number, clipped to the column's range.
     pub fn number(&mut self, number: Option<u64>) {
         let number = number.filter(|_| matches!(self.kind, Kind::Time | Kind::Int32 | Kind::Int64));
         self.mark(number.is_some());
@@ -69,7 +69,7 @@ impl Column {
         }
     }
 
-    /// The next row's floating point number.
+    /// Sets the next row's floating point number.
     pub fn double(&mut self, number: Option<f64>) {
         let number = number.filter(|_| self.kind == Kind::Double);
         self.mark(number.is_some());
@@ -78,7 +78,7 @@ impl Column {
         }
     }
 
-    /// The next row's text.
+    /// Sets the next row's text.
     pub fn text(&mut self, text: Option<&str>) {
         let text = text.filter(|_| self.kind == Kind::Text);
         self.mark(text.is_some());
@@ -88,7 +88,7 @@ impl Column {
         }
     }
 
-    /// Whether the next row is true.
+    /// Sets the next row's boolean.
     pub fn truth(&mut self, truth: Option<bool>) {
         let truth = truth.filter(|_| self.kind == Kind::Truth);
         self.mark(truth.is_some());
@@ -97,7 +97,7 @@ impl Column {
         }
     }
 
-    /// Notes whether the next row has a value; a required column without one waits for
+    /// Records whether the next row has a value. A required column without a value waits for
     /// [`Column::fill`].
     fn mark(&mut self, present: bool) {
         if present || !self.required {
@@ -105,8 +105,8 @@ impl Column {
         }
     }
 
-    /// Rows that took no value, up to so many, have none; in a required column they have an empty
-    /// one.
+    /// Fills the column up to `rows` rows. The new rows have no value, or an empty one in a
+    /// required column.
     pub(super) fn fill(&mut self, rows: usize) {
         while self.present.count < rows {
             match (self.required, self.kind) {
@@ -119,12 +119,12 @@ impl Column {
         }
     }
 
-    /// Whether a page would become larger than readers like.
+    /// Returns `true` if the values exceed a page of the size that readers expect.
     pub(super) fn is_full(&self) -> bool {
         self.values.len() > PAGE_BYTES
     }
 
-    /// The page of what was gathered, not compressed; the column is empty then.
+    /// Returns the page of the gathered values, uncompressed, and empties the column.
     pub(super) fn take_page(&mut self) -> Vec<u8> {
         let mut page = Vec::new();
         let present = std::mem::take(&mut self.present);
@@ -160,7 +160,7 @@ impl Bits {
     }
 }
 
-/// A number, seven bits a byte, lowest first.
+/// Encodes a number with seven bits a byte, lowest first.
 pub(super) fn varint(mut number: u64) -> Vec<u8> {
     let mut bytes = Vec::new();
     while number > 0x7F {
@@ -171,5 +171,5 @@ pub(super) fn varint(mut number: u64) -> Vec<u8> {
     bytes
 }
 
-/// Values of a column's page.
+/// Bytes of values in a column's page.
 const PAGE_BYTES: usize = 32 << 20;

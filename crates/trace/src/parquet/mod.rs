@@ -1,4 +1,4 @@
-//! Apache Parquet, as much of it as traces and results need.
+//! Apache Parquet, in the parts that traces and results need.
 //!
 //! ```text
 //! PAR1 | group of rows: a page a column … | … | footer | its length, 4 bytes | PAR1
@@ -6,8 +6,8 @@
 //! ```
 //!
 //! Format 1 of <https://github.com/apache/parquet-format>: plain encoding, one data page a column
-//! and group, zstd inside. In a column that is optional a level of one bit a row says whether there
-//! is a value. Every reader knows this much. Memory: a group of rows.
+//! and group, zstd inside. An optional column has one bit a row, its level, which is set if the row
+//! has a value. Every reader supports these features. Memory: one group of rows.
 
 mod column;
 #[cfg(test)]
@@ -19,7 +19,7 @@ pub use column::{Column, Kind};
 use std::io::{self, Write};
 use thrift::Compact;
 
-/// Gathers groups of rows and writes them.
+/// Table that gathers groups of rows and writes them.
 pub struct Table {
     name: &'static str,
     fields: Vec<Field>,
@@ -30,24 +30,24 @@ pub struct Table {
     rows_in_group: usize,
 }
 
-/// What a column is called and holds.
+/// Name and type of a column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Field {
-    /// Its name.
+    /// Name of the column.
     pub name: &'static str,
-    /// What it holds.
+    /// Type of the values.
     pub kind: Kind,
-    /// Whether each row has a value.
+    /// Each row has a value.
     pub required: bool,
 }
 
-/// A group that has been written.
+/// Group that has been written.
 struct Group {
     rows: u64,
     chunks: Vec<Chunk>,
 }
 
-/// A column of a group.
+/// Column of a group.
 struct Chunk {
     page_at: u64,
     plain_bytes: u64,
@@ -55,12 +55,12 @@ struct Chunk {
 }
 
 impl Field {
-    /// A column whose rows may have no value.
+    /// Makes a column whose rows may lack a value.
     pub const fn optional(name: &'static str, kind: Kind) -> Self {
         Self { name, kind, required: false }
     }
 
-    /// A column whose rows all have one.
+    /// Makes a column with a value in each row.
     pub const fn required(name: &'static str, kind: Kind) -> Self {
         Self { name, kind, required: true }
     }
@@ -70,7 +70,7 @@ impl Table {
     /// Begins a file of a table with this name and these columns.
     ///
     /// # Errors
-    /// Those of the output.
+    /// Returns the output's errors.
     pub fn begin(name: &'static str, fields: &[Field], output: &mut impl Write) -> io::Result<Self> {
         output.write_all(MAGIC)?;
         let columns = fields.iter().map(|field| Column::new(field.kind, field.required)).collect();
@@ -78,15 +78,16 @@ impl Table {
         Ok(Self { name, fields: fields.to_vec(), columns, groups, written, rows: 0, rows_in_group: 0 })
     }
 
-    /// The columns, each of which may take the next row's value.
+    /// Returns the columns, each of which may take the next row's value.
     pub fn columns(&mut self) -> &mut [Column] {
         &mut self.columns
     }
 
-    /// Ends a row. A column that took nothing has no value in it; a required one has 0 or no text.
+    /// Ends a row. A column that received no value has none in this row; a required column has 0 or
+    /// an empty text.
     ///
     /// # Errors
-    /// Those of the output.
+    /// Returns the output's errors.
     pub fn end_row(&mut self, output: &mut impl Write) -> io::Result<()> {
         self.rows_in_group += 1;
         let rows = self.rows_in_group;
@@ -97,10 +98,10 @@ impl Table {
         Ok(())
     }
 
-    /// Writes what is left and the footer.
+    /// Writes the last group and the footer.
     ///
     /// # Errors
-    /// Those of the output.
+    /// Returns the output's errors.
     pub fn finish(mut self, output: &mut impl Write) -> io::Result<()> {
         if self.rows_in_group > 0 {
             self.write_group(output)?;
@@ -131,7 +132,7 @@ impl Table {
         Ok(())
     }
 
-    /// `FileMetaData`.
+    /// Returns Parquet's `FileMetaData`.
     fn footer(&self) -> Vec<u8> {
         let mut file = Compact::default();
         file.i32(1, 1);
@@ -159,7 +160,7 @@ impl Table {
 }
 
 impl Group {
-    /// `RowGroup`, with a `ColumnChunk` a column.
+    /// Writes Parquet's `RowGroup`, with one `ColumnChunk` a column.
     fn describe(&self, fields: &[Field], file: &mut Compact) {
         file.begin_element();
         file.list_of_structs(1, self.chunks.len());
@@ -184,7 +185,7 @@ impl Group {
     }
 }
 
-/// `PageHeader` with a `DataPageHeader`.
+/// Returns Parquet's `PageHeader` with a `DataPageHeader`.
 fn page_head(rows: usize, plain_bytes: usize, packed_bytes: usize) -> Vec<u8> {
     let mut head = Compact::default();
     head.i32(1, 0);

@@ -1,5 +1,5 @@
-//! What is written is read back by a second reading of the format's description, made for these
-//! tests alone.
+//! Round trips of tables. A second reader of the format's description, made for these tests alone,
+//! reads the written files.
 
 use super::*;
 use crate::random::Random;
@@ -88,7 +88,7 @@ impl Value {
     }
 }
 
-/// Every column's values as text, row by row; `-` where there is none.
+/// Returns every column's values as text, row by row; `-` for an absent value.
 fn read(file: &[u8], fields: &[Field]) -> Vec<Vec<String>> {
     assert!(file.starts_with(MAGIC) && file.ends_with(MAGIC));
     let length = u32::from_le_bytes(file[file.len() - 8..file.len() - 4].try_into().expect("four bytes"));

@@ -1,16 +1,16 @@
-//! Thrift's compact protocol: what Parquet's heads and footer are written in.
+//! Thrift's compact protocol, the encoding of Parquet's heads and footer.
 //!
-//! A field is a byte of (step from the last field's number, type) and its value; numbers are zigzag
-//! varints; a zero byte ends a struct.
+//! A field is its value after a byte of (step from the last field's number, type). Numbers are
+//! zigzag varints. A zero byte ends a struct.
 
 use super::column::varint;
 
-/// Writes one struct and those within it.
+/// Writer of one struct and the structs within it.
 #[derive(Default)]
 pub(super) struct Compact {
     bytes: Vec<u8>,
     last: i16,
-    /// The field numbers of the structs around.
+    /// Last field numbers of the enclosing structs.
     around: Vec<i16>,
 }
 
@@ -40,7 +40,7 @@ impl Compact {
         texts.iter().for_each(|text| self.text(text));
     }
 
-    /// The head of a list; each element follows between [`Compact::begin_element`] and
+    /// Writes the head of a list. Each element follows between [`Compact::begin_element`] and
     /// [`Compact::end_struct`].
     pub(super) fn list_of_structs(&mut self, field: i16, length: usize) {
         self.list(field, STRUCT, length);

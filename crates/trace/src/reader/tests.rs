@@ -1,4 +1,4 @@
-//! Streams with all that can be wrong with them.
+//! Streams with bad lines, broken ends and other defects.
 
 use super::*;
 use std::io::Write;
@@ -32,7 +32,7 @@ fn compressed(kind: Compression, bytes: &[u8]) -> Vec<u8> {
     }
 }
 
-/// `TEXT` as the xz tool packs it.
+/// `TEXT` compressed by the xz tool.
 const XZ: &[u8] = include_bytes!("text.xz");
 
 use crate::input::Compression;
@@ -88,7 +88,7 @@ fn a_stream_that_breaks_off_gives_what_came_before() {
         assert!(matches!(read(&whole, &strict), Err(Error::Bad(_))));
     }
     for cut in 7..XZ.len() {
-        // As little as this holds, it ends in an error or in fewer lines, never in a panic.
+        // The cut stream must give an error or fewer lines, never a panic.
         let _ = read(&XZ[..cut], &ReadOptions::default());
     }
 }
@@ -151,7 +151,7 @@ fn a_short_stream_that_breaks_off_is_read_up_to_there() {
                     assert!(requests.iter().zip(expected).all(|((url, _), line)| line.starts_with(url)));
                     found += requests.len();
                 }
-                // A compressor may hand out nothing before its block is whole.
+                // A compressor may return nothing before its block is whole.
                 Err(Error::Input(_)) => {}
                 Err(other) => panic!("{kind:?} {cut}: {other}"),
             }

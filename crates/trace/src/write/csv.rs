@@ -3,7 +3,7 @@
 use crate::record::Record;
 use std::io::{self, Write};
 
-/// Writes a line a request, through one buffer.
+/// Writer of one line a request, through one buffer.
 pub(super) struct CsvWriter(Vec<u8>);
 
 impl CsvWriter {
@@ -44,8 +44,8 @@ fn cell(line: &mut Vec<u8>, text: &str) {
     let breaks = |byte: &u8| b"\",\n\r".contains(byte);
     if text.as_bytes().iter().any(breaks) {
         line.push(b'"');
-        // Line ends cannot be in a log's line; those of made names become blanks, so that lines
-        // stay lines.
+        // A log's line contains no line ends. Line ends in generated names become blanks, so that
+        // each request stays one line.
         for byte in text.bytes() {
             match byte {
                 b'"' => line.extend_from_slice(b"\"\""),

@@ -1,7 +1,8 @@
-//! Writing traces: our own columns, Parquet, CSV and libCacheSim's `oracleGeneral`.
+//! Writes traces: our own columns, Parquet, CSV and libCacheSim's `oracleGeneral`.
 //!
-//! Requests go in one by one. CSV goes out as it comes and Parquet by groups of rows; the other two
-//! need the whole trace first and hold 24 to 27 bytes a request, and our own each name once.
+//! The writer takes requests one by one. It writes CSV at once and Parquet by groups of rows. The
+//! other two formats need the whole trace first: 24 to 27 bytes a request, and our own each name
+//! once.
 
 mod csv;
 mod oracle;
@@ -19,24 +20,24 @@ use csv::CsvWriter;
 use oracle::OracleWriter;
 use std::io::{self, Write};
 
-/// A format that is written.
+/// Format that can be written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Target {
     /// Our own columns (docs/FORMATS.md).
     Shoal,
     /// Apache Parquet, zstd inside.
     Parquet,
-    /// Comma-separated, with a line of names that [`crate::Format::Table`] reads.
+    /// Comma-separated, with a header line that [`crate::Format::Table`] reads.
     Csv,
     /// libCacheSim's binary records.
     OracleGeneral,
 }
 
 impl Target {
-    /// All of them.
+    /// All formats.
     pub const ALL: [Self; 4] = [Self::Shoal, Self::Parquet, Self::Csv, Self::OracleGeneral];
 
-    /// The name on the command line.
+    /// Returns the name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Shoal => "shoal",
@@ -46,12 +47,13 @@ impl Target {
         }
     }
 
-    /// The format of a name.
+    /// Returns the format named `name`.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|target| target.name() == name)
     }
 
-    /// The format that a file's name asks for, whatever compresses it.
+    /// Returns the format by the extension of a file's name. An extension of a compression is
+    /// ignored.
     pub fn of_file(name: &str) -> Option<Self> {
         let name = name.trim_end_matches(".gz").trim_end_matches(".zst");
         let (_, extension) = name.rsplit_once('.')?;
@@ -65,19 +67,19 @@ impl Target {
     }
 }
 
-/// Takes requests and writes them in one format.
+/// Writer of requests in one format.
 pub struct Writer<W> {
     sink: Sink,
     output: W,
     lossy: Lossy,
 }
 
-/// What a format could not hold, counted.
+/// Counts of values that a format could not hold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Lossy {
-    /// Requests without a time, where one had to be written.
+    /// Requests without a time, in a format that requires one.
     pub times: u64,
-    /// Requests without a size, where one had to be written.
+    /// Requests without a size, in a format that requires one.
     pub sizes: u64,
     /// Sizes and times too large for their fields, written as the largest that fits.
     pub clipped: u64,
@@ -91,11 +93,11 @@ enum Sink {
 }
 
 impl<W: Write> Writer<W> {
-    /// A writer onto an output. Where a format must have a size and a request has none,
-    /// `bytes_unknown` is written.
+    /// Makes a writer onto an output. In a format that requires a size, a request without one gets
+    /// `bytes_unknown`.
     ///
     /// # Errors
-    /// Those of the output.
+    /// Returns the output's errors.
     pub fn new(target: Target, mut output: W, bytes_unknown: u64) -> io::Result<Self> {
         let sink = match target {
             Target::Shoal => Sink::Shoal(Box::default()),
@@ -109,7 +111,7 @@ impl<W: Write> Writer<W> {
     /// Writes a request, at the latest when the writer is finished.
     ///
     /// # Errors
-    /// Those of the output, and when a trace has too many names for its format.
+    /// Returns the output's errors. Fails when a trace has too many names for its format.
     pub fn put(&mut self, record: &Record<'_>) -> io::Result<()> {
         match &mut self.sink {
             Sink::Shoal(columns) => columns.put(record),
@@ -122,10 +124,11 @@ impl<W: Write> Writer<W> {
         }
     }
 
-    /// Writes what is left, gives back the output, and tells what the format could not hold.
+    /// Writes the remaining requests. Returns the output and the counts of values that the format
+    /// could not hold.
     ///
     /// # Errors
-    /// Those of the output.
+    /// Returns the output's errors.
     pub fn finish(mut self) -> io::Result<(W, Lossy)> {
         match self.sink {
             Sink::Shoal(columns) => columns.finish(&mut self.output)?,

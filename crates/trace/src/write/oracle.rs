@@ -1,7 +1,7 @@
 //! libCacheSim's `oracleGeneral`: see [`crate::format::oracle`] for its bytes.
 //!
-//! A record tells when its object is asked for next, so the trace is held (24 bytes a request, 16
-//! to 32 an object) until its end is known.
+//! A record contains the number of the next request for its object. The writer therefore holds the
+//! trace (24 bytes a request, 16 to 32 an object) until its end.
 
 use super::Lossy;
 use crate::format::oracle::Access;
@@ -10,10 +10,10 @@ use shoal_core::Key;
 use std::collections::HashMap;
 use std::io::{self, Write};
 
-/// Gathers requests.
+/// Writer that gathers requests.
 pub(super) struct OracleWriter {
     accesses: Vec<Access>,
-    /// The last request for each object.
+    /// Place of the last request for each object.
     last: HashMap<u64, usize>,
     bytes_unknown: u64,
 }
@@ -35,7 +35,7 @@ impl OracleWriter {
         };
         let clock_time = clipped(record.time_ms.map_or(place as u64, |time| time / 1000));
         let bytes = clipped(record.bytes.unwrap_or(self.bytes_unknown));
-        // Names that are numbers stay, so that a trace comes back as it was.
+        // Names that are numbers stay, so that a trace survives a round trip.
         let object = record.url.parse().unwrap_or_else(|_| Key::unkeyed(record.url.as_bytes()).low());
         if let Some(before) = self.last.insert(object, place) {
             self.accesses[before].next = place as i64;

@@ -1,10 +1,10 @@
-//! Where a trace goes, compressed as its name asks for.
+//! Output of a trace, compressed as its name demands.
 
 use flate2::write::GzEncoder;
 use std::io::{self, Write};
 use zstd::stream::write::Encoder;
 
-/// A stream of bytes that may be compressed on its way.
+/// Stream of bytes, possibly compressed.
 pub struct Output<W: Write>(Kind<W>);
 
 enum Kind<W: Write> {
@@ -14,10 +14,10 @@ enum Kind<W: Write> {
 }
 
 impl<W: Write> Output<W> {
-    /// An output that a file of this name would have: `.gz` and `.zst` are compressed.
+    /// Makes an output for a file of this name: `.gz` and `.zst` are compressed.
     ///
     /// # Errors
-    /// When the compressor cannot be had.
+    /// Fails when the compressor cannot be created.
     pub fn named(name: &str, stream: W) -> io::Result<Self> {
         Ok(Self(if name.ends_with(".gz") {
             Kind::Gzip(GzEncoder::new(stream, flate2::Compression::default()))
@@ -28,10 +28,10 @@ impl<W: Write> Output<W> {
         }))
     }
 
-    /// Ends the compressed stream and gives back what is below it.
+    /// Ends the compressed stream and returns the stream below.
     ///
     /// # Errors
-    /// Those of the stream.
+    /// Returns the stream's errors.
     pub fn finish(self) -> io::Result<W> {
         match self.0 {
             Kind::Plain(stream) => Ok(stream),

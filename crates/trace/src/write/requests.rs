@@ -1,14 +1,14 @@
-//! Requests as a table of Parquet: seven columns, of which the URL alone is always there.
+//! Requests as a table of Parquet: seven columns, of which only the URL is always present.
 
 use crate::parquet::{Field, Kind, Table};
 use crate::record::Record;
 use std::io::{self, Write};
 
-/// Writes requests as rows.
+/// Writer of requests as rows.
 pub(crate) struct Requests(Table);
 
 impl Requests {
-    /// The columns.
+    /// Columns of the table.
     pub(crate) const FIELDS: [Field; 7] = [
         Field::optional("time", Kind::Time),
         Field::optional("client", Kind::Text),

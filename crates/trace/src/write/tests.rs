@@ -1,4 +1,4 @@
-//! Traces written and read again.
+//! Round trips of traces.
 
 use super::*;
 use crate::reader::{ReadOptions, Reader};

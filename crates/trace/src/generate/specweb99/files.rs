@@ -1,8 +1,8 @@
-//! The file set of SPECweb99: directories of 36 files, and how often each is asked for.
+//! The file set of SPECweb99: directories of 36 files, and their access frequencies.
 //!
 //! Kant and Won, *Performance impact of uncached file accesses in SPECweb99*, 1999, section 2. A
-//! directory has 4 classes of 9 files. What the print says of sizes and order cannot all be true;
-//! these readings give the numbers that it gives elsewhere:
+//! directory has 4 classes of 9 files. The print contradicts itself about sizes and order. These
+//! readings give the numbers that the print states elsewhere:
 //!
 //! | print | reading | settled by |
 //! |---|---|---|
@@ -17,69 +17,69 @@
 #[derive(Clone, Debug, PartialEq)]
 pub struct FileSet {
     directories: u32,
-    /// H of the number of directories.
+    /// Harmonic number of `directories`.
     harmonic: f64,
 }
 
-/// A file: where it is.
+/// Position of a file in the set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct File {
-    /// Its directory, from 0, the most popular first.
+    /// Directory, from 0, the most popular first.
     pub directory: u32,
-    /// Its class, from 0 to 3: the order of magnitude of its size.
+    /// Class, from 0 to 3: the order of magnitude of the size.
     pub class: u8,
-    /// Its number within the class, from 0 to 8.
+    /// Number within the class, from 0 to 8.
     pub number: u8,
 }
 
 impl FileSet {
-    /// A set of so many directories, one at least.
+    /// Makes a set of `directories` directories, at least one.
     pub fn of(directories: u32) -> Self {
         let directories = directories.max(1);
         Self { directories, harmonic: harmonic(directories) }
     }
 
-    /// The set for a target throughput in operations a second: (int)(25 + λ/5) directories (Eq.
-    /// 1.2).
+    /// Makes the set for a target throughput in operations a second: (int)(25 + λ/5) directories
+    /// (Eq. 1.2).
     pub fn for_throughput(operations_per_second: f64) -> Self {
-        // a cast of a float that is out of range saturates
+        // A cast of a float that is out of range saturates.
         Self::of((25.0 + operations_per_second / 5.0) as u32)
     }
 
-    /// How many directories.
+    /// Returns the number of directories.
     pub fn directories(&self) -> u32 {
         self.directories
     }
 
-    /// How many files.
+    /// Returns the number of files.
     pub fn len(&self) -> usize {
         self.directories as usize * FILES_PER_DIRECTORY
     }
 
-    /// Never: a set has a directory.
+    /// Returns `false`: every set has a directory.
     pub fn is_empty(&self) -> bool {
         false
     }
 
-    /// All files, by directory, class and number.
+    /// Returns all files, by directory, class and number.
     pub fn files(&self) -> impl Iterator<Item = File> {
         (0..self.len()).map(File::at)
     }
 
-    /// The bytes of all files.
+    /// Returns the bytes of all files.
     pub fn bytes(&self) -> f64 {
         f64::from(self.directories)
             * (0..FILES_PER_DIRECTORY).map(|at| File::at(at).exact_bytes()).sum::<f64>()
     }
 
-    /// How likely an access is to be one to this file (Eq. 1.4).
+    /// Returns the probability that an access is to this file (Eq. 1.4).
     pub fn probability(&self, file: File) -> f64 {
         CLASS_SHARES[usize::from(file.class)] * within_class(file.number)
             / (f64::from(file.directory + 1) * self.harmonic)
     }
 
-    /// The mean size of an access, in bytes: 14,727, which the paper rounds to 14.73 KB. The same
-    /// for any number of directories.
+    /// Returns the mean size of an access, in bytes: 14,727, which the paper rounds to 14.73 KB.
+    /// The mean does not depend on the number of directories.
     pub fn mean_access_bytes() -> f64 {
         let one = Self::of(1);
         one.files().map(|file| one.probability(file) * file.exact_bytes()).sum()
@@ -87,37 +87,38 @@ impl FileSet {
 }
 
 impl File {
-    /// The file at this place of [`FileSet::files`].
+    /// Returns the file at this place of [`FileSet::files`].
     pub fn at(place: usize) -> Self {
         let within = place % FILES_PER_DIRECTORY;
         let directory = (place / FILES_PER_DIRECTORY) as u32;
         Self { directory, class: (within / FILES_PER_CLASS) as u8, number: (within % FILES_PER_CLASS) as u8 }
     }
 
-    /// Its place in [`FileSet::files`].
+    /// Returns the file's place in [`FileSet::files`].
     pub fn place(self) -> usize {
         self.directory as usize * FILES_PER_DIRECTORY
             + usize::from(self.class) * FILES_PER_CLASS
             + usize::from(self.number)
     }
 
-    /// The size by the formula, in bytes; those of class 0 are no whole numbers.
+    /// Returns the size by the formula, in bytes. Sizes of class 0 are not whole numbers.
     pub fn exact_bytes(self) -> f64 {
         102.4 * f64::from(self.number + 1) * 10f64.powi(self.class.into())
     }
 
-    /// The size on disk.
+    /// Returns the size on disk, in bytes.
     pub fn bytes(self) -> u64 {
         self.exact_bytes() as u64
     }
 
-    /// Its path below the file set's folder.
+    /// Returns the path below the file set's folder.
     pub fn path(self) -> String {
         format!("dir{:05}/class{}_{}", self.directory, self.class, self.number)
     }
 }
 
-/// How likely each number is within a class: Zipf with exponent 1 over the popularity index.
+/// Returns the probability of a number within a class: Zipf with exponent 1 over the popularity
+/// index.
 pub(super) fn within_class(number: u8) -> f64 {
     1.0 / (f64::from(POPULARITY_INDEX[usize::from(number)]) * harmonic(9))
 }
@@ -130,7 +131,7 @@ fn harmonic(terms: u32) -> f64 {
 pub const FILES_PER_DIRECTORY: usize = 36;
 /// Files of one class.
 const FILES_PER_CLASS: usize = 9;
-/// How likely each class is (section 2).
+/// Probability of each class (section 2).
 pub(super) const CLASS_SHARES: [f64; 4] = [0.35, 0.5, 0.14, 0.01];
-/// The popularity index of the files of a class, by number.
+/// Popularity index of the files of a class, by number.
 const POPULARITY_INDEX: [u8; FILES_PER_CLASS] = [9, 6, 4, 2, 1, 3, 5, 7, 8];

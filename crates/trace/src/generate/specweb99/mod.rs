@@ -1,5 +1,5 @@
-//! SPECweb99's workload made up: operations against its file set, at the rate and over the
-//! connections that it prescribes.
+//! Generates SPECweb99's workload: operations against its file set, at the prescribed rate and over
+//! the prescribed connections.
 //!
 //! Kant and Won, *Performance impact of uncached file accesses in SPECweb99*, 1999, section 2:
 //!
@@ -8,13 +8,13 @@
 //! - 70% static GETs, 25.2% dynamic GETs, half of them by a cookie; these add some 6 KB to the
 //!   file. 4.8% POSTs, each of which appends 140 bytes to the one POSTlog. The parts of the dynamic
 //!   GETs (12.45% plain, 12.6% with rotating advertisements, 0.15% by CGI) are the benchmark's.
-//! - A connection carries at most 50,000 bytes a second: the next operation on it begins when the
-//!   last response is worth its time. So λ takes about λ / 3.3 connections. 70% of the connections
-//!   are kept alive, for 5 to 15 operations each.
+//! - A connection carries at most 50,000 bytes a second. The next operation on a connection begins
+//!   when the time for the last response at this rate has passed. λ therefore takes about λ / 3.3
+//!   connections. 70% of the connections are kept alive, for 5 to 15 operations each.
 //!
-//! A [`Workload`] gives [`Operation`]s without end, or a [`Trace`] of its GETs, which is what a
-//! file cache sees. The same values give the same operations. Costs a heap operation of O(log
-//! connections) and a search of O(log directories) an operation; memory O(connections +
+//! A [`Workload`] gives [`Operation`]s without end, or a [`Trace`] of its GETs, which are the
+//! requests that a file cache sees. Equal values give equal operations. An operation costs a heap
+//! operation of O(log connections) and a search of O(log directories). Memory: O(connections +
 //! directories).
 
 mod files;
@@ -31,58 +31,58 @@ use crate::trace::Trace;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// What the workload shall be like.
+/// Parameters of the workload.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Workload {
-    /// The seed.
+    /// Seed of all random draws.
     pub seed: u64,
     /// λ: operations a second.
     pub throughput: f64,
-    /// Operations altogether, POSTs included.
+    /// Number of operations, POSTs included.
     pub requests: usize,
-    /// Directories, where they shall not follow from λ.
+    /// Number of directories, if not derived from λ.
     pub directories: Option<u32>,
 }
 
 impl Default for Workload {
-    /// The smallest of the paper's three: 2500 operations a second, 525 directories.
+    /// The smallest of the paper's three workloads: 2500 operations a second, 525 directories.
     fn default() -> Self {
         Self { seed: 1, throughput: 2500.0, requests: 500_000, directories: None }
     }
 }
 
-/// What an operation asks of the server.
+/// Kinds of operations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
-    /// A file as it is.
+    /// GET of an unchanged file.
     Static,
-    /// A file with something added.
+    /// GET of a file with an addition.
     Dynamic,
-    /// The same, chosen by the client's cookie.
+    /// GET of a file with an addition that the client's cookie selects.
     Advertisement,
-    /// The same, by a program that is started for it.
+    /// GET of a file with an addition, by a program that the server starts.
     Cgi,
-    /// A line for the POSTlog.
+    /// POST of a line for the POSTlog.
     Post,
 }
 
 /// One operation.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Operation {
-    /// When it begins, in milliseconds since the first.
+    /// Begin in milliseconds since the first operation.
     pub time_ms: u64,
-    /// On which of the simultaneous connections, from 0.
+    /// Number of the connection among the simultaneous ones, from 0.
     pub connection: u32,
-    /// Whether the TCP connection is new.
+    /// The operation opens a new TCP connection.
     pub opens: bool,
-    /// What it asks.
+    /// Kind of the operation.
     pub kind: Kind,
-    /// The file; of a POST, the one its log line names.
+    /// File of the operation. For a POST, its log line names this file.
     pub file: File,
 }
 
 impl Kind {
-    /// Bytes beside the file's in the response.
+    /// Returns the bytes of the response beside the file's bytes.
     fn added_bytes(self) -> f64 {
         match self {
             Self::Static => 0.0,
@@ -93,13 +93,14 @@ impl Kind {
 }
 
 impl Operation {
-    /// The size of the response's body, in bytes.
+    /// Returns the size of the response's body, in bytes.
     pub fn response_bytes(&self) -> f64 {
         let file = if self.kind == Kind::Post { 0.0 } else { self.file.exact_bytes() };
         file + self.kind.added_bytes()
     }
 
-    /// The request as a log would have it, with the file's bytes; a POST has those of its response.
+    /// Returns the request as a log's record, with the file's bytes, or the response's bytes for a
+    /// POST.
     pub fn record(&self) -> Record<'static> {
         let post = self.kind == Kind::Post;
         let bytes = if post { POST_RESPONSE_BYTES as u64 } else { self.file.bytes() };
@@ -116,12 +117,12 @@ impl Operation {
 }
 
 impl Workload {
-    /// The file set.
+    /// Returns the file set.
     pub fn files(&self) -> FileSet {
         self.directories.map_or_else(|| FileSet::for_throughput(self.throughput), FileSet::of)
     }
 
-    /// Simultaneous connections: as many as carry λ at 50,000 bytes a second each.
+    /// Returns the number of simultaneous connections that carry λ at 50,000 bytes a second each.
     pub fn connections(&self) -> u32 {
         let gets = 1.0 - POST_SHARE;
         let mean = gets * FileSet::mean_access_bytes()
@@ -130,19 +131,19 @@ impl Workload {
         (self.throughput * mean / CONNECTION_BYTES_PER_SECOND).round().max(1.0) as u32
     }
 
-    /// The operations, without end.
+    /// Returns the operations, without end.
     ///
     /// # Errors
-    /// When a value makes no sense.
+    /// Fails when a value makes no sense.
     pub fn operations(&self) -> Result<Operations, Impossible> {
         self.check()?;
         Ok(Operations::new(self))
     }
 
-    /// The trace of the GETs among the operations.
+    /// Makes the trace of the GETs among the operations.
     ///
     /// # Errors
-    /// When a value makes no sense.
+    /// Fails when a value makes no sense.
     pub fn make(&self) -> Result<Trace, Impossible> {
         let mut trace = Trace::default();
         let gets = self.operations()?.take(self.requests).filter(|operation| operation.kind != Kind::Post);
@@ -163,16 +164,16 @@ impl Workload {
     }
 }
 
-/// The operations of a workload, in order of time. See [`Workload::operations`].
+/// Operations of a workload, in order of time. See [`Workload::operations`].
 #[derive(Clone, Debug)]
 pub struct Operations {
     random: Random,
-    /// Sums of the directories' weights, up to each.
+    /// Cumulative sums of the directories' weights.
     directories: Vec<f64>,
-    /// How likely each number is within a class.
+    /// Probability of each number within a class.
     numbers: [f64; 9],
     connections: Vec<Connection>,
-    /// When each connection asks next, in microseconds.
+    /// Time of each connection's next operation, in microseconds, with the connection's number.
     next: BinaryHeap<Reverse<(u64, u32)>>,
 }
 
@@ -192,7 +193,7 @@ impl Operations {
         });
         let directories = directories.collect();
         let connections = workload.connections();
-        // they begin anywhere within the time of one mean response
+        // Connections begin anywhere within the time of one mean response.
         let spread = (f64::from(connections) / workload.throughput * 1e6) as u64;
         let next = (0..connections).map(|number| Reverse((random.below(spread), number))).collect();
         let numbers = std::array::from_fn(|number| files::within_class(number as u8));
@@ -239,7 +240,7 @@ impl Iterator for Operations {
     }
 }
 
-/// A place, as likely as its share; the last takes what rounding leaves.
+/// Draws an index with the probabilities `shares`. The last index takes the rounding error.
 fn choose(random: &mut Random, shares: &[f64]) -> u8 {
     let mut drawn = random.unit();
     let found = shares.iter().position(|share| {
@@ -249,7 +250,7 @@ fn choose(random: &mut Random, shares: &[f64]) -> u8 {
     found.unwrap_or(shares.len().saturating_sub(1)) as u8
 }
 
-/// The kinds with their shares of all operations.
+/// Kinds with their shares of all operations.
 const KINDS: [(Kind, f64); 5] = [
     (Kind::Static, 0.7),
     (Kind::Dynamic, 0.1245),
@@ -257,18 +258,18 @@ const KINDS: [(Kind, f64); 5] = [
     (Kind::Cgi, 0.0015),
     (Kind::Post, POST_SHARE),
 ];
-/// POSTs among all operations.
+/// Share of POSTs among all operations.
 pub const POST_SHARE: f64 = 0.048;
-/// What a POST appends to the POSTlog, in bytes.
+/// Bytes that a POST appends to the POSTlog.
 pub const POST_LOG_BYTES: u64 = 140;
 const DYNAMIC_SHARE: f64 = 0.252;
-/// What is added to a dynamic page: "about 6 KB".
+/// Bytes added to a dynamic page: "about 6 KB".
 const DYNAMIC_BYTES: f64 = 6000.0;
-/// "A few hundred bytes".
+/// Bytes of a POST's response: "a few hundred bytes".
 const POST_RESPONSE_BYTES: f64 = 300.0;
-/// The rate that a setup keeps close to (section 2); the benchmark refuses less than 40,000.
+/// Rate that a setup keeps close to (section 2); the benchmark refuses less than 40,000.
 const CONNECTION_BYTES_PER_SECOND: f64 = 50_000.0;
-/// Connections that are kept alive: "at least 70%".
+/// Share of connections that are kept alive: "at least 70%".
 const KEPT_ALIVE: f64 = 0.7;
 const SITE: &str = "http://specweb99.example/file_set/";
 const POST_URL: &str = "http://specweb99.example/post";

@@ -7,7 +7,7 @@ use std::str::FromStr;
 impl FromStr for Workload {
     type Err = Impossible;
 
-    /// Names with values, parted by commas; what is not named is as by default.
+    /// Parses names with values, separated by commas. Missing names keep their defaults.
     fn from_str(text: &str) -> Result<Self, Impossible> {
         let mut workload = Self::default();
         for part in text.split(',').map(str::trim).filter(|part| !part.is_empty()) {
@@ -34,7 +34,7 @@ impl Workload {
 }
 
 impl fmt::Display for Workload {
-    /// As it is read.
+    /// Writes the text that `from_str` parses.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { seed, throughput, requests, directories } = self;
         write!(f, "seed={seed},throughput={throughput},requests={requests}")?;

@@ -1,4 +1,4 @@
-//! The workload held against what Kant and Won say of it.
+//! The workload compared with the figures of Kant and Won.
 
 use super::*;
 
@@ -38,10 +38,10 @@ fn operations_have_the_shares_and_the_rate_that_are_prescribed() {
     let seconds = all.last().unwrap().time_ms as f64 / 1e3;
     assert!((2e5 / seconds / 500.0 - 1.0).abs() < 0.03, "{} a second", 2e5 / seconds);
     assert!(all.is_sorted_by_key(|operation| operation.time_ms));
-    // 30% of TCP connections carry one operation, the others ten on average
+    // 30% of the TCP connections carry one operation, the others ten on average.
     let opened = all.iter().filter(|operation| operation.opens).count() as f64;
     assert!((2e5 / opened - 7.3).abs() < 0.2, "{}", 2e5 / opened);
-    // about 3.3 operations a second and connection
+    // Each connection carries about 3.3 operations a second.
     assert!((500.0 / f64::from(workload.connections()) - 3.3).abs() < 0.15);
 }
 
