@@ -5,7 +5,7 @@
 //! one domain therefore still share the domain, and two files of one folder the folder. A word
 //! found at one place reveals nothing about the same word elsewhere. A client is hashed as a whole;
 //! user names, queries and fragments are dropped. Times, sizes, methods and statuses stay: a person
-//! who knows when an object of a rare size was requested may recognise the request.
+//! with knowledge of a request for an object of a rare size may recognise that request.
 //!
 //! HMAC-SHA-256 (RFC 2104), of which 48 bits are shown for a part: without the key nobody can test
 //! names. Cost: one HMAC for each part.

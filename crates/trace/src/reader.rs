@@ -45,7 +45,7 @@ pub struct Reading {
     pub requests: u64,
     /// Requests that never reached a cache (hits in browsers).
     pub left_out: u64,
-    /// Requests whose time is before that of the request before.
+    /// Requests with a time before the time of the preceding request.
     pub out_of_order: u64,
     /// Lines that could not be read.
     pub bad: u64,
@@ -84,7 +84,7 @@ pub enum Error {
 pub struct Reader<R> {
     lines: Lines<R>,
     parser: Parser,
-    /// Whole trace in our own columns, whose requests are read across the columns.
+    /// Whole trace in our own columns. A request is read across the columns.
     columns: Option<Columns>,
     reading: Reading,
     strict: bool,

@@ -40,7 +40,7 @@ impl Record<'_> {
     }
 }
 
-/// Rules for a repeated request whose size differs from the earlier one.
+/// Rules for a repeated request with another size than the earlier one.
 ///
 /// Logs do not distinguish a changed object from an error page, an aborted transfer or a response
 /// without a body. Each study must therefore decide, and each result depends on the decision. In

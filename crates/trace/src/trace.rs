@@ -189,8 +189,8 @@ impl Trace {
     /// and lines with an unnoticed defect. One such time would turn a log of a day into a log of
     /// decades.
     ///
-    /// A time is far if it is away by more than a hundred times the span of all times but the first
-    /// and the last thousandth, and by more than a day.
+    /// A time is far if its distance exceeds a day and a hundred times the usual span. The usual
+    /// span is that of all times but the first and the last thousandth.
     pub fn mend_times(&mut self) -> u64 {
         let mut times: Vec<u64> = self.requests.iter().map(|request| request.time_ms).collect();
         if times.len() < MENDED_MIN {
@@ -215,7 +215,7 @@ impl Trace {
         mended
     }
 
-    /// Makes an empty trace whose clients are named by their numbers.
+    /// Makes an empty trace. The clients are named by their numbers.
     pub(crate) fn with_clients(clients: u32) -> Self {
         let mut trace = Self::default();
         for client in 0..clients {
@@ -302,7 +302,7 @@ impl Trace {
     }
 }
 
-/// Smallest number of requests whose times are corrected. Fewer do not show which times are usual.
+/// Smallest number of requests for a correction of times. Fewer do not show which times are usual.
 const MENDED_MIN: usize = 20;
 /// Number of spans from which a time is a mistake.
 const SPANS_AWAY: u64 = 100;

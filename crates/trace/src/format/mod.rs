@@ -124,7 +124,7 @@ impl Format {
 pub(crate) enum Parser {
     Table(Table),
     W3c(Extended),
-    /// Format whose lines stand alone, or that has no lines.
+    /// Format with lines that need no context, or without lines.
     Plain(Format),
 }
 

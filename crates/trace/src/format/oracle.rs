@@ -1,16 +1,16 @@
-//! libCacheSim's traces: `oracleGeneral`, binary records of fixed length, and its plain `csv` without
-//! a header line.
+//! libCacheSim's traces: `oracleGeneral`, binary records of fixed length, and its plain `csv`
+//! without a header line.
 //!
 //! ```text
 //! offset  bytes  of a record, little-endian, packed
 //!      0      4  clock_time: seconds
 //!      4      8  obj_id
 //!     12      4  obj_size: bytes
-//!     16      8  next_access_vtime: the number of the next request for the object; -1 when there is none
+//!     16      8  next_access_vtime: number of the object's next request; -1 for none
 //! ```
 //!
-//! The binary form has no magic number. Detection checks the first records: times must not fall, sizes
-//! must be plausible, and next accesses must lie ahead.
+//! The binary form has no magic number. Detection checks the first records: times must not fall,
+//! sizes must be plausible, and next accesses must lie ahead.
 
 use crate::record::Record;
 use crate::scan::{Reason, bytes, time};

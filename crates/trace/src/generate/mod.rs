@@ -149,7 +149,7 @@ impl Traffic {
         Ok(trace)
     }
 
-    /// Returns the web whose size gives the hit ratio. More pages mean fewer repeats, so that
+    /// Returns the web of the size that gives the hit ratio. More pages mean fewer repeats, so that
     /// bisection finds the size.
     fn fitting_web(&self) -> Result<Web, Impossible> {
         let (mut low, mut high) = (1usize, self.requests.max(1).saturating_mul(PAGES_PER_REQUEST));

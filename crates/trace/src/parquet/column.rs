@@ -13,7 +13,7 @@ pub enum Kind {
     Int64,
     /// Floating point of 64 bits.
     Double,
-    /// True or false.
+    /// Boolean.
     Truth,
 }
 
@@ -44,7 +44,7 @@ impl Kind {
 pub struct Column {
     kind: Kind,
     required: bool,
-    /// A bit a row, whether it has a value, lowest bit first.
+    /// One bit a row, lowest bit first: set if the row has a value.
     present: Bits,
     values: Vec<u8>,
     truths: Bits,

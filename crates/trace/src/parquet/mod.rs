@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! PAR1 | group of rows: a page a column … | … | footer | its length, 4 bytes | PAR1
-//! page: head in Thrift's compact protocol | zstd of: levels, 4 bytes of length before them | values
+//! page: head in Thrift's compact protocol | zstd of: 4 bytes of length, levels | values
 //! ```
 //!
 //! Format 1 of <https://github.com/apache/parquet-format>: plain encoding, one data page a column
@@ -55,7 +55,7 @@ struct Chunk {
 }
 
 impl Field {
-    /// Makes a column whose rows may lack a value.
+    /// Makes a column with a value in some rows.
     pub const fn optional(name: &'static str, kind: Kind) -> Self {
         Self { name, kind, required: false }
     }
