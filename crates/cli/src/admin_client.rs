@@ -1,4 +1,4 @@
-//! Asks the admin listener of a running node: one request, one answer, over TCP or a Unix socket.
+//! Client of a running node's admin listener: one request, one response, over TCP or a Unix socket.
 
 use crate::failure::Failure;
 use shoal_settings::AdminAddress;
@@ -7,16 +7,16 @@ use std::net::TcpStream;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-/// The answer of an admin listener.
+/// Response of an admin listener.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Answer {
-    /// The HTTP status.
+    /// HTTP status of the response.
     pub status: u16,
-    /// The body.
+    /// Body of the response.
     pub body: String,
 }
 
-/// Sends one request and reads the answer.
+/// Sends one request and reads the response.
 pub fn ask(address: &AdminAddress, method: &str, path: &str, body: &str) -> Result<Answer, Failure> {
     let unreachable = |error: io::Error| {
         Failure::Unreachable(format!(
@@ -59,7 +59,7 @@ fn exchange(
     Ok(bytes)
 }
 
-/// Reads an answer that ends with its connection.
+/// Parses a response that ends with its connection.
 fn parse(bytes: &[u8]) -> Option<Answer> {
     let text = String::from_utf8_lossy(bytes);
     let (head, body) = text.split_once("\r\n\r\n")?;
@@ -69,10 +69,10 @@ fn parse(bytes: &[u8]) -> Option<Answer> {
 
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A purge may walk over the whole index.
+/// Longest wait for a response. A purge may walk over the whole index.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(300);
 
-/// Bytes of an answer that are read.
+/// Largest number of bytes read of a response.
 const ANSWER_MAX: u64 = 16 << 20;
 
 #[cfg(test)]

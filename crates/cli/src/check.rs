@@ -1,4 +1,4 @@
-//! `shoal check`: names every mistake of a configuration file.
+//! `shoal check`: reports every mistake of a configuration file.
 
 use crate::configuration::Configuration;
 use crate::failure::Failure;
@@ -10,14 +10,14 @@ use std::path::{Path, PathBuf};
 
 /// Check a configuration file and name every mistake
 ///
-/// Reads the file as `shoal run --config FILE` would, SHOAL_ variables and the files that it names
-/// included, and starts nothing; folders that log and admin socket would be made in have to be
-/// there. A disk that has less room on this machine than it is given, or does not answer, is a
-/// warning. Each mistake is one line: file:line:column: setting: what is wrong. Exits with code 2
-/// when there is one.
+/// Reads the file as `shoal run --config FILE` would, with SHOAL_ variables and the files named in
+/// it, and starts nothing. The folders of the access log and of the admin socket must exist. A disk
+/// with less free space on this machine than its setting, or that does not answer, is a warning.
+/// Each mistake is one line: file:line:column: setting: reason. Exits with code 2 when there is a
+/// mistake.
 #[derive(clap::Args)]
 pub struct Options {
-    /// The file to check
+    /// File to check
     file: PathBuf,
     /// Print {"file": …, "mistakes": […], "warnings": […]} to stdout
     #[arg(long)]
@@ -41,7 +41,7 @@ impl Options {
                 let mistakes: Vec<_> = mistakes.iter().map(as_json).collect();
                 let found_all = json!({ "file": file, "mistakes": mistakes, "warnings": warnings });
                 print(&format!("{found_all}\n"))?;
-                // stderr repeats nothing that stdout has told
+                // stdout has the mistakes already; stderr does not repeat them.
                 if found == 0 { Ok(()) } else { Err(Failure::Configuration(Vec::new())) }
             }
             (false, 0) => {
@@ -52,8 +52,8 @@ impl Options {
         }
     }
 
-    /// What is wrong in the files that sound settings name: certificates, users; and where others
-    /// could not be made.
+    /// Checks the files that valid settings name: certificates and users. Also checks whether the
+    /// files that a node creates could be created.
     fn check_contents(&self, settings: &Settings) -> Result<(), Failure> {
         let mistake = |key: &str, message: String| Mistake {
             file: self.file.display().to_string(),
@@ -73,7 +73,8 @@ impl Options {
     }
 }
 
-/// What would keep these settings from working on this machine, and may be right on another.
+/// Returns reasons why these settings would fail on this machine, although they may be right on
+/// another.
 fn warnings(settings: &Settings) -> Vec<String> {
     let of_disk = |at: usize| match settings.store.disks.is_empty() {
         true => "store.disk".to_owned(),
@@ -84,7 +85,7 @@ fn warnings(settings: &Settings) -> Vec<String> {
     misfits.chain(shoal_rules::warnings(settings)).collect()
 }
 
-/// What a node makes when it starts, and does not start without.
+/// Returns the files that a node must create to start, each with its setting.
 fn places(settings: &Settings) -> Vec<(&'static str, &Path)> {
     let mut places = Vec::new();
     if !["", "none", "stdout"].contains(&&*settings.log.access) {
@@ -96,7 +97,7 @@ fn places(settings: &Settings) -> Vec<(&'static str, &Path)> {
     places
 }
 
-/// Why a file of this name cannot be made or written to, as far as names tell.
+/// Returns the reason why a file of this name cannot be created or written, as far as names show.
 fn unfit(path: &Path) -> Option<String> {
     if path.is_dir() {
         return Some(format!("{} is a folder", path.display()));

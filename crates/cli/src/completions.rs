@@ -1,4 +1,4 @@
-//! `shoal completions`: what a shell needs to complete our command line.
+//! `shoal completions`: prints a shell's completions of our command line.
 
 use crate::failure::Failure;
 use crate::show::print;

@@ -1,4 +1,4 @@
-//! `shoal config`: the settings, told from their definitions.
+//! `shoal config`: prints the settings from their definitions.
 
 use crate::failure::Failure;
 use crate::show::print;

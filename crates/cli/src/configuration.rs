@@ -1,32 +1,33 @@
-//! Where the settings of a command come from: a file, the environment, the command line.
+//! Sources of a command's settings: a file, the environment, the command line.
 
 use crate::failure::Failure;
 use shoal_settings::{AdminAddress, Override, Settings, SettingsSource};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
-/// Where settings come from. Kept by a running node, which reads them again on reload.
+/// Sources of settings. A running node keeps them and reads them again on reload.
 #[derive(Clone, Debug, Default)]
 pub struct Configuration {
-    /// The file; `None` for the built-in defaults.
+    /// Configuration file; `None` for the built-in defaults.
     pub file: Option<PathBuf>,
-    /// What the command line sets. Wins over the environment, and that over the file.
+    /// Settings of the command line. They override the environment, and the environment overrides
+    /// the file.
     pub options: Vec<Override>,
 }
 
 impl Configuration {
-    /// The file named by `--config`, else by `SHOAL_CONFIG`, else none: no other place is searched,
-    /// so that what a node does never depends on a file that happens to lie somewhere.
+    /// Returns the file named by `--config`, else by `SHOAL_CONFIG`, else none. No other place is
+    /// searched, so that a node never depends on a file that merely exists somewhere.
     pub fn find(option: Option<PathBuf>) -> Self {
         let variable = || std::env::var_os("SHOAL_CONFIG").filter(|path| !path.is_empty());
         Self { file: option.or_else(|| variable().map(PathBuf::from)), options: Vec::new() }
     }
 
-    /// Reads and checks everything.
+    /// Reads and checks all sources.
     pub fn load(&self) -> Result<Settings, Failure> {
         let text = self.file.as_deref().map_or(Ok(String::new()), text_of)?;
         let file = self.file.as_ref().map_or("built-in".into(), |path| path.display().to_string());
-        // variables that are not Unicode set nothing of ours
+        // Variables that are not Unicode set nothing of ours.
         let variables = std::env::vars_os()
             .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
         let mut overrides = Override::from_environment(variables);
@@ -43,7 +44,7 @@ impl Configuration {
     }
 }
 
-/// The admin address that a command talks to: `--admin`, else what the settings say.
+/// Returns the admin address of a command: `--admin`, else the address in the settings.
 pub fn admin_address(option: Option<AdminAddress>, config: Option<PathBuf>) -> Result<AdminAddress, Failure> {
     match option {
         Some(address) => Ok(address),
@@ -51,7 +52,7 @@ pub fn admin_address(option: Option<AdminAddress>, config: Option<PathBuf>) -> R
             Ok(settings) => settings.admin.listen.ok_or_else(|| {
                 Failure::Usage("the settings have no admin listener; name one with --admin".into())
             }),
-            // A node may run all the same: with the settings that it was started with.
+            // A node may still be running, with the settings of its start.
             Err(failure) => {
                 let mut lines =
                     vec!["the settings do not tell where the node is asked; --admin does".to_owned()];

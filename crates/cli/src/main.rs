@@ -1,7 +1,7 @@
 //! The shoal binary: one file a command.
 //!
-//! Arguments, environment and files of settings are read here and nowhere else. A command gives its
-//! output and a [`Failure`] when it cannot do its work; the failure knows the exit code.
+//! Only this crate reads arguments, environment and settings files. A command prints its output, or
+//! returns a [`Failure`] with an exit code.
 
 #![forbid(unsafe_code)]
 
@@ -50,7 +50,8 @@ Exit codes:
   2  bad usage or configuration; nothing was started or changed
   3  no node answers at the admin address";
 
-// Without words of their own the commands have those of their options, long help with them.
+// The variants have no comments, so that each command shows the help of its options, long help
+// included.
 #[derive(Subcommand)]
 enum Command {
     Run(run::Options),

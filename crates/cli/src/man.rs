@@ -1,4 +1,4 @@
-//! `shoal man`: manual pages out of the definitions of the command line.
+//! `shoal man`: manual pages from the definitions of the command line.
 
 use crate::failure::Failure;
 use crate::show::print;
@@ -8,8 +8,8 @@ use std::path::PathBuf;
 /// Print the manual page, or write the pages of all commands to a folder
 #[derive(clap::Args)]
 pub struct Options {
-    /// Folder for the pages of all commands, made when it is not there; without it, the first page
-    /// is printed
+    /// Folder for the pages of all commands, created if missing; without it, the first page is
+    /// printed
     folder: Option<PathBuf>,
 }
 

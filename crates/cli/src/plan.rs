@@ -1,4 +1,4 @@
-//! `shoal plan`: what cache a log would need.
+//! `shoal plan`: plans a cache for a log.
 
 use crate::failure::Failure;
 use crate::lab::telling;
@@ -12,61 +12,61 @@ use shoal_lab::experiment::Error;
 use shoal_lab::plan::{Footprint, Plan, PlanOptions, json, report, settings, text};
 use std::path::PathBuf;
 
-/// Tell what cache an access log would need: RAM, disk, hit ratios, wear, a settings file
+/// Plan a cache for an access log: RAM, disk, hit ratios, wear, a settings file
 ///
-/// The first part of the log warms the caches and is not counted. Hit ratios are those of the
-/// policies that Shoal runs, simulated; what the disk would do is counted with the store's own code
-/// on a modelled machine. What the log does not tell (freshness, cacheability, Vary, missing sizes)
-/// is assumed, said, and bounded.
+/// The first part of the log warms the caches and is not counted. Hit ratios are simulated with the
+/// policies that Shoal runs. The disk's work is counted with the store's own code on a modelled
+/// machine. A log lacks some facts (freshness, cacheability, Vary, missing sizes): these are
+/// assumed, stated, and bounded.
 ///
-/// With --ram-price and --egress-price the cheapest pair of RAM and disk is recommended; without,
-/// disk for 99% of the hits that can be had, and RAM at the knee of its curve where that leaves the
-/// drive idle, or for 95% of the throughput where it does not.
+/// With --ram-price and --egress-price the cheapest pair of RAM and disk is recommended. Without
+/// prices the recommended disk gives 99% of the possible hits. The recommended RAM is the knee of
+/// its curve if this leaves the drive idle, else the RAM for 95% of the throughput.
 #[derive(clap::Args)]
 pub struct Options {
     /// The log: a file, or - for standard input, in any format that `shoal trace` reads
     log: String,
-    /// What a GB of RAM costs a month
+    /// Price of a GB of RAM a month
     #[arg(long, value_name = "PRICE")]
     ram_price: Option<f64>,
-    /// What a GB of disk costs a month; without it the disk is taken to be there
+    /// Price of a GB of disk a month; without it the disk counts as available at no price
     #[arg(long, value_name = "PRICE")]
     disk_price: Option<f64>,
-    /// What a GB fetched from origins costs, in the same currency
+    /// Price of a GB fetched from origins, in the same currency
     #[arg(long, value_name = "PRICE")]
     egress_price: Option<f64>,
-    /// The RAM that there is
+    /// Available RAM
     #[arg(long, value_name = "SIZE")]
     ram: Option<ByteCount>,
-    /// The disk that there is
+    /// Available disk space
     #[arg(long, value_name = "SIZE")]
     disk: Option<ByteCount>,
-    /// The drive that the disk is on
+    /// Size of the drive that holds the disk
     #[arg(long, value_name = "SIZE", default_value = "480 GB")]
     drive: ByteCount,
-    /// How often a day the drive's maker rates it to be written whole
+    /// Full writes of the drive a day, by the maker's rating
     #[arg(long, value_name = "TIMES", default_value_t = 1.0)]
     drive_writes: f64,
     /// Years of that rating
     #[arg(long, value_name = "YEARS", default_value_t = 5.0)]
     drive_years: f64,
-    /// Operations a second that the drive may be asked for at the peak
+    /// Largest rate of drive operations at the peak, a second
     #[arg(long, value_name = "NUMBER", default_value_t = 5000.0)]
     drive_operations: f64,
-    /// The head of a response, in bytes, as origins send it
+    /// Size of a response's head from origins, in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 280)]
     head: u64,
-    /// What a request that RAM misses costs the machine, in requests that it hits
+    /// Cost of a RAM miss for the machine, as a multiple of a RAM hit's
     #[arg(long, value_name = "TIMES", default_value_t = 5.0)]
     miss_cost: f64,
-    /// The part of the requests that only warms the caches
+    /// Part of the requests that only warms the caches
     #[arg(long, value_name = "SHARE", default_value_t = 0.3)]
     warm_up: f64,
-    /// Which requests can hit: rules parted by commas (cacheable, get, found, status200, no-query,
-    /// no-cgi, http)
+    /// Requests that can hit: rules separated by commas (cacheable, get, found, status200,
+    /// no-query, no-cgi, http)
     #[arg(long, value_name = "RULES", default_value = FILTER)]
     filter: FilterRules,
-    /// Requests read at most
+    /// Largest number of requests read
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
     /// Seed of samples
@@ -106,7 +106,7 @@ impl Options {
             }
             error => failed(&error),
         })?;
-        // What was computed is told, whatever becomes of the files.
+        // The results are printed even if the files cannot be written.
         print(&self.render(&plan, &loaded))?;
         self.write(&plan, &character, &loaded)
     }
@@ -158,7 +158,7 @@ impl Options {
         })
     }
 
-    /// The log's name without its folders, which are nobody else's business.
+    /// Returns the log's name without its folders, which are private.
     fn name(&self) -> &str {
         match self.log.as_str() {
             "-" => "standard input",
@@ -166,7 +166,7 @@ impl Options {
         }
     }
 
-    /// The command as it can be given again, as far as it decides what is planned.
+    /// Returns the command for a repetition, with the options that affect the plan.
     fn command(&self) -> String {
         let log = if self.log == "-" { "-" } else { self.name() };
         let mut command = format!("shoal plan {log}");
@@ -229,16 +229,16 @@ impl Options {
     }
 }
 
-/// A number that is not the default.
+/// Returns a number that differs from the default, else `None`.
 fn differing(number: f64, default: f64) -> Option<f64> {
     (number != default).then_some(number)
 }
 
-/// The requests that count by default.
+/// Default filter of requests.
 const FILTER: &str = "cacheable";
-/// The least that `cache.ram` takes.
+/// Smallest value of `cache.ram`.
 const LEAST_RAM: u64 = 4 << 20;
-/// Room for a volume's stripes and its index.
+/// Space for a volume's stripes and its index.
 const LEAST_DISK: u64 = 4_000_000;
 const HEAD_MAX: u64 = 64 << 10;
 

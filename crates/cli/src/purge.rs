@@ -10,13 +10,12 @@ use std::path::PathBuf;
 
 /// Remove stored responses from a running node
 ///
-/// Names one thing: URLs, a tag, a cache group of an origin, a host, or everything. What is removed
-/// is not served again, not even stale.
+/// Names one thing: URLs, a tag, a cache group of an origin, a host, or everything. A removed
+/// response is not served again, not even stale.
 #[derive(clap::Args)]
 #[command(group = clap::ArgGroup::new("what").required(true))]
 pub struct Options {
-    /// Every variant stored under these absolute URLs; - reads them from standard input, a line
-    /// each
+    /// Every variant stored under these absolute URLs; - reads them from standard input, one a line
     #[arg(group = "what", value_name = "URL")]
     urls: Vec<String>,
     /// Every response that carries this tag (Cache-Tag, Surrogate-Key)
@@ -62,7 +61,7 @@ impl Options {
         if json { Ok(()) } else { print(&render(responses)) }
     }
 
-    /// What to ask for: several things only where they are URLs.
+    /// Returns the purge requests. Only URLs give several requests.
     fn requests(&self) -> Result<Vec<PurgeRequest>, Failure> {
         let request = match self {
             Self { tag: Some(tag), .. } => PurgeRequest::Tag(tag.clone()),
@@ -79,7 +78,7 @@ impl Options {
     }
 }
 
-/// URLs from standard input; empty lines are none.
+/// Returns the URLs of standard input, without empty lines.
 fn from_lines() -> Result<Vec<PurgeRequest>, Failure> {
     let text = std::io::read_to_string(std::io::stdin())
         .map_err(|error| Failure::Runtime(format!("cannot read standard input: {error}")))?;
@@ -87,7 +86,7 @@ fn from_lines() -> Result<Vec<PurgeRequest>, Failure> {
     Ok(urls.map(|url| PurgeRequest::Url(url.to_owned())).collect())
 }
 
-/// The node's answer to a purge that was done.
+/// Response of the node to a completed purge.
 struct Purged {
     body: String,
     value: serde_json::Value,

@@ -1,4 +1,4 @@
-//! `shoal reload`: has a running node read its settings again.
+//! `shoal reload`: tells a running node to read its settings again.
 
 use crate::admin_client::ask;
 use crate::configuration::admin_address;
@@ -9,9 +9,9 @@ use std::path::PathBuf;
 
 /// Have a running node read its settings again
 ///
-/// The node reads the file that it was started with, and names what changed but takes effect with
-/// its next start only. When the settings have mistakes, it names them, keeps its old settings, and
-/// this command exits with code 2.
+/// The node reads the file that it was started with. The output names changed settings that take
+/// effect only with the next start. If the settings have mistakes, the output names the mistakes,
+/// the node keeps its old settings, and this command exits with code 2.
 #[derive(clap::Args)]
 pub struct Options {
     /// The node's admin address, such as 127.0.0.1:3129 or unix:/run/shoal/admin.sock

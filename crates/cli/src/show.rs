@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use shoal_core::ByteCount;
 use std::io::{ErrorKind, Write};
 
-/// Prints to stdout. A reader that has gone (`| head`) is no failure.
+/// Prints to stdout. A closed pipe (`| head`) is no failure.
 pub fn print(text: &str) -> Result<(), Failure> {
     let mut stdout = std::io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
@@ -15,12 +15,12 @@ pub fn print(text: &str) -> Result<(), Failure> {
     }
 }
 
-/// About so many bytes: `1.2 GB`.
+/// Formats a size approximately: `1.2 GB`.
 pub fn size(bytes: u64) -> String {
     let mut value = bytes as f64;
     let mut units = ["B", "KB", "MB", "GB", "TB", "PB"].into_iter();
     let mut unit = units.next().unwrap_or_default();
-    // 999.5 would be shown as 1000
+    // 999.5 would be shown as 1000.
     while value >= 999.5 {
         let Some(next) = units.next() else { break };
         (value, unit) = (value / 1000.0, next);
@@ -28,18 +28,18 @@ pub fn size(bytes: u64) -> String {
     if unit == "B" || value >= 99.95 { format!("{value:.0} {unit}") } else { format!("{value:.1} {unit}") }
 }
 
-/// A limit as the settings spell it, where that is short: `256 MiB`.
+/// Formats a limit as in the settings if that is short: `256 MiB`.
 pub fn limit(bytes: u64) -> String {
     let exact = ByteCount(bytes).to_string();
     if exact.len() <= "1023 GiB".len() { exact } else { size(bytes) }
 }
 
-/// So many things: `1 response`, `2 responses`.
+/// Formats a number of things: `1 response`, `2 responses`.
 pub fn counted(number: u64, noun: &str) -> String {
     format!("{} {noun}{}", count(number), if number == 1 { "" } else { "s" })
 }
 
-/// About so long: `2 days 3 h`.
+/// Formats a duration approximately: `2 days 3 h`.
 pub fn duration(seconds: u64) -> String {
     match seconds {
         0..60 => format!("{seconds} s"),
@@ -49,7 +49,7 @@ pub fn duration(seconds: u64) -> String {
     }
 }
 
-/// With thousands parted: `1,234,567`.
+/// Formats a number with thousands separators: `1,234,567`.
 pub fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut shown = String::with_capacity(digits.len() * 4 / 3);

@@ -1,4 +1,4 @@
-//! `shoal status`: what a running node is and holds.
+//! `shoal status`: shows the state and the contents of a running node.
 
 use crate::admin_client::ask;
 use crate::configuration::admin_address;
@@ -9,7 +9,7 @@ use shoal_settings::AdminAddress;
 use std::fmt::Write;
 use std::path::PathBuf;
 
-/// Show what a running node is and holds
+/// Show the state and the contents of a running node
 #[derive(clap::Args)]
 pub struct Options {
     /// The node's admin address, such as 127.0.0.1:3129 or unix:/run/shoal/admin.sock
@@ -108,7 +108,7 @@ fn disk(text: &mut String, store: &StoreStatus) {
     disks(text, &store.disks);
 }
 
-/// A line for each of several disks, and for one that is out of service.
+/// Writes a line for each of several disks, and for a disk that is out of service.
 fn disks(text: &mut String, disks: &[DiskStatus]) {
     for disk in disks {
         let space = &disk.space;
@@ -128,7 +128,7 @@ fn disks(text: &mut String, disks: &[DiskStatus]) {
     }
 }
 
-/// `hits` of `all` in brackets; nothing when there are none.
+/// Formats `hits` of `all` as a percentage in brackets; an empty text if `all` is 0.
 fn share(hits: u64, all: u64) -> String {
     if all == 0 { String::new() } else { format!(" ({:.1}%)", hits as f64 / all as f64 * 100.0) }
 }

@@ -1,4 +1,4 @@
-//! The commands that need no node, as a user runs them: output and exit codes.
+//! Commands that need no node, as a user runs them: output and exit codes.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -87,8 +87,8 @@ fn check_prints_json() {
     assert_eq!((output.status.code(), value["mistakes"].as_array().map(Vec::len)), (Some(0), Some(0)));
 }
 
-/// What would keep `run` from starting stands in these files, and is found before a running node is
-/// stopped for it.
+/// Mistakes in these files would keep `run` from starting. `check` finds them before a running node
+/// is stopped for a new start.
 #[test]
 fn check_looks_into_the_files_that_are_named() {
     let folder = TempDir::new().expect("a folder");
@@ -116,7 +116,7 @@ fn check_looks_into_the_files_that_are_named() {
     }
 }
 
-/// `run` makes these files, and nothing starts where it cannot.
+/// `run` creates these files, and no node starts without them.
 #[test]
 fn check_looks_where_files_would_be_made() {
     let folder = TempDir::new().expect("a folder");
@@ -158,7 +158,7 @@ fn check_takes_the_environment_into_account() {
     assert!(stderr(&output).starts_with("SHOAL_CACHE__RAM: cache.ram: "), "{}", stderr(&output));
 }
 
-/// Bad configuration: exit code 2, file and line, nothing started.
+/// Bad configuration: exit code 2, file and line, and no node starts.
 #[test]
 fn run_refuses_mistakes_and_starts_nothing() {
     let folder = TempDir::new().expect("a folder");
@@ -256,7 +256,7 @@ fn model_gms_solves_the_queueing_model_of_global_memory() {
     }
 }
 
-/// All of what there is to say, and not its first line alone.
+/// The long help has the whole comment of a command, not only its first line.
 #[test]
 fn the_help_of_commands_explains_them() {
     for (command, words) in [
@@ -284,7 +284,7 @@ fn the_help_of_commands_explains_them() {
     ] {
         let arguments: Vec<&str> = command.split(' ').chain(["--help"]).collect();
         let help = shoal(&arguments);
-        // lines are broken where the terminal's are
+        // The terminal's width determines the line breaks.
         let told = stdout(&help).split_whitespace().collect::<Vec<&str>>().join(" ");
         assert!(told.contains(words), "{command}: {told}");
     }

@@ -1,5 +1,5 @@
-//! `shoal lab run` as a user runs it: a report made from a small trace, with results of replays
-//! beside it.
+//! `shoal lab run` as a user runs it: a report from a small trace, with results of replays beside
+//! it.
 
 use serde_json::{Value, json};
 use std::collections::BTreeSet;
@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
-/// 600 requests for objects of 12 hosts, small and large, most of them asked for again.
+/// 600 requests for objects of 12 hosts, small and large, most of them repeats.
 fn trace() -> String {
     let mut trace = String::from("time_s,bytes,url\n");
     for n in 0..600_u64 {
@@ -29,8 +29,7 @@ fn text(bytes: &[u8]) -> &str {
     std::str::from_utf8(bytes).expect("UTF-8")
 }
 
-/// A replay's report, as if a disk of its own had been below it: not every machine that tests has
-/// one.
+/// Returns a replay's report as if it had a disk of its own. Not every test machine has one.
 fn measured(folder: &Path, architecture: &str, more: &[&str]) -> String {
     let store = format!("store-{architecture}-{}", more.len());
     std::fs::create_dir(folder.join(&store)).expect("made");
@@ -61,7 +60,7 @@ fn a_report_is_made_from_a_small_trace_and_measured_runs() {
     for number in 1..=7 {
         assert!(page.contains(&format!("Figure {number}:")), "figure {number}");
     }
-    // One with Figure 5, of architectures, and one with Figure 7, of policies in a finite file.
+    // One report has Figure 5, of architectures, and one Figure 7, of policies in a finite file.
     assert_eq!(page.matches("The runs on a real disk").count(), 2);
     let names = |ending: &str| -> BTreeSet<String> {
         let entries = std::fs::read_dir(folder.path().join("report")).expect("a folder");

@@ -1,4 +1,5 @@
-//! `shoal plan` as a user runs it: text, JSON, page, settings that `shoal check` takes, bad wishes.
+//! `shoal plan` as a user runs it: text, JSON, page, settings that `shoal check` accepts, bad
+//! options.
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -23,7 +24,7 @@ fn name(path: &Path) -> &str {
     path.to_str().expect("UTF-8")
 }
 
-/// A log of 3,000 requests for 400 objects, a 304 and a POST among them now and then.
+/// Writes a log of 3,000 requests for 400 objects, with an occasional 304 and POST.
 fn log(folder: &TempDir) -> PathBuf {
     let mut text = String::new();
     let mut state = 7u64;

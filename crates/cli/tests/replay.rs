@@ -65,7 +65,7 @@ fn the_figures_are_those_of_the_trace() {
     let calls = |name: &str, call: &str| report["parts"][name]["system_calls"][call]["calls"].as_u64();
     assert_eq!(["create", "open", "close"].map(|call| calls("measured", call)), [Some(2), Some(4), Some(6)]);
     assert_eq!(calls("measured", "unlink"), Some(0));
-    // Sizes are those of whole files, of which a large one has a gap after its head.
+    // Sizes are those of whole files. A large file has a gap after its head.
     let gap = 76_200 - part("warm_up", "file_bytes_written");
     assert!(gap < 512, "{gap}");
     assert_eq!((&report["end"], &report["error"]), (&"done".into(), &Value::Null));
@@ -89,7 +89,7 @@ fn each_architecture_and_policy_gives_the_same_hits_where_all_fits() {
     }
 }
 
-/// The architectures that the command itself names.
+/// Returns the architectures that the command itself names.
 fn shoal_architectures() -> Vec<String> {
     let folder = TempDir::new().expect("a folder");
     let output = replay(TRACE, folder.path(), &["--architecture", "pyramid"]);
@@ -174,7 +174,7 @@ fn a_trace_may_come_compressed_and_through_a_pipe() {
         .spawn()
         .expect("the binary runs");
     let mut stdin = child.stdin.take().expect("a pipe");
-    // "http://a.example/ 10\n" twice, as gzip packs it.
+    // Two lines of "http://a.example/ 10\n", compressed by gzip.
     std::io::Write::write_all(&mut stdin, GZIP).expect("written");
     drop(stdin);
     let output = child.wait_with_output().expect("an end");
@@ -229,7 +229,7 @@ fn a_disk_that_fails_in_mid_run_leaves_what_was_measured() {
     let trace: String = (0..2000).map(|n| format!("http://a.example/{n} 1000\n")).collect();
     let one: String = trace.lines().take(1).map(|line| format!("{line}\n")).collect();
     replay(&one, folder.path(), &["--max-objects", "2000"]);
-    // One of the folders in which the next few files are going to be made.
+    // One of the folders for the next few new files.
     let spoiled = folder.path().join("store/00/05");
     std::fs::remove_dir_all(&spoiled).expect("removed");
     std::fs::write(&spoiled, "no folder").expect("written");

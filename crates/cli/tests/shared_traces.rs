@@ -1,26 +1,28 @@
-//! Golden statistics: what `shoal trace info` says of the shared traces, and of one that is made.
+//! Golden statistics: the output of `shoal trace info` for the shared traces, and for a generated
+//! one.
 //!
-//! The traces are too large for the repository and come under terms of their own. They are looked
-//! for in the folder that `SHOAL_TRACES` names, or in `shared/traces` beside the checkout; where
-//! they are not, the test says so and passes. Numbers are those published with the traces and, to
-//! the last digit, those counted when the test was written.
+//! The traces are too large for the repository and have terms of their own. The test looks for them
+//! in the folder that `SHOAL_TRACES` names, or in `shared/traces` beside the checkout. If the
+//! traces are missing, the test prints a note and passes. The numbers are those published with the
+//! traces and, to the last digit, those counted when the test was written.
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-/// One trace's statistics. Shares are compared to a twentieth of a point, as they were published.
+/// Statistics of one trace. Shares are compared to a twentieth of a point, the precision of their
+/// publication.
 struct Golden {
     file: &'static str,
     filter: &'static str,
     format: &'static str,
     /// Requests, objects, hosts, clients.
     counts: [u64; 4],
-    /// Bytes asked for and of all objects, each at its last size.
+    /// Bytes requested, and bytes of all objects, each at its last size.
     bytes: Option<(u64, u64)>,
-    /// Percentages: hits and bytes hit by an infinite cache, objects asked for once.
+    /// Percentages: hits and bytes hit by an infinite cache, and objects requested once.
     shares: [Option<f64>; 3],
-    /// The Zipf exponent, which hangs on the ranks that are looked at: to 0.05.
+    /// The Zipf exponent, which depends on the ranks considered: to 0.05.
     alpha: Option<f64>,
 }
 
@@ -146,7 +148,7 @@ fn check(golden: &Golden, info: &Value) {
     if let Some((all, unique)) = golden.bytes {
         for (name, expected) in [("bytes", all), ("unique_bytes", unique)] {
             let found = info[name].as_u64().unwrap_or_default();
-            // Published in millions; ours are exact.
+            // The published numbers are in millions; ours are exact.
             let slack = if expected % 1_000_000 == 0 { 500_000 } else { 0 };
             assert!(found.abs_diff(expected) <= slack, "{file}: {name} {found} for {expected}");
         }

@@ -1,4 +1,5 @@
-//! `shoal lab sweep` as a user runs it: the example computed, killed, gone on with; mistakes told.
+//! `shoal lab sweep` as a user runs it: the example computed, killed and resumed; mistakes
+//! reported.
 
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -54,8 +55,8 @@ fn the_example_is_computed_once() {
     assert_eq!((&again["computed"], file("policy.parquet")), (&0.into(), before));
 }
 
-/// A sweep that is killed while it computes has what it finished; the next one computes the rest
-/// and no more.
+/// A sweep that is killed while it computes keeps its finished combinations. The next sweep
+/// computes only the rest.
 #[test]
 fn a_killed_sweep_goes_on() {
     let folder = TempDir::new().expect("a folder");

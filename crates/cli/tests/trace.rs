@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use tempfile::TempDir;
 
-/// Squid's native log: two hosts, one repeat, one 304, one line that is none.
+/// Squid's native log: two hosts, one repeat, one 304, one bad line.
 const LOG: &str = "\
 1066036250.603    310 192.0.2.30 TCP_MISS/200 1234 GET http://a.example/x/1.gif - HIER_DIRECT/192.0.2.1 image/gif
 1066036251.000     10 192.0.2.31 TCP_HIT/200 1234 GET http://a.example/x/1.gif - HIER_NONE/- image/gif
@@ -205,7 +205,7 @@ fn bad_input_is_told_and_never_a_crash() {
     assert_eq!(json["reading"]["problems"][1], "line 7: the line is too long");
 }
 
-/// What `log.format` of a running node writes, in each of its formats: the same three requests.
+/// Output of a running node for each `log.format`: the same three requests.
 const OURS: [(&str, &str); 3] = [
     (
         "squid",
@@ -289,7 +289,7 @@ fn a_trace_may_be_written_over_itself_and_nothing_is_half_written() {
     let folder = TempDir::new().expect("a folder");
     let file = folder.path().join("a.csv");
     let name = file.to_str().expect("UTF-8");
-    // More than is read before the first is written.
+    // The input is longer than one read before the first write.
     let log: String =
         (0..20_000).map(|at| format!("{at},http://a.example/{},{}\n", at % 99, at % 7)).collect();
     std::fs::write(&file, format!("time_s,url,bytes\n{log}")).expect("written");

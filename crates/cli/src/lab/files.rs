@@ -1,4 +1,4 @@
-//! `shoal lab files`: SPECweb99's file set on disk, for a server to serve.
+//! `shoal lab files`: writes SPECweb99's file set to disk, for a server.
 
 use super::telling::ProgressLine;
 use crate::failure::Failure;
@@ -10,8 +10,8 @@ use std::path::{Path, PathBuf};
 
 /// Write SPECweb99's file set to a folder: directories of 36 files, 5.12 MB each
 ///
-/// The files hold bytes that do not compress, the same for the same seed. The folder must be empty
-/// or not there.
+/// The files hold incompressible bytes, the same for the same seed. The folder must be empty or
+/// missing.
 #[derive(clap::Args)]
 pub struct Options {
     /// Folder for the files
@@ -19,7 +19,7 @@ pub struct Options {
     /// Directories; (int)(25 + λ/5) for λ operations a second
     #[arg(long, value_name = "N", default_value_t = 525, value_parser = clap::value_parser!(u32).range(1..=100_000))]
     directories: u32,
-    /// Seed of what the files hold
+    /// Seed of the files' bytes
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 }
@@ -57,9 +57,9 @@ impl Options {
     }
 }
 
-/// Nothing that is there is written over.
+/// Refuses a folder with entries, so that no file is overwritten.
 fn check_is_free(folder: &Path) -> Result<(), Failure> {
-    // a folder that cannot be read is not there, or the first write says why
+    // A folder that cannot be read is missing, or the first write reports the reason.
     let has_entries = std::fs::read_dir(folder).is_ok_and(|mut entries| entries.next().is_some());
     if has_entries {
         return Err(Failure::Usage(format!("{}: the folder is not empty", folder.display())));

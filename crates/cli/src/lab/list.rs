@@ -1,11 +1,11 @@
-//! `shoal lab list`: the experiments, what each asks and needs.
+//! `shoal lab list`: lists the experiments with their questions and inputs.
 
 use crate::failure::Failure;
 use crate::show::print;
 use shoal_lab::experiment::EXPERIMENTS;
 use std::fmt::Write;
 
-/// List the experiments: what each asks and needs
+/// List the experiments with their questions and inputs
 #[derive(clap::Args)]
 pub struct Options {
     /// Print JSON

@@ -1,8 +1,8 @@
 //! Results of `shoal replay --json`, for the column of a real disk.
 //!
-//! A run goes by its architecture's name. One of `squidmla` whose mapped file gave up objects is a
-//! finite cache, and goes by the policy that chose them, as the runs of Figure 7 on the modelled
-//! machine do.
+//! A run is named by its architecture. A run of `squidmla` with evictions from its mapped file
+//! stands for a finite cache. Such a run is named by its policy, like the runs of Figure 7 on the
+//! modelled machine.
 
 use crate::failure::Failure;
 use serde_json::Value;

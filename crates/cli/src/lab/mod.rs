@@ -1,4 +1,4 @@
-//! `shoal lab`: experiments that can be asked again.
+//! `shoal lab`: reproducible experiments.
 
 mod files;
 mod list;
@@ -17,7 +17,8 @@ pub struct Options {
     command: Command,
 }
 
-// Without words of their own the commands have those of their options, long help with them.
+// The variants have no comments, so that each command shows the help of its options, long help
+// included.
 #[derive(Subcommand)]
 enum Command {
     List(list::Options),

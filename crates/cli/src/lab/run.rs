@@ -16,31 +16,31 @@ use std::path::{Path, PathBuf};
 
 /// Run an experiment and write its report to a folder
 ///
-/// The report is a page (index.html) with the figures in it, a CSV and an SVG file for each figure,
-/// and summary.json for programs. The same trace and seed give the same bytes.
+/// The report is a page (index.html) with the figures, a CSV and an SVG file for each figure, and
+/// summary.json for programs. The same trace and seed give the same bytes.
 #[derive(clap::Args)]
 pub struct Options {
-    /// The experiment; `shoal lab list` names them
+    /// Name of the experiment; `shoal lab list` prints the names
     name: String,
-    /// Trace of requests: an access log or a table, plain or compressed; several are taken one
-    /// after the other. Without one, proxy traffic is made
+    /// Trace of requests: an access log or a table, plain or compressed. Several traces are read
+    /// one after another. Without a trace, the command generates proxy traffic
     #[arg(long, value_name = "FILE", num_args = 1..)]
     trace: Vec<PathBuf>,
     /// Folder for the report [default: shoal-NAME]
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
-    /// Seed of everything that is drawn
+    /// Seed of all random draws
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
-    /// `full`: the whole trace, or as many requests as the paper has; `small`: 20,000 requests, in
-    /// seconds
+    /// `full`: the whole trace, or the paper's number of requests; `small`: 20,000 requests, which
+    /// takes seconds
     #[arg(long, value_name = "SCALE", value_enum, default_value_t = Scale::Full)]
     scale: Scale,
     /// Part of the requests that only warms the cache
     #[arg(long, value_name = "SHARE", default_value_t = 0.513)]
     warm_up: f64,
     /// Results of `shoal replay --json` on a real disk, one file a run, for a column of their own.
-    /// One of squidmla that gave up objects stands for its segment policy
+    /// A run of squidmla with evictions stands for its segment policy
     #[arg(long, value_name = "FILE", num_args = 1..)]
     measured: Vec<PathBuf>,
     /// Print the summary as JSON
@@ -50,12 +50,12 @@ pub struct Options {
     reading: TraceInputOptions,
 }
 
-/// How much of it.
+/// Number of requests of an experiment.
 #[derive(Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Scale {
     /// 20,000 requests.
     Small,
-    /// All of them.
+    /// All requests.
     Full,
 }
 
@@ -93,14 +93,14 @@ impl Options {
         inputs.applications = applications;
         inputs.is_small = self.scale == Scale::Small;
         inputs.real = self.measured.iter().map(|path| measured::read(path)).collect::<Result<_, _>>()?;
-        // A folder that cannot be made is told now, and not after an hour.
+        // A folder that cannot be created is reported now, and not after an hour.
         std::fs::create_dir_all(out)
             .map_err(|error| Failure::Runtime(format!("cannot write {}: {error}", out.display())))?;
         let mut telling = ProgressLine::new();
         let report = (experiment.run)(&inputs, &mut telling);
         telling.finish();
         report.map_err(|error| {
-            // Only an empty folder goes: one that was made for nothing.
+            // This removes only an empty folder, one that was created in vain.
             let _ = std::fs::remove_dir(out);
             Failure::Runtime(error.to_string())
         })
@@ -110,7 +110,8 @@ impl Options {
         if self.scale == Scale::Small { SMALL_REQUESTS } else { usize::MAX }
     }
 
-    /// The trace and where it is from, and what was read as programs of their own.
+    /// Returns the trace with a description of its source, and the traces that stand for one
+    /// program each.
     fn trace(&self, applications: &mut Vec<Application>) -> Result<(Trace, String), Failure> {
         let mut read = |path: &Path| {
             let (trace, source) = self.read(path)?;
@@ -138,7 +139,8 @@ impl Options {
         }
     }
 
-    /// A trace, and what it is: its name and what of it was not taken.
+    /// Reads a trace. Returns the trace and its description: its name, and notes on the requests
+    /// not taken.
     fn read(&self, path: &Path) -> Result<(Trace, String), Failure> {
         let (reader, bar) = self.reading.open(&path.to_string_lossy())?.into_parts();
         let read = Trace::read_from(reader, &Filter::paper(), self.limit(), SIZE_UNKNOWN);
@@ -158,7 +160,7 @@ impl Options {
         Ok((trace, if notes.is_empty() { name } else { format!("{name} ({})", notes.join("; ")) }))
     }
 
-    /// The command as it can be given again, files by their names alone.
+    /// Returns the command for a repetition, with files by their names alone.
     fn command(&self) -> String {
         let mut command = format!("shoal lab run {}", self.name);
         for (option, paths) in [("--trace", &self.trace), ("--measured", &self.measured)] {
@@ -176,7 +178,7 @@ impl Options {
     }
 }
 
-/// Adds a trace at the end of another, up to so many requests.
+/// Adds a trace at the end of another, up to `limit` requests.
 fn append(joined: &mut Trace, trace: &Trace, limit: usize) {
     for request in trace.requests() {
         if joined.requests().len() >= limit {
@@ -197,8 +199,8 @@ fn name_of(path: &Path) -> String {
     path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
 }
 
-/// The findings, a line each below the names of the columns; of an experiment without any its facts
-/// and tables.
+/// Returns the findings, one a line below the names of the columns. An experiment without findings
+/// gives its facts and tables.
 fn render(report: &Report) -> String {
     if report.sections.iter().all(|section| section.findings.is_empty()) {
         return plainly(report);
@@ -227,7 +229,7 @@ fn render(report: &Report) -> String {
     text
 }
 
-/// What a report without findings says: nothing in it is compared with a paper.
+/// Returns the text of a report without findings, in which nothing is compared with a paper.
 fn plainly(report: &Report) -> String {
     let mut text = String::new();
     for (name, value) in &report.facts {
@@ -255,5 +257,5 @@ fn plainly(report: &Report) -> String {
 const SMALL_REQUESTS: usize = 20_000;
 /// Maltzahn 1999, section 4: 522,376 and 495,664.
 const PAPER_REQUESTS: usize = 1_018_040;
-/// The size of requests that come without one, in bytes, as `shoal replay` takes it.
+/// Size of a request without a size, in bytes, as in `shoal replay`.
 const SIZE_UNKNOWN: u64 = 8192;

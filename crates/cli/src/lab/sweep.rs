@@ -1,4 +1,5 @@
-//! `shoal lab sweep`: a grid of simulations and models on all cores, gone on with where it stopped.
+//! `shoal lab sweep`: computes a grid of simulations and models on all cores, and resumes a stopped
+//! sweep.
 
 use crate::failure::Failure;
 use crate::show::print;
@@ -10,26 +11,26 @@ use std::path::{Path, PathBuf};
 
 /// Compute a grid of simulations and models on all cores, into tables of Parquet
 ///
-/// The specification names traces and, for each kind of question, lists of values; every
-/// combination is computed once. What is done is kept in a journal in the folder: a sweep that was
-/// stopped, or killed, goes on when the same command is given again, and one whose specification
-/// grew computes only what is new. The results are FOLDER/policy.parquet, cluster.parquet,
-/// wide_area.parquet, gms.parquet, pgms.parquet and wan.parquet, as far as the specification has
-/// such grids. A combination that makes no sense has no results, and the column `refused` says why.
+/// The specification names traces and, for each kind of question, lists of values. Every
+/// combination is computed once. A journal in the folder records the finished combinations. The
+/// same command resumes a sweep that was stopped or killed. After the specification has grown, a
+/// sweep computes only the new combinations. The results are FOLDER/policy.parquet,
+/// cluster.parquet, wide_area.parquet, gms.parquet, pgms.parquet and wan.parquet, one for each kind
+/// of grid in the specification. A combination that makes no sense has no results, and the column
+/// `refused` has the reason.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Options {
     /// The specification, in TOML (docs/SWEEPS.md)
     #[arg(required_unless_present_any = ["example", "reference"])]
     spec: Option<PathBuf>,
-    /// Folder for results and journal [default: the specification's name with -results for its
-    /// ending]
+    /// Folder for results and journal [default: the specification's name with the ending -results]
     #[arg(long, value_name = "FOLDER")]
     out: Option<PathBuf>,
-    /// Threads; as many as there are cores by default
+    /// Number of threads [default: the number of cores]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     jobs: Option<u16>,
-    /// Read the specification, say how much there is to compute, and stop
+    /// Read the specification, print the number of combinations, and stop
     #[arg(long)]
     check: bool,
     /// Print JSON
@@ -88,7 +89,7 @@ fn read(path: &Path) -> Result<Sweep, Failure> {
     })
 }
 
-/// `sweep-results` beside `sweep.toml`.
+/// Returns the default folder: `sweep-results` beside `sweep.toml`.
 fn beside(spec: &Path) -> PathBuf {
     let stem = spec.file_stem().unwrap_or_default().to_string_lossy();
     spec.with_file_name(format!("{stem}-results"))
@@ -145,7 +146,7 @@ fn json(summary: &Summary) -> String {
     format!("{told}\n")
 }
 
-/// Each kind with its parameters and results, as docs/SWEEPS.md has them.
+/// Returns each kind with its parameters and results, as in docs/SWEEPS.md.
 fn reference() -> String {
     let mut page = String::new();
     for kind in KINDS {
@@ -170,7 +171,7 @@ fn reference() -> String {
     page
 }
 
-/// A bar on a terminal, and nothing elsewhere.
+/// Progress bar on a terminal; draws nothing elsewhere.
 struct Bar(ProgressBar);
 
 impl Bar {
@@ -193,6 +194,6 @@ impl Progress for Bar {
     }
 }
 
-/// Mistakes that are told at once: a log given for a specification has one a line.
+/// Largest number of mistakes shown at once. A log passed as a specification has one a line.
 const MISTAKES_TOLD: usize = 20;
 const EXAMPLE: &str = include_str!("../../../../docs/sweep.toml");

@@ -1,16 +1,16 @@
-//! How far an experiment is: a bar on a terminal, one line a part where stderr is none.
+//! Progress of an experiment: a bar on a terminal, else one line a part on stderr.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use shoal_lab::experiment::{Progress, Silent};
 use std::io::IsTerminal;
 
-/// Progress that can be taken off the screen.
+/// Progress that can be removed from the screen.
 pub trait ClearableProgress: Progress {
-    /// It is over.
+    /// Removes the progress from the screen at the end.
     fn finish(&self);
 }
 
-/// A bar where stderr is a terminal, and nothing where it is none.
+/// Returns a bar if stderr is a terminal, else a progress that prints nothing.
 pub fn on_terminal() -> Box<dyn ClearableProgress> {
     if std::io::stderr().is_terminal() { Box::new(ProgressLine::new()) } else { Box::new(Silent) }
 }
@@ -25,11 +25,11 @@ impl ClearableProgress for Silent {
     fn finish(&self) {}
 }
 
-/// Tells on stderr.
+/// Progress on stderr.
 pub struct ProgressLine {
     bar: ProgressBar,
     on_terminal: bool,
-    /// Steps done and not yet drawn.
+    /// Steps done but not yet drawn.
     held_back: u64,
 }
 
@@ -41,7 +41,7 @@ impl ProgressLine {
         Self { bar, on_terminal: std::io::stderr().is_terminal(), held_back: 0 }
     }
 
-    /// Takes the bar off the screen.
+    /// Removes the bar from the screen.
     pub fn finish(&self) {
         self.bar.finish_and_clear();
     }
@@ -67,5 +67,5 @@ impl Progress for ProgressLine {
     }
 }
 
-/// Drawing more often would cost more than the steps.
+/// Steps between two drawings. Drawing more often would cost more than the steps.
 const EVERY: u64 = 256;

@@ -7,34 +7,35 @@ use shoal_lab::model::gms::simulation::{Arrivals, Estimate, Measured, Service, S
 use shoal_lab::model::gms::{Kind, Method, Network, Putpages, Server, Solution, Workload};
 use std::fmt::Write;
 
-/// How long pages from peers' memory take when many nodes ask few memory servers
+/// Response times of pages from peers' memory, when many nodes share few memory servers
 ///
-/// Global nodes run a job that needs more memory than they have. They compute for the think time,
-/// ask a memory server (an idle node, or a local node with jobs of its own, which yield) for a
-/// page, wait for it, and send an evicted page in turn. The model is that of Voelker 2000, section
-/// 3.3.1: getpages are a closed class of requests, putpages an open one at f times their rate.
-/// Given are the global nodes or a range of them; told are the response time of a getpage, the
-/// throughput, and how busy the busiest idle and local nodes are.
+/// Global nodes run a job that needs more memory than they have. A global node computes for the
+/// think time and asks a memory server for a page. A memory server is an idle node, or a local node
+/// with jobs of its own, which yield. The global node waits for the page and sends an evicted page
+/// in turn. The model is that of Voelker 2000, section 3.3.1: getpages are a closed class of
+/// requests, putpages an open one at f times their rate. The input is a number of global nodes, or
+/// a range. The output is the response time of a getpage, the throughput, and the utilization of
+/// the busiest idle and local nodes.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Options {
-    /// N_global: nodes that ask for pages, a number or a range FIRST-LAST or FIRST-LAST:STEP
+    /// N_global: nodes that request pages, a number or a range FIRST-LAST or FIRST-LAST:STEP
     #[arg(long, value_name = "N", default_value = "1-36:5")]
     global_nodes: String,
     /// N_idle: idle nodes that serve pages
     #[arg(long, value_name = "N", default_value_t = 8)]
     idle: u32,
-    /// N_local: local nodes that serve pages, jobs of their own yielding to them
+    /// N_local: local nodes that serve pages, while jobs of their own yield
     #[arg(long, value_name = "N", default_value_t = 0)]
     local: u32,
     /// P_local: share of the requests that goes to the local nodes, in equal parts
     #[arg(long, value_name = "SHARE", default_value_t = 0.0)]
     local_share: f64,
-    /// P_idle,0: share of the requests that goes to the first idle node, the other idle nodes
-    /// sharing the rest; without it all are alike
+    /// P_idle,0: share of the requests that goes to the first idle node. The other idle nodes share
+    /// the rest. Without it all idle nodes get equal shares
     #[arg(long, value_name = "SHARE", conflicts_with_all = ["local", "probabilities"])]
     skew: Option<f64>,
-    /// P of every server, idle ones first; they sum to 1
+    /// P of every server, idle ones first; the sum must be 1
     #[arg(long, value_name = "P", num_args = 1.., value_delimiter = ',', conflicts_with = "local_share")]
     probabilities: Vec<f64>,
     /// Z and D of an application of Table 3.1: m3, ld, atom, render, gdb, oo7
@@ -44,17 +45,17 @@ pub struct Options {
     /// application's]
     #[arg(long, value_name = "MS")]
     think_ms: Option<f64>,
-    /// D: what a server works for one getpage or putpage, in microseconds; one for all, or one for
-    /// each [default: 194]
+    /// D: work of a server for one getpage or putpage, in microseconds; one value for all servers,
+    /// or one for each [default: 194]
     #[arg(long, value_name = "US", num_args = 1.., value_delimiter = ',')]
     demand_us: Vec<f64>,
     /// f: putpages for each getpage
     #[arg(long, value_name = "F", default_value_t = 1.0)]
     putpages: f64,
-    /// How the model is solved: schweitzer, linearizer or exact
+    /// Method of solution: schweitzer, linearizer or exact
     #[arg(long, value_name = "METHOD", default_value = "linearizer")]
     method: String,
-    /// Simulate so many getpages of the same cluster too, with service times that do not vary and
+    /// Also simulate this number of getpages of the same cluster, with constant service times and
     /// putpages that follow getpages
     #[arg(long, value_name = "GETPAGES")]
     simulate: Option<u64>,
@@ -148,7 +149,7 @@ impl Options {
         }
     }
 
-    /// The numbers of global nodes.
+    /// Parses the numbers of global nodes.
     fn counts(&self) -> Result<Vec<u32>, Failure> {
         let text = &self.global_nodes;
         let counts = || {
@@ -165,7 +166,7 @@ impl Options {
 }
 
 impl Row {
-    /// The utilization of the busiest server of a kind.
+    /// Returns the utilization of the busiest server of a kind.
     fn busiest(&self, kind: Kind) -> Option<f64> {
         let loads = self.network.servers.iter().zip(&self.solution.loads);
         loads.filter(|(server, _)| server.kind == kind).map(|(_, load)| load.utilization).reduce(f64::max)
@@ -237,7 +238,7 @@ fn json_of(method: Method, rows: &[Row]) -> String {
     text
 }
 
-/// More servers than any cluster has.
+/// Largest number of servers, more than any cluster has.
 const MOST_SERVERS: u64 = 10_000;
-/// Longer tables nobody reads.
+/// Largest number of rows. A longer table would be unreadable.
 const MOST_ROWS: usize = 1000;

@@ -1,4 +1,4 @@
-//! `shoal model`: the papers' formulas, answered for numbers of one's own.
+//! `shoal model`: the papers' models, computed for the user's numbers.
 
 mod gms;
 mod pgms;
@@ -8,14 +8,15 @@ mod wan;
 use crate::failure::Failure;
 use clap::Subcommand;
 
-/// Work out a model of cooperating caches for numbers of your own
+/// Compute a model of cooperating caches for numbers of your own
 #[derive(clap::Args)]
 pub struct Options {
     #[command(subcommand)]
     command: Command,
 }
 
-// Without words of their own the commands have those of their options, long help with them.
+// The variants have no comments, so that each command shows the help of its options, long help
+// included.
 #[derive(Subcommand)]
 enum Command {
     Gms(gms::Options),

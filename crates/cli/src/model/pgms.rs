@@ -1,4 +1,4 @@
-//! `shoal model pgms`: cooperative prefetching, simulated for a cluster of one's own.
+//! `shoal model pgms`: cooperative prefetching, simulated for the user's cluster.
 
 use crate::failure::Failure;
 use crate::show::print;
@@ -8,17 +8,16 @@ use shoal_lab::prefetching::{
 };
 use std::fmt::Write;
 
-/// What prefetching with idle nodes' disks and memory is worth to a program that tells what it will
-/// read
+/// Speedup by prefetching with idle nodes' disks and memory, for a program that gives hints
 ///
-/// One node runs a program that reads more pages (8 KB) than it has frames for; beside it are idle
-/// nodes with frames, and with a disk each that has a copy of the program's file. Under GMS idle
-/// nodes keep what the program's node evicts. Under PGMS they prefetch too (Voelker 2000, chapter
-/// 4): the program's hints lead to disk-to-global prefetches (d→g) by idle nodes as soon as a less
-/// valuable page can go, and to disk-to-local (d→l) and global-to-local (g→l) ones when the
-/// prefetch predicate says that the program would have to wait otherwise. Told for each number of
-/// idle nodes: elapsed time and speedup over one node without hints, the share of the time that the
-/// program waits (stall), and fetches of each kind.
+/// One node runs a program that reads more pages (8 KB) than the node has frames. Idle nodes have
+/// frames too, and a disk each with a copy of the program's file. Under GMS idle nodes keep pages
+/// that the program's node evicts. Under PGMS they also prefetch (Voelker 2000, chapter 4), by the
+/// program's hints. Idle nodes do disk-to-global prefetches (d→g) as soon as a less valuable page
+/// can go. Disk-to-local (d→l) and global-to-local (g→l) prefetches begin when the prefetch
+/// predicate says that the program would otherwise wait. The output for each number of idle nodes
+/// is the elapsed time, the speedup over one node without hints, the share of the time that the
+/// program waits (stall), and the fetches of each kind.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Options {
@@ -28,24 +27,24 @@ pub struct Options {
     /// Frames of each node, of 8 KB [default: 4096, which is 32 MB, divided by --scale]
     #[arg(long, value_name = "N")]
     frames: Option<usize>,
-    /// Frames of all idle nodes together, instead of as many for each
+    /// Frames of all idle nodes together, instead of --frames for each
     #[arg(long, value_name = "N")]
     idle_frames: Option<usize>,
     /// The program: render, random, reverse or hotcold (section 4.4.3)
     #[arg(long, value_name = "NAME", default_value = "render")]
     program: String,
-    /// How often the program reads its data
+    /// Number of times that the program reads its data
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     rounds: u32,
-    /// The program's files are so many times smaller than the testbed's 100 MB
+    /// Divisor of the size of the program's files; the testbed's have 100 MB
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=64))]
     scale: u32,
     /// Computing before each page, in microseconds [default: the program's, 250, and 2500 for
     /// render]
     #[arg(long, value_name = "US")]
     computing_us: Option<f64>,
-    /// What the program tells beforehand: all, none, part:SHARE (of the references), wrong:SHARE
-    /// (of the hints), or steps:N (all, but N references at a time)
+    /// Hints that the program gives: all, none, part:SHARE (of the references), wrong:SHARE (of the
+    /// hints), or steps:N (all, but N references at a time)
     #[arg(long, value_name = "HINTS", default_value = "all")]
     hints: String,
     /// Kinds of prefetching: all, none, or several of dl, gl, dg
@@ -60,13 +59,13 @@ pub struct Options {
     /// F_G: a page from another node's memory, in microseconds
     #[arg(long, value_name = "US", default_value_t = 370.0)]
     global_us: f64,
-    /// B: prefetches into global memory that the node has outstanding at most
+    /// B: largest number of outstanding prefetches of the node into global memory
     #[arg(long, value_name = "N", default_value_t = 8)]
     outstanding: usize,
-    /// T: how long an epoch lasts at most, in seconds
+    /// T: longest epoch, in seconds
     #[arg(long, value_name = "SECONDS", default_value_t = 5.0)]
     epoch_seconds: f64,
-    /// Seed of what is drawn
+    /// Seed of all random draws
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Print JSON
@@ -183,8 +182,8 @@ impl Options {
         }
         let random_seconds = self.disk_ms / 1e3;
         let testbed = DiskTimes::TESTBED.sequential_seconds;
-        // a disk faster than the testbed's at random reads is no slower at those that follow each
-        // other
+        // A disk with faster random reads than the testbed's reads consecutive pages no slower than
+        // random ones.
         let sequential = self.sequential_ms.map_or(testbed.min(random_seconds), |ms| ms / 1e3);
         let disk = DiskTimes { random_seconds, sequential_seconds: sequential };
         Ok(Costs { disk, ..Costs::TESTBED.with_global(self.global_us / 1e6) })
@@ -204,7 +203,7 @@ impl Options {
         Ok(setting)
     }
 
-    /// The numbers of idle nodes.
+    /// Parses the numbers of idle nodes.
     fn counts(&self) -> Result<Vec<usize>, Failure> {
         let text = &self.idle;
         let counts = || {
@@ -268,5 +267,5 @@ fn json_of(rows: &[Row], alone: f64, bound: f64) -> String {
     text
 }
 
-/// Longer tables nobody reads.
+/// Largest number of rows. A longer table would be unreadable.
 const MOST_ROWS: usize = 100;

@@ -1,4 +1,4 @@
-//! `shoal model specweb99`: what a file cache of one size saves a SPECweb99 server, by model,
+//! `shoal model specweb99`: savings by a file cache of one size in a SPECweb99 server, by model,
 //! estimate and simulation.
 
 use crate::failure::Failure;
@@ -12,20 +12,20 @@ use shoal_policy::{POLICIES, ReplacementPolicy};
 use shoal_trace::generate::specweb99::FileSet;
 use std::fmt::Write;
 
-/// What a file cache saves a SPECweb99 server: Kant and Won's model, the characteristic time, and a
-/// simulation
+/// Savings by a file cache in a SPECweb99 server: Kant and Won's model, the characteristic time,
+/// and a simulation
 #[derive(clap::Args)]
 pub struct Options {
     /// Directories of the file set, 5.12 MB each; (int)(25 + λ/5) for λ operations a second
     #[arg(long, value_name = "N", default_value_t = 525, value_parser = clap::value_parser!(u32).range(1..=20_000))]
     directories: u32,
-    /// Room for files
+    /// Space for files
     #[arg(long, value_name = "SIZE", default_value = "64MB")]
     cache: ByteCount,
-    /// Replacement in the simulation
+    /// Replacement policy of the simulation
     #[arg(long, value_name = "NAME", default_value = "lru")]
     policy: String,
-    /// Accesses that warm the simulation up, and accesses that count
+    /// Number of accesses that warm up the simulation, and number of accesses that count
     #[arg(long, value_name = "N", default_value_t = 200_000, value_parser = clap::value_parser!(u64).range(1000..=100_000_000))]
     requests: u64,
     /// Seed of the simulation

@@ -9,15 +9,15 @@ use shoal_lab::model::wan::scheme::{Performance, Region, Scheme};
 use shoal_lab::model::wan::{Change, Error, Form, Model, Shared, Web};
 use std::fmt::Write;
 
-/// How many requests caches answer together, by the number of their clients
+/// Hit rates of cooperating caches, by the number of their clients
 ///
-/// N clients ask for n documents whose popularity is Zipf-like, and a document changes from time to
-/// time, popular ones at another rate than others. A cache that keeps everything answers a request
-/// when its document was asked for since it changed. The model is that of Voelker 2000, chapter 5.
-/// Told for each population: the hit rate of cacheable requests C_N and of all requests H_N, the
-/// mean latency, the bytes saved for each request, and the storage. With --levels also what six
-/// ways to cooperate in that population ask of each cache (Table 5.3): a hierarchy, placement by
-/// hash, directories, and tiers of these.
+/// N clients request n documents. The documents' popularity is Zipf-like. A document changes from
+/// time to time, and popular documents change at another rate than others. A cache that keeps every
+/// document hits if the document was requested since its last change. The model is that of Voelker
+/// 2000, chapter 5. The output for each population is the hit rate of cacheable requests C_N and of
+/// all requests H_N, the mean latency, the bytes saved for each request, and the storage. With
+/// --levels the output also compares the load on each cache for six ways to cooperate (Table 5.3):
+/// a hierarchy, placement by hash, directories, and tiers of these.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Options {
@@ -33,13 +33,13 @@ pub struct Options {
     /// n: documents
     #[arg(long, value_name = "N")]
     documents: Option<f64>,
-    /// n_p: how many of them, the most popular ones, change at the popular documents' rate
+    /// n_p: number of the most popular documents, which change at the popular documents' rate
     #[arg(long, value_name = "N")]
     popular: Option<f64>,
     /// λ: requests of one client a day
     #[arg(long, value_name = "N")]
     requests_per_day: Option<f64>,
-    /// p_c: share of the requests whose response may be cached
+    /// p_c: share of requests with a cacheable response
     #[arg(long, value_name = "SHARE")]
     cacheable: Option<f64>,
     /// 1/μ_p and 1/μ_u as in Table 5.1: slow, mid-slow, mid-fast or fast
@@ -51,7 +51,7 @@ pub struct Options {
     /// 1/μ_u: mean days between changes of another document [default: by --rates]
     #[arg(long, value_name = "DAYS")]
     unpopular_days: Option<f64>,
-    /// How intervals between changes are distributed: exponential, lognormal-between or
+    /// Distribution of the intervals between changes: exponential, lognormal-between or
     /// lognormal-within documents, pareto-between or pareto-within
     #[arg(long, value_name = "LAW", default_value = "exponential")]
     change: String,
@@ -67,18 +67,18 @@ pub struct Options {
     /// lat_hit: latency of a hit, in milliseconds
     #[arg(long, value_name = "MS")]
     hit_ms: Option<f64>,
-    /// Size of the cache, in bytes; least recently used documents are given up. Without it
-    /// everything is kept
+    /// Size of the cache, in bytes; the least recently used documents are evicted. Without it the
+    /// cache keeps everything
     #[arg(long, value_name = "BYTES")]
     cache_bytes: Option<f64>,
     /// Compare ways to cooperate: L_1 to L_k in milliseconds, the latency from a cache of each
-    /// level, the top one first and a client's own proxy last
+    /// level, the top level first and a client's own proxy last
     #[arg(long, value_name = "MS", num_args = 1.., value_delimiter = ',')]
     levels: Vec<f64>,
     /// d: caches below each cache of the level above
     #[arg(long, value_name = "N", default_value_t = 10)]
     fanout: u32,
-    /// Sum over documents, or the integral that the dissertation takes for it
+    /// Sum over documents, or the dissertation's integral in its place
     #[arg(long, value_name = "FORM", value_parser = ["sum", "integral"], default_value = "sum")]
     form: String,
     /// Print JSON
@@ -170,7 +170,7 @@ fn wrong(error: Error) -> Failure {
     Failure::Usage(error.to_string())
 }
 
-/// A whole number that may be written as 3.2e9.
+/// Parses a whole number, also in a form such as 3.2e9.
 fn whole(option: &str, number: Option<f64>) -> Result<Option<u64>, Failure> {
     match number {
         Some(number) if !(0.0..=1e15).contains(&number) || number.fract() != 0.0 => {
@@ -233,7 +233,7 @@ fn schemes(text: &mut String, row: &Row) {
     }
 }
 
-/// `29.5M`.
+/// Formats a number as `29.5M`.
 fn millions(number: f64) -> String {
     if number < 1e5 { format!("{number:.0}") } else { format!("{:.1}M", number / 1e6) }
 }
@@ -271,7 +271,7 @@ impl Row {
         let finite = self.finite.map(|finite| {
             json!({
                 "cacheable_hit_rate": finite.cacheable.total(),
-                // JSON has no infinity: null where nothing is given up
+                // JSON has no infinity: null means that nothing is evicted.
                 "characteristic_days": finite.characteristic_days,
             })
         });

@@ -1,52 +1,52 @@
-//! The block device that holds a folder, and the kernel's count of what it did.
+//! The block device that holds a folder, and the kernel's counts for the device.
 //!
-//! A folder's device number leads through `/sys/dev/block` to the device; its `stat` file has the
-//! columns of `/proc/diskstats` (Linux, Documentation/admin-guide/iostats.rst). The counts are
-//! those of the device, so that another user of it is counted too: whether there is one is told.
+//! A folder's device number leads through `/sys/dev/block` to the device. The device's `stat` file
+//! has the columns of `/proc/diskstats` (Linux, Documentation/admin-guide/iostats.rst). The counts
+//! include other users of the device. The report therefore names other mounts of the same disk.
 
 use rustix::fs::{major, minor};
 use serde::Serialize;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// A block device.
+/// Block device.
 #[derive(Clone, Debug, Serialize)]
 pub struct Device {
-    /// Its name, as in /dev.
+    /// Name of the device, as in /dev.
     pub name: String,
-    /// The disk that it is a partition of.
+    /// Disk that the device is a partition of.
     pub part_of: Option<String>,
-    /// The file behind a loop device.
+    /// File behind a loop device.
     pub backing_file: Option<String>,
-    /// Where its file system is mounted.
+    /// Mount point of the folder's file system.
     pub mounted_at: String,
-    /// Where else file systems of the same disk are mounted.
+    /// Other mount points of file systems on the same disk.
     pub shared_with: Vec<String>,
     #[serde(skip)]
     stat: PathBuf,
 }
 
-/// What a device has done.
+/// Activity of a device.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Activity {
-    /// Reads completed, after merging.
+    /// Completed reads, after merging.
     pub reads: u64,
     /// Bytes read.
     pub bytes_read: u64,
-    /// Time that reads took, in milliseconds, each counted.
+    /// Sum of the durations of all reads, in milliseconds.
     pub read_ms: u64,
-    /// Writes completed, after merging.
+    /// Completed writes, after merging.
     pub writes: u64,
     /// Bytes written.
     pub bytes_written: u64,
-    /// Time that writes took, in milliseconds, each counted.
+    /// Sum of the durations of all writes, in milliseconds.
     pub write_ms: u64,
-    /// Time with something under way, in milliseconds.
+    /// Time with at least one operation under way, in milliseconds.
     pub busy_ms: u64,
 }
 
 impl Device {
-    /// The device that holds a folder; the error says why there is none.
+    /// Returns the device that holds a folder. The error is the reason why there is no device.
     pub fn of(folder: &Path) -> Result<Self, String> {
         let found = rustix::fs::stat(folder).map_err(|error| error.to_string())?;
         let number = format!("{}:{}", major(found.st_dev), minor(found.st_dev));
@@ -87,14 +87,14 @@ impl Device {
         })
     }
 
-    /// What it has done so far.
+    /// Returns the device's activity so far.
     pub fn activity(&self) -> Result<Activity, String> {
         let text =
             fs::read_to_string(&self.stat).map_err(|error| format!("{}: {error}", self.stat.display()))?;
         Activity::of(&text).ok_or_else(|| format!("{}: cannot be understood", self.stat.display()))
     }
 
-    /// The device in words.
+    /// Describes the device in words.
     pub fn described(&self) -> String {
         let mut text = self.name.clone();
         if let Some(disk) = &self.part_of {
@@ -129,7 +129,7 @@ impl Activity {
         })
     }
 
-    /// What was done since an earlier look.
+    /// Returns the activity since an earlier reading.
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
             reads: self.reads.saturating_sub(earlier.reads),
@@ -143,7 +143,7 @@ impl Activity {
     }
 }
 
-/// A line of `/proc/self/mountinfo`.
+/// Line of `/proc/self/mountinfo`.
 struct Mount<'a> {
     number: &'a str,
     point: &'a str,
@@ -158,14 +158,14 @@ impl<'a> Mount<'a> {
     }
 }
 
-/// The mount that a folder lies in: the longest whose point it begins with.
+/// Returns the folder's mount point: the longest mount point that the folder begins with.
 fn own_mount<'a>(folder: &Path, mounts: &[Mount<'a>]) -> Option<&'a str> {
     let folder = fs::canonicalize(folder).ok()?;
     let holding = mounts.iter().filter(|mount| folder.starts_with(mount.point));
     holding.map(|mount| mount.point).max_by_key(|point| point.len())
 }
 
-/// The unit of the kernel's counts, whatever the device's own sectors.
+/// Unit of the kernel's counts, for devices of any sector size.
 const SECTOR_BYTES: u64 = 512;
 
 #[cfg(test)]

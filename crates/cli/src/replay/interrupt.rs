@@ -1,16 +1,16 @@
-//! Signals that stop a replay: it ends after the request under way, and what was measured is
-//! printed.
+//! Signals that stop a replay. The replay ends after the request under way, and the measurements so
+//! far are printed.
 
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use tokio::signal::unix::{SignalKind, signal};
 
-/// Whether INT or TERM has come.
+/// Flag that is set once INT or TERM arrives.
 pub struct Interrupt(Arc<AtomicBool>);
 
 impl Interrupt {
-    /// Takes both signals over. A second one ends the process at once.
+    /// Handles both signals. A second signal ends the process at once.
     pub fn watch() -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
         let context = runtime.enter();
@@ -36,11 +36,11 @@ impl Interrupt {
         Ok(Self(raised))
     }
 
-    /// Whether one has come.
+    /// Returns `true` if a signal has arrived.
     pub fn is_raised(&self) -> bool {
         self.0.load(Relaxed)
     }
 }
 
-/// What shells give a process that INT has ended.
+/// Exit code that shells give a process ended by INT.
 const EXIT_AT_ONCE: i32 = 130;

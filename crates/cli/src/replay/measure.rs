@@ -1,7 +1,7 @@
-//! Looks at the meters at the borders of a part.
+//! Reads the meters at the borders of a part.
 //!
-//! Before each look the file system is synced, so that every part pays for its own dirty pages; how
-//! long that took is told apart.
+//! The file system is synced before each reading, so that every part pays for its own dirty pages.
+//! The report shows the time of the sync separately.
 
 use super::Options;
 use super::device::{Activity, Device};
@@ -12,7 +12,7 @@ use shoal_lab::replay::{Clock, TimingFs};
 use std::fs::File;
 use std::time::Instant;
 
-/// The clock of the calls that are measured.
+/// Clock for the measured calls.
 pub struct Stopwatch(Instant);
 
 impl Default for Stopwatch {
@@ -27,7 +27,7 @@ impl Clock for Stopwatch {
     }
 }
 
-/// The meters when a part began.
+/// Meters at the beginning of a part.
 pub struct PartStart {
     at: Instant,
     usage: Usage,
@@ -35,7 +35,7 @@ pub struct PartStart {
     evictions: u64,
 }
 
-/// Looks at the meters before a part.
+/// Reads the meters before a part.
 pub fn begin(
     options: &Options,
     door: &TimingFs,
@@ -48,7 +48,7 @@ pub fn begin(
     Ok(PartStart { activity, usage: Usage::now(), at: Instant::now(), evictions })
 }
 
-/// Looks at them after it.
+/// Reads the meters after a part.
 pub fn end(
     options: &Options,
     begun: &PartStart,
@@ -66,7 +66,7 @@ pub fn end(
     Ok(PartReadings { seconds, sync_seconds, usage, calls, activity, evictions: evictions - begun.evictions })
 }
 
-/// Has the kernel give up its caches of files, folders and inodes.
+/// Drops the kernel's caches of files, folders and inodes.
 pub fn drop_caches() -> Result<(), Failure> {
     let path = "/proc/sys/vm/drop_caches";
     std::fs::write(path, "3\n")

@@ -26,7 +26,7 @@ use source::Source;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::SystemTime;
 
-/// Runs a replay and prints what came of it, also when it ended early.
+/// Runs a replay and prints the results, even if the replay ended early.
 fn run(options: &Options) -> Result<(), Failure> {
     let (wanted, policy) = (options.architecture()?, options.policy()?);
     options.check_directory()?;
@@ -61,7 +61,7 @@ fn run(options: &Options) -> Result<(), Failure> {
     ending(options, &outcome, closed.err())
 }
 
-/// The exit code's reason.
+/// Returns the result that determines the exit code.
 fn ending(
     options: &Options,
     outcome: &ReplayResult,
@@ -101,7 +101,7 @@ fn open(
         max_objects: options.max_objects.unwrap_or(objects.min(disk_bytes / SEGMENT_BYTES_MIN).max(1)),
         object_max_bytes: options.object_max.0,
         files_per_folder: options.files_per_folder,
-        // What the architecture has of its own; others are applied by the driver.
+        // Replacement of the architecture itself; the driver applies other policies.
         replacement: "clock".into(),
         segments: options.segment_settings(),
         volume: Default::default(),
@@ -113,13 +113,13 @@ fn open(
         Arc::new(door.get_or_init(|| timed).clone())
     });
     wrapped.map_err(|error| match error {
-        // These name the folder themselves, or speak of the architecture.
+        // These errors name the folder themselves, or concern the architecture.
         shoal_store::Error::Unusable(why) => Failure::Runtime(format!("{}: {why}", options.dir.display())),
         error => Failure::Runtime(format!("{}: {error}", options.dir.display())),
     })
 }
 
-/// Replacement by the driver, in the room that the store has for objects.
+/// Returns the driver's replacement, limited to the store's room for objects.
 fn keeper(
     policy: &ReplacementPolicy<u64>,
     options: &Options,
@@ -132,7 +132,7 @@ fn keeper(
         return Err(Failure::Usage(format!("{folder} holds objects already; --policy needs a new store")));
     }
     let room = usage.bytes_max.saturating_sub(usage.bytes);
-    // What is being written is charged before what it replaces is let go.
+    // A new object is charged before the object that it replaces is released.
     let limit = room - room / ROOM_SPARED;
     Ok(DriverReplacement::new((policy.construct)(), source.trace.objects().len(), limit, BLOCK_BYTES))
 }
@@ -173,7 +173,7 @@ fn drive(
     );
     progress.finish();
     match failed {
-        // A disk that fails in the run fails at its end too; the first failure is the one to tell.
+        // A disk that fails during the run also fails at its end. The first failure is reported.
         Some(error) if outcome.end == End::Done => Err(error),
         _ => Ok(outcome),
     }
@@ -181,9 +181,9 @@ fn drive(
 
 /// Numbers beyond the trace's objects, for versions that are replaced while they are read.
 const SPARE_OBJECTS: u64 = 64;
-/// The least unit in which stores account for space.
+/// Smallest unit in which stores account for space.
 const BLOCK_BYTES: u64 = 4096;
-/// The smallest place that an object can have, in a mapped file.
+/// Smallest space of an object, in a mapped file.
 const SEGMENT_BYTES_MIN: u64 = 512;
-/// One part in so many of the room is left to what is being written.
+/// One part in `ROOM_SPARED` of the room stays free for objects being written.
 const ROOM_SPARED: u64 = 50;

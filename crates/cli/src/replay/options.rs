@@ -9,20 +9,21 @@ use shoal_trace::{Filter, Format, SizeChange};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Drive a cache architecture on a real disk with a trace, and tell what the disk did
+/// Drive a cache architecture on a real disk with a trace, and report the disk's work
 ///
-/// This is the disk workload generator of Maltzahn, Richardson and Grunwald (USENIX 1999): there is
-/// no network; a hit reads the whole object, a miss writes it. The first part of the trace warms
-/// the cache up, the second is measured: requests, hits, reads and writes of the block device that
-/// holds DIR, system calls with their latencies, page faults, CPU, memory.
+/// This is the disk workload generator of Maltzahn, Richardson and Grunwald (USENIX 1999). There is
+/// no network: a hit reads the whole object, and a miss writes it. The first part of the trace
+/// warms up the cache, the second part is measured. The report has requests, hits, reads and writes
+/// of the block device that holds DIR, system calls with their latencies, page faults, CPU, and
+/// memory.
 ///
-/// TRACE is a file, - for standard input, or `synthetic` for made traffic
+/// TRACE is a file, - for standard input, `synthetic` for generated traffic
 /// (`synthetic:requests=1000000,seed=1`), or `specweb99` for the GETs of that benchmark
 /// (`specweb99:throughput=250,requests=1000000`). Access logs (Squid native, common, combined, W3C,
-/// JSON), tables with named columns, lists and libCacheSim's traces are read, plain or compressed;
-/// what was assumed is printed.
+/// JSON), tables with named columns, lists and libCacheSim's traces are read, plain or compressed.
+/// The assumptions about the trace are printed.
 ///
-/// When the disk fails or a signal stops the run, what was measured so far is printed and the exit
+/// When the disk fails or a signal stops the run, the measurements so far are printed and the exit
 /// code is 1.
 #[derive(clap::Args)]
 pub struct Options {
@@ -31,46 +32,46 @@ pub struct Options {
     /// Cache architecture
     #[arg(long, value_name = "NAME", default_value = "squid")]
     pub architecture: String,
-    /// What gives objects up: `own` for the architecture's own replacement, or a policy that the
-    /// driver applies (lru, s3_fifo, …)
+    /// Replacement: `own` for the architecture's own, or a policy that the driver applies (lru,
+    /// s3_fifo, …)
     #[arg(long, value_name = "NAME", default_value = "own")]
     pub policy: String,
-    /// Disk space for the store; without it there is room for every object of the trace
+    /// Disk space for the store; without it there is space for every object of the trace
     #[arg(long, value_name = "SIZE")]
     pub disk_bytes: Option<ByteCount>,
-    /// Folder of the store, which exists; a new store is made where there is none
+    /// Existing folder for the store; a folder without a store gets a new one
     #[arg(long, value_name = "FOLDER")]
     pub dir: PathBuf,
-    /// The part that only warms the cache: a share such as 0.5, or a number of requests
+    /// Part that only warms the cache: a share such as 0.5, or a number of requests
     #[arg(long, value_name = "PART", default_value = "0.5")]
     pub warm_up: WarmUp,
-    /// Requests under way at once
+    /// Number of concurrent requests
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub in_flight: u16,
-    /// Which requests count: none, or rules parted by commas (http, get, status200, no-query,
+    /// Requests that count: none, or rules separated by commas (http, get, status200, no-query,
     /// no-cgi), or `paper` for Maltzahn's
     #[arg(long, value_name = "RULES", default_value = "paper")]
     pub filter: FilterRules,
-    /// Leave out requests of fewer bytes
+    /// Exclude requests of fewer bytes
     #[arg(long, value_name = "SIZE", default_value = "0")]
     pub size_min: ByteCount,
-    /// Leave out requests of more bytes
+    /// Exclude requests of more bytes
     #[arg(long, value_name = "SIZE")]
     pub size_max: Option<ByteCount>,
-    /// The size of requests that come without one
+    /// Size of requests without a size
     #[arg(long, value_name = "SIZE", default_value = "8 KiB")]
     pub size_unknown: ByteCount,
-    /// What the trace's sizes are sizes of: `stored` objects with their headers, or bodies
+    /// Meaning of the trace's sizes: `stored` objects with their headers, or bodies
     #[arg(long, value_name = "WHAT", default_value = "stored")]
     pub sizes: SizesName,
-    /// A repeat of another size is a hit all the same (`identity`) or a new version (`version`)
+    /// A repeat of another size is a hit (`identity`) or a new version (`version`)
     #[arg(long, value_name = "RULE", default_value = "identity")]
     pub size_change: SizeChangeName,
-    /// Requests read at most
+    /// Largest number of requests read
     #[arg(long, value_name = "N")]
     pub limit: Option<usize>,
-    /// The trace's format: table, squid, common, w3c, json, url_size, csv, paths, pages,
-    /// oracle_general or shoal; found by its beginning when not given
+    /// Format of the trace: table, squid, common, w3c, json, url_size, csv, paths, pages,
+    /// oracle_general or shoal; detected by the beginning if not given
     #[arg(long, value_name = "NAME")]
     pub format: Option<FormatName>,
     /// Stop at the first line of the trace that cannot be read
@@ -79,29 +80,30 @@ pub struct Options {
     /// Print JSON
     #[arg(long)]
     pub json: bool,
-    /// Empty the system's caches of files between the two parts (needs root)
+    /// Drop the system's caches of files between the two parts (needs root)
     #[arg(long)]
     pub drop_caches: bool,
-    /// Compare the bytes of hits with what was written
+    /// Compare the bytes of hits with the bytes written
     #[arg(long)]
     pub verify: bool,
-    /// Objects that the store can hold; without it, those of the trace
+    /// Largest number of objects in the store; without it, the number of objects in the trace
     #[arg(long, value_name = "N")]
     pub max_objects: Option<u64>,
-    /// Largest body that the store takes
+    /// Largest body that the store accepts
     #[arg(long, value_name = "SIZE", default_value = "1 GiB")]
     pub object_max: ByteCount,
-    /// Files in a folder, where the architecture leaves that open; 0 takes its default
+    /// Files in a folder, for architectures that leave the number open; 0 means the architecture's
+    /// default
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub files_per_folder: u32,
     /// Length of the mapped file of small objects, with squidm, squidml and squidmla; 0 is a
     /// quarter of --disk-bytes
     #[arg(long, value_name = "SIZE", default_value = "0")]
     pub segments: ByteCount,
-    /// Which small object gives up its segment
+    /// Policy that chooses the small object to evict from the mapped file
     #[arg(long, value_name = "NAME", default_value = "fbc")]
     pub segment_policy: SegmentPolicyName,
-    /// FBC passes over objects with so many references
+    /// FBC passes over objects with at least this many references
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub fbc_c_max: u32,
     /// FBC halves all counts when their mean exceeds this
@@ -114,7 +116,7 @@ impl Options {
         super::run(&self)
     }
 
-    /// How the store lays out and replaces small objects.
+    /// Returns the store's settings for the layout and replacement of small objects.
     pub(super) fn segment_settings(&self) -> SegmentSettings {
         let (c_max, a_max) = (self.fbc_c_max, self.fbc_a_max);
         let policy = match self.segment_policy {
@@ -126,7 +128,7 @@ impl Options {
         SegmentSettings { bytes: self.segments.0, policy }
     }
 
-    /// The architecture's name, which is one.
+    /// Returns the architecture's name, or fails for an unknown one.
     pub(super) fn architecture(&self) -> Result<&'static str, Failure> {
         let known = || ARCHITECTURES.iter().map(|row| row.name).collect::<Vec<_>>().join(", ");
         ARCHITECTURES.iter().find(|row| row.name == self.architecture).map(|row| row.name).ok_or_else(|| {
@@ -135,7 +137,7 @@ impl Options {
         })
     }
 
-    /// The policy that the driver applies; `None` leaves replacement to the store.
+    /// Returns the policy that the driver applies, or `None` for replacement by the store.
     pub(super) fn policy(&self) -> Result<Option<&'static ReplacementPolicy<u64>>, Failure> {
         if self.policy == "own" {
             return Ok(None);
@@ -147,7 +149,8 @@ impl Options {
         })
     }
 
-    /// A folder that is not there is more likely a mistake than a wish: a disk that is not mounted.
+    /// Checks that the folder exists. A missing folder is probably a mistake: a disk that is not
+    /// mounted.
     pub(super) fn check_directory(&self) -> Result<(), Failure> {
         let failed = |why: String| Failure::Runtime(format!("{}: {why}", self.dir.display()));
         match std::fs::metadata(&self.dir) {
@@ -157,13 +160,13 @@ impl Options {
         }
     }
 
-    /// Which requests count.
+    /// Returns the filter of requests.
     pub(super) fn filter(&self) -> Filter {
         let bytes_max = self.size_max.map_or(u64::MAX, |bytes| bytes.0);
         Filter { bytes_min: self.size_min.0, bytes_max, ..self.filter.0 }
     }
 
-    /// How a trace of so many requests is driven.
+    /// Returns the plan for a trace of `requests` requests.
     pub(super) fn plan(&self, requests: usize) -> ReplayPlan {
         let warm_up = match self.warm_up {
             WarmUp::Share(share) => (requests as f64 * share) as usize,
@@ -179,12 +182,12 @@ impl Options {
     }
 }
 
-/// How much of a trace warms the cache.
+/// Part of a trace that warms the cache.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum WarmUp {
-    /// A part of one.
+    /// Share of the requests.
     Share(f64),
-    /// So many requests.
+    /// Number of requests.
     Requests(usize),
 }
 
@@ -206,7 +209,7 @@ impl FromStr for WarmUp {
 pub struct FilterRules(pub Filter);
 
 impl FilterRules {
-    /// The names of the rules, as they can be told again.
+    /// Returns the names of the rules, as the option accepts them.
     pub fn names(self) -> String {
         let rules = [
             (self.0.http_only, "http"),
@@ -238,22 +241,22 @@ impl FromStr for FilterRules {
 #[derive(Clone, Copy, Debug)]
 pub struct SizesName(pub Sizes);
 
-/// What replaces small objects in the mapped file.
+/// Replacement policy for small objects in the mapped file.
 #[derive(Clone, Copy, clap::ValueEnum)]
 #[value(rename_all = "snake_case")]
 pub enum SegmentPolicyName {
     /// Frequency-based cyclic replacement
     Fbc,
-    /// The least recently used of the size
+    /// Least recently used object of the size
     Lru,
-    /// fbc, which prefers what is in memory
+    /// fbc, with preference for objects in memory
     FbcResident,
-    /// lru, which prefers what is in memory
+    /// lru, with preference for objects in memory
     LruResident,
 }
 
 impl SegmentPolicyName {
-    /// As the option spells it.
+    /// Returns the name that the option uses.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Fbc => "fbc",

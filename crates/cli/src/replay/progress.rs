@@ -1,12 +1,12 @@
-//! How far a replay is: a bar with rate and time left, on a terminal only.
+//! Progress of a replay: a bar with rate and time left, on a terminal only.
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// The bar.
+/// Progress bar.
 pub struct Progress(ProgressBar);
 
 impl Progress {
-    /// For so many requests. Where stderr is no terminal, nothing is drawn.
+    /// Makes a bar for `requests` requests. Draws nothing if stderr is not a terminal.
     pub fn new(requests: usize) -> Self {
         let bar = ProgressBar::with_draw_target(Some(requests as u64), ProgressDrawTarget::stderr());
         let shape = "{wide_bar} {human_pos} of {human_len} requests, {per_sec}, {eta} left";
@@ -14,18 +14,18 @@ impl Progress {
         Self(bar)
     }
 
-    /// So many requests have begun.
+    /// Notes that `requests` requests have begun.
     pub fn at(&self, requests: usize) {
         if requests.is_multiple_of(EVERY) {
             self.0.set_position(requests as u64);
         }
     }
 
-    /// Takes the bar off the screen.
+    /// Removes the bar from the screen.
     pub fn finish(&self) {
         self.0.finish_and_clear();
     }
 }
 
-/// Drawing more often would be measured too.
+/// Number of requests between two drawings. More frequent drawing would distort the measurement.
 const EVERY: usize = 256;

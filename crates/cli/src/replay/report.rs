@@ -1,4 +1,4 @@
-//! What a replay prints: two columns for people, JSON for programs.
+//! Output of a replay: two columns for people, JSON for programs.
 
 use super::device::{Activity, Device};
 use super::options::Options;
@@ -12,53 +12,53 @@ use shoal_lab::replay::{CallKind, Counts, End, Latencies, ReplayPlan, ReplayResu
 use shoal_store::Store;
 use shoal_trace::{Problem, Reading};
 
-/// The meters' readings over one part.
+/// Readings of the meters over one part.
 pub struct PartReadings {
     /// Wall time of the requests, in seconds.
     pub seconds: f64,
-    /// Wall time of the sync after them, in seconds.
+    /// Wall time of the sync after the requests, in seconds.
     pub sync_seconds: f64,
-    /// What the process used, the sync not included.
+    /// Resources that the process used, without the sync.
     pub usage: Usage,
     /// Calls of the store's door.
     pub calls: Latencies,
-    /// What the device did, the sync included.
+    /// Activity of the device, with the sync.
     pub activity: Option<Activity>,
-    /// Objects that the store gave up.
+    /// Number of objects that the store evicted.
     pub evictions: u64,
 }
 
-/// What a report is made of.
+/// Facts of a report.
 pub struct ReportInput<'a> {
     pub options: &'a Options,
     pub source: &'a Source,
     pub device: &'a Result<Device, String>,
     pub store: &'a dyn Store,
-    /// What the store held at the beginning.
+    /// Usage of the store at the beginning.
     pub held: &'a shoal_store::Usage,
     pub plan: &'a ReplayPlan,
     pub outcome: &'a ReplayResult,
-    /// One for each part that was begun.
+    /// Readings of each part that was begun.
     pub sides: Vec<PartReadings>,
 }
 
-/// A report.
+/// Report of a replay.
 pub struct Report<'a> {
     facts: ReportInput<'a>,
     usage: shoal_store::Usage,
 }
 
-/// A row: its name, and how its cell is made.
+/// Row of the table: its name, and the function that makes its cell.
 type Row = (&'static str, fn(&Counts, &PartReadings) -> String);
 
 impl<'a> Report<'a> {
-    /// Of these facts.
+    /// Makes a report of these facts.
     pub fn new(facts: ReportInput<'a>) -> Self {
         let usage = facts.store.usage();
         Self { facts, usage }
     }
 
-    /// For people.
+    /// Returns the report for people.
     pub fn text(&self) -> String {
         let mut text = self.head();
         let columns: Vec<_> = self.parts().collect();
@@ -80,10 +80,10 @@ impl<'a> Report<'a> {
         text
     }
 
-    /// For programs.
+    /// Returns the report for programs.
     ///
     /// # Errors
-    /// None that is known of: every value has a form in JSON.
+    /// No failure is known: every value has a form in JSON.
     pub fn json(&self) -> Result<String, Failure> {
         let ReportInput { options, source, device, plan, outcome, .. } = &self.facts;
         let parts: serde_json::Map<String, Value> =
@@ -132,7 +132,7 @@ impl<'a> Report<'a> {
         Ok(text + "\n")
     }
 
-    /// The parts that were begun.
+    /// Returns the parts that were begun.
     fn parts(&self) -> impl Iterator<Item = (&'static str, &Counts, &PartReadings)> {
         let ReplayResult { warm_up, measured, .. } = self.facts.outcome;
         let named = [("warm_up", warm_up), ("measured", measured)].into_iter();
@@ -182,7 +182,7 @@ impl<'a> Report<'a> {
     }
 }
 
-/// Latencies of the door's calls, with what is left of the CPU above them.
+/// Formats the latencies of the door's calls, and the remaining CPU time above the calls.
 fn calls(counts: &Counts, side: &PartReadings) -> String {
     let mut text =
         String::from("\ncalls (µs)       number     mean      p50      p90      p99    p99.9      max\n");
@@ -267,7 +267,7 @@ fn device(side: &PartReadings, of: impl Fn(&Activity) -> String) -> String {
     side.activity.as_ref().map_or_else(|| "-".into(), of)
 }
 
-/// The table's rows, top to bottom.
+/// Rows of the table, top to bottom.
 const ROWS: &[Row] = &[
     ("requests", |counts, _| count(counts.requests)),
     ("hits", |counts, _| count(counts.hits)),
@@ -300,7 +300,7 @@ const ROWS: &[Row] = &[
     ("resident memory", |_, side| size(side.usage.resident_bytes)),
 ];
 
-/// Rows that are left out while nothing of the kind happened.
+/// Rows that are left out if their count is 0.
 const RARE: &[&str] = &[
     "changed objects",
     "corrupt objects",

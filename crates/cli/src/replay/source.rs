@@ -1,4 +1,4 @@
-//! Where the requests come from: a file, standard input, or the generator.
+//! Source of the requests: a file, standard input, or the generator.
 
 use super::Options;
 use crate::failure::Failure;
@@ -9,19 +9,19 @@ use shoal_trace::generate::{Impossible, Traffic, specweb99};
 use shoal_trace::{Input, ReadOptions, Reading, Trace, Unread};
 use std::path::Path;
 
-/// A trace, and how it was come by.
+/// Trace with its origin.
 pub struct Source {
-    /// The requests.
+    /// Requests of the trace.
     pub trace: Trace,
-    /// The reader's account; `None` for made traffic.
+    /// The reader's account; `None` for generated traffic.
     pub reading: Option<Reading>,
-    /// What was left out.
+    /// Requests that were left out.
     pub unread: Unread,
-    /// What was taken for granted.
+    /// Assumptions about the trace.
     pub assumed: Vec<String>,
 }
 
-/// Reads or makes the trace that the options name.
+/// Reads or generates the trace that the options name.
 pub fn load(options: &Options) -> Result<Source, Failure> {
     let name = &options.trace;
     if let Some(values) = name.strip_prefix(MADE).filter(|rest| rest.is_empty() || rest.starts_with(':')) {
@@ -52,7 +52,7 @@ pub fn load(options: &Options) -> Result<Source, Failure> {
     Ok(Source { trace, reading: Some(reading), unread, assumed })
 }
 
-/// Made traffic. A file of the same name can be had as `./synthetic`.
+/// Generates traffic. A file of the same name is available as `./synthetic`.
 fn made(options: &Options, values: &str) -> Result<Source, Failure> {
     let wrong = |error: Impossible| Failure::Usage(format!("{}: {error}", options.trace));
     let traffic: Traffic = values.parse().map_err(wrong)?;
@@ -60,7 +60,8 @@ fn made(options: &Options, values: &str) -> Result<Source, Failure> {
     Ok(Source { trace, reading: None, unread: Unread::default(), assumed: vec![format!("made: {traffic}")] })
 }
 
-/// The GETs of SPECweb99's operations. A file of the same name can be had as `./specweb99`.
+/// Generates the GETs of SPECweb99's operations. A file of the same name is available as
+/// `./specweb99`.
 fn operations(options: &Options, values: &str) -> Result<Source, Failure> {
     let wrong = |error: Impossible| Failure::Usage(format!("{}: {error}", options.trace));
     let workload: specweb99::Workload = values.parse().map_err(wrong)?;
@@ -79,8 +80,7 @@ fn assumed(options: &Options, reading: &Reading, unread: &Unread) -> Vec<String>
     assumed
 }
 
-/// Disk space in which a store can hold every object of a trace at its largest size, folders and
-/// index included.
+/// Returns disk space for every object of a trace at its largest size, with folders and index.
 pub fn room_for_all(trace: &Trace) -> u64 {
     let mut largest = vec![0u64; trace.objects().len()];
     for request in trace.requests() {
@@ -91,13 +91,13 @@ pub fn room_for_all(trace: &Trace) -> u64 {
     files + files / 10 + trace.objects().len() as u64 * BYTES_FOR_EACH + OTHER_BYTES
 }
 
-/// The name of made traffic.
+/// Name of generated traffic.
 const MADE: &str = "synthetic";
-/// The name of SPECweb99's operations.
+/// Name of SPECweb99's operations.
 const SPECWEB99: &str = "specweb99";
-/// More than a head with a long URL takes.
+/// Upper bound for a head with a long URL, in bytes.
 const HEAD_BYTES: u64 = 4096;
-/// An entry of the index, and a part of a folder.
+/// Bytes of an index entry and of an object's part of a folder.
 const BYTES_FOR_EACH: u64 = 200;
-/// Empty folders and the like.
+/// Bytes for empty folders and similar overhead.
 const OTHER_BYTES: u64 = 512 << 20;

@@ -1,17 +1,17 @@
-//! What this process has used: CPU, page faults, memory, bytes moved to and from storage.
+//! Resources that this process has used: CPU, page faults, memory, bytes moved to and from storage.
 //!
-//! From `/proc/self`: user and system time in clock ticks (10 ms), the sum of both in nanoseconds
-//! from the process's clock.
+//! The source is `/proc/self`. User and system time are counted in clock ticks (10 ms). The sum of
+//! both comes from the process's clock in nanoseconds.
 
 use rustix::time::{ClockId, clock_gettime};
 use serde::Serialize;
 
-/// Used since the process began, or between two looks.
+/// Resources used since the process began, or between two readings.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
 pub struct Usage {
-    /// CPU time of both kinds, in seconds.
+    /// CPU time in user space and in the kernel, in seconds.
     pub cpu_seconds: f64,
-    /// CPU time outside the kernel, in seconds, to 10 ms.
+    /// CPU time in user space, in seconds, to 10 ms.
     pub user_seconds: f64,
     /// CPU time in the kernel, in seconds, to 10 ms.
     pub system_seconds: f64,
@@ -19,18 +19,18 @@ pub struct Usage {
     pub minor_faults: u64,
     /// Page faults that waited for a device.
     pub major_faults: u64,
-    /// Bytes that this process had read from storage.
+    /// Bytes read from storage for this process.
     pub storage_bytes_read: u64,
-    /// Bytes that this process has dirtied to be written to storage.
+    /// Bytes that this process has dirtied for writing to storage.
     pub storage_bytes_written: u64,
-    /// Resident memory now, in bytes.
+    /// Current resident memory, in bytes.
     pub resident_bytes: u64,
-    /// The most resident memory so far, in bytes.
+    /// Peak of resident memory so far, in bytes.
     pub resident_bytes_most: u64,
 }
 
 impl Usage {
-    /// What has been used so far. What the system does not tell is 0.
+    /// Returns the resources used so far. Values that the system does not provide are 0.
     pub fn now() -> Self {
         let text = |name: &str| std::fs::read_to_string(format!("/proc/self/{name}")).unwrap_or_default();
         let (stat, status, io) = (text("stat"), text("status"), text("io"));
@@ -53,7 +53,7 @@ impl Usage {
         }
     }
 
-    /// What was used since an earlier look.
+    /// Returns the resources used since an earlier reading.
     pub fn since(&self, earlier: &Self) -> Self {
         Self {
             cpu_seconds: self.cpu_seconds - earlier.cpu_seconds,
@@ -68,7 +68,7 @@ impl Usage {
     }
 }
 
-/// The number after a name at the beginning of a line.
+/// Returns the number after `name` at the beginning of a line.
 fn named(text: &str, name: &str) -> u64 {
     let rest = text.lines().find_map(|line| line.strip_prefix(name));
     rest.and_then(|rest| rest.split_whitespace().next()?.parse().ok()).unwrap_or(0)

@@ -1,13 +1,13 @@
-//! What `shoal run` prints when it has started: where everything is, and how clients are pointed at
-//! it.
+//! Text that `shoal run` prints after its start: all addresses and paths, and commands that point
+//! clients at the node.
 
 use shoal_proxy::admin::DiskStatus;
 use shoal_settings::{AdminAddress, Disk, Listen, Mode, Settings};
 use std::fmt::Write;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-/// The whole text. `addresses` are what the listeners are bound to, in the order of the settings;
-/// `disks` how those of the store are.
+/// Returns the whole text. `addresses` are the bound addresses of the listeners, in the order of
+/// the settings. `disks` are the states of the store's disks.
 pub fn text(
     settings: &Settings,
     addresses: &[SocketAddr],
@@ -73,8 +73,8 @@ fn whereabouts(
     let _ = writeln!(text, "  logs     errors on stderr; {access}");
 }
 
-/// Names the clients of a listener that other machines reach: this machine alone in forward mode,
-/// unless the settings say more.
+/// Names the clients of a listener that other machines can reach. In forward mode only this machine
+/// may use it, unless the settings allow more.
 fn served(text: &mut String, settings: &Settings, listen: &Listen) {
     let Some(networks) = listen.clients(&settings.forward) else { return };
     let networks: Vec<String> = networks.iter().map(ToString::to_string).collect();
@@ -86,7 +86,7 @@ fn served(text: &mut String, settings: &Settings, listen: &Listen) {
     let _ = writeln!(text, "           clients of {networks}; others get 403 (--allow-clients, {setting})");
 }
 
-/// One line a client, each for the shell, each without lasting effect except apt's.
+/// Prints one shell line a client. No line but apt's has a lasting effect.
 fn forward(text: &mut String, settings: &Settings, proxy: &str) {
     let proxy = match settings.forward.users_file {
         Some(_) => proxy.replacen("://", "://USER:PASSWORD@", 1),
@@ -122,7 +122,7 @@ fn reverse(text: &mut String, settings: &Settings, listen: &Listen, address: Soc
         let Some(host) = site.hosts.first() else { continue };
         let path = &site.path_prefix;
         let reachable = reachable(address);
-        // a name that stands for any subdomain
+        // Host name in place of a wildcard for subdomains.
         let name = host.replacen('*', "www", 1);
         let _ = match (host.as_str(), listen.tls.is_empty()) {
             ("*", true) => writeln!(text, "  curl http://{reachable}{path}"),
@@ -144,8 +144,8 @@ fn url(listen: &Listen, address: SocketAddr) -> String {
     format!("{scheme}://{}", reachable(address))
 }
 
-/// The address that a client on this machine connects to: loopback when the listener takes all
-/// addresses.
+/// Returns the address that a client on this machine connects to: loopback if the listener accepts
+/// all addresses.
 fn reachable(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         ip if !ip.is_unspecified() => ip,
@@ -212,7 +212,7 @@ mod tests {
         assert!(!shown("in_service").contains("OUT OF SERVICE"), "{}", shown("in_service"));
     }
 
-    /// Else whoever makes it listen for others wonders why they are refused.
+    /// Without this line an operator would not know why other machines are refused.
     #[test]
     fn a_proxy_for_others_says_whom_it_serves() {
         let settings = Settings::default();

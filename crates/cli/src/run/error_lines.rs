@@ -1,11 +1,12 @@
-//! Lines of the error log on their way out, by a thread of their own: no reader of the log can hold
-//! up who logs.
+//! Lines of the error log, written by a thread of their own: no reader of the log can block the
+//! threads that log.
 //!
-//! A terminal that is paused, or a pipe whose reader hangs, keeps a writer waiting for as long as
-//! it likes. So lines go into a bounded queue, which one thread writes. While it keeps up, who logs
-//! waits until the line is out: it stands there before what comes of it, a crash too. When it takes
-//! longer than [`PATIENCE`], nobody waits until it has caught up. What does not fit then, or cannot
-//! be written, is dropped and counted, and the log says so as soon as it can.
+//! A paused terminal, or a pipe with a reader that hangs, blocks its writer without limit. Lines
+//! therefore go into a bounded queue, which one thread writes. While the writing thread keeps up,
+//! the logging thread waits until the line is out. The line is then written before its
+//! consequences, even before a crash. If a write takes longer than [`PATIENCE`], no thread waits
+//! until the writing thread has caught up. Lines that do not fit then, or cannot be written, are
+//! dropped and counted. The log reports their number as soon as it can.
 
 use parking_lot::{Condvar, Mutex};
 use shoal_proxy::access_log::escape_invisible;
@@ -13,37 +14,37 @@ use std::io::{self, Write};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Where lines are put in.
+/// Input end of the queue of lines.
 #[derive(Clone)]
 pub struct ErrorLines(Arc<Queue>);
 
 #[derive(Default)]
 struct Queue {
     state: Mutex<State>,
-    /// A line has come.
+    /// Signals that a line has arrived.
     come: Condvar,
-    /// Lines are out.
+    /// Signals that lines are written or lost.
     gone: Condvar,
 }
 
 #[derive(Default)]
 struct State {
     pending: Vec<u8>,
-    /// Lines that were put in since the start, and those of them that are written or lost.
+    /// Lines put into the queue since the start. `done` counts those written or lost.
     put: u64,
     done: u64,
-    /// The thread is so late that nobody waits for it.
+    /// The writing thread is late, so that no thread waits for it.
     is_stuck: bool,
-    /// Lines that were lost, and have not been counted; and not been told of in the log.
+    /// Lost lines not yet counted. `untold` counts those not yet reported in the log.
     uncounted: u64,
     untold: u64,
 }
 
 impl ErrorLines {
-    /// Starts the thread that writes to `out`, for as long as the process lives.
+    /// Starts the thread that writes to `out` until the process ends.
     ///
     /// # Errors
-    /// When it cannot be started.
+    /// Fails when the thread cannot be started.
     pub fn start(mut out: impl Write + Send + 'static) -> io::Result<Self> {
         let queue = Arc::new(Queue::default());
         let taken = Arc::clone(&queue);
@@ -64,12 +65,12 @@ impl ErrorLines {
         Ok(Self(queue))
     }
 
-    /// How many lines were lost since this was asked last.
+    /// Returns the number of lines lost since the last call.
     pub fn lost(&self) -> u64 {
         std::mem::take(&mut self.0.state.lock().uncounted)
     }
 
-    /// Waits until all is out, though not for long.
+    /// Waits until all lines are out, for at most `patience`.
     pub fn flush(&self, patience: Duration) {
         let mut state = self.0.state.lock();
         let (all, until) = (state.put, Instant::now() + patience);
@@ -77,12 +78,12 @@ impl ErrorLines {
     }
 }
 
-/// Takes a line with each write, as the error log makes them.
+/// Takes one line with each write, as the error log writes them.
 impl Write for ErrorLines {
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         match line.iter().any(|byte| *byte >= 0x7f) {
             false => self.0.put(line),
-            // What clients and origins said may stand in it.
+            // The line may contain text of clients and origins.
             true => {
                 let mut shown = line.to_vec();
                 escape_invisible(&mut shown, 0);
@@ -113,7 +114,7 @@ impl Queue {
         }
     }
 
-    /// Waits for lines and takes all there are. Gives the number of the last.
+    /// Waits for lines and takes all of them. Returns the number of the last line.
     fn take(&self, batch: &mut Vec<u8>) -> u64 {
         batch.clear();
         let mut state = self.state.lock();
@@ -124,8 +125,8 @@ impl Queue {
         state.put
     }
 
-    /// The lines up to this one are written, or cannot be. Gives how many were lost, when that can
-    /// be told.
+    /// Marks the lines up to `last` as written, or as lost. Returns the number of lines to report
+    /// as lost.
     fn written(&self, last: u64, is_out: bool) -> u64 {
         let mut state = self.state.lock();
         if !is_out {
@@ -134,7 +135,7 @@ impl Queue {
         }
         state.done = last;
         let lost = if is_out { std::mem::take(&mut state.untold) } else { 0 };
-        // who tells of them is the thread itself, which must not wait for itself
+        // The report comes from the writing thread itself, which must not wait for itself.
         state.is_stuck = lost > 0 || (state.is_stuck && !state.pending.is_empty());
         self.gone.notify_all();
         lost
@@ -148,10 +149,10 @@ impl State {
     }
 }
 
-/// How long who logs waits for a line to be out.
+/// Longest time that a logging thread waits for its line to be out.
 const PATIENCE: Duration = Duration::from_millis(20);
 
-/// Bytes that may wait to be written; what comes beyond is dropped.
+/// Largest number of bytes that wait to be written. Lines beyond the limit are dropped.
 const PENDING_MAX: usize = 1 << 20;
 
 #[cfg(test)]
@@ -165,7 +166,7 @@ mod tests {
         began.elapsed()
     }
 
-    /// What the pipe gives until this is in it.
+    /// Returns the pipe's text up to and including `text`.
     fn until(reader: &mut PipeReader, text: &str) -> String {
         let (mut all, mut part) = (String::new(), [0; 4096]);
         while !all.contains(text) {
@@ -208,7 +209,7 @@ mod tests {
         let began = Instant::now();
         lines.flush(Duration::from_millis(50));
         assert!(began.elapsed() < Duration::from_secs(5), "nor is it waited for in the end");
-        // what the pipe took, what the thread had in its hands, and what waits
+        // Room for 1024 lines: in the pipe, in the writing thread's hands, and in the queue.
         let lost = lines.lost();
         assert!((1..2000 - 1024).contains(&lost), "{lost} lost");
         assert_eq!(lines.lost(), 0, "counted once");

@@ -1,11 +1,11 @@
-//! The limit on open files: each connection costs one, and each fetch another. And who may open
-//! those that the process makes.
+//! Limit on open files, and permissions of the files that the process creates. Each connection
+//! costs one open file, and each fetch another.
 
 use rustix::fs::Mode;
 use rustix::process::{Resource, getrlimit, setrlimit, umask};
 
-/// Lets nobody but this user, and its group for reading, at files that this process makes from now
-/// on.
+/// Restricts files that this process creates from now on: other users have no access, and the group
+/// may only read.
 pub fn keep_to_ourselves() {
     let before = umask(NOT_FOR_OTHERS);
     umask(before | NOT_FOR_OTHERS);
@@ -13,8 +13,8 @@ pub fn keep_to_ourselves() {
 
 const NOT_FOR_OTHERS: Mode = Mode::WGRP.union(Mode::RWXO);
 
-/// Raises the limit to the hard limit, and says when even that is short for so many connections and
-/// tunnels.
+/// Raises the soft limit to the hard limit. Warns if even the hard limit is too low for
+/// `connections` connections and tunnels.
 pub fn raise_limit(connections: usize) {
     let mut limit = getrlimit(Resource::Nofile);
     if limit.current < limit.maximum {
@@ -34,8 +34,8 @@ pub fn raise_limit(connections: usize) {
     }
 }
 
-/// One for every client and every tunnel, and some for the store, the logs and connections to
-/// origins.
+/// Returns the wanted limit: one file for every client and every tunnel, and some for the store,
+/// the logs and connections to origins.
 fn wanted(connections: usize) -> u64 {
     (connections as u64).saturating_add(512)
 }

@@ -16,17 +16,17 @@ pub struct ErrorLog {
 }
 
 impl ErrorLog {
-    /// Sends everything that is traced from here on to stderr.
+    /// Sends all tracing output from now on to stderr.
     ///
     /// # Errors
-    /// When its thread cannot be started.
+    /// Fails when the log's thread cannot be started.
     pub fn start(settings: &Log) -> io::Result<Self> {
         let lines = ErrorLines::start(io::stderr())?;
         let out = lines.clone();
         let (filter, handle) = reload::Layer::new(targets(settings.level));
         let registry = tracing_subscriber::registry().with(filter);
         let layer = fmt::layer().with_writer(move || out.clone());
-        // a second start keeps the first log: only tests start twice
+        // A second start keeps the first log; only tests start twice.
         let _ = match settings.json {
             true => registry.with(layer.json()).try_init(),
             false => registry.with(layer.with_ansi(io::stderr().is_terminal())).try_init(),
@@ -34,17 +34,18 @@ impl ErrorLog {
         Ok(Self { filter: handle, lines })
     }
 
-    /// How many lines were lost since this was asked last.
+    /// Returns the number of lines lost since the last call.
     pub fn lost_lines(&self) -> u64 {
         self.lines.lost()
     }
 
-    /// Waits until what was logged is out, though not for a reader that has stopped.
+    /// Waits until the logged lines are out, for at most 3 s (`FLUSH_PATIENCE`) if the reader has
+    /// stopped.
     pub fn flush(&self) {
         self.lines.flush(FLUSH_PATIENCE);
     }
 
-    /// Changes the level. The form stays as it was at the start.
+    /// Changes the level. The format stays as it was at the start.
     pub fn apply(&self, settings: &Log) {
         if let Err(error) = self.filter.reload(targets(settings.level)) {
             tracing::warn!(%error, "cannot change the level of the error log");
@@ -52,11 +53,11 @@ impl ErrorLog {
     }
 }
 
-/// How long the last lines may take to be out in the end.
+/// Longest wait for the last lines at the end.
 const FLUSH_PATIENCE: Duration = Duration::from_secs(3);
 
-/// Our own crates at the level that was asked for; libraries only from warnings up, as their lines
-/// are for programmers.
+/// Returns the targets: our own crates at the level of the settings, libraries only from warnings
+/// up, since their lines are for programmers.
 fn targets(level: LogLevel) -> Targets {
     let ours = match level {
         LogLevel::Error => LevelFilter::ERROR,
@@ -64,7 +65,7 @@ fn targets(level: LogLevel) -> Targets {
         LogLevel::Info => LevelFilter::INFO,
         LogLevel::Debug => LevelFilter::DEBUG,
     };
-    // a target is a path that begins with the crate's name: shoal, shoal_proxy, shoal_store, …
+    // A target is a path that begins with the crate's name: shoal, shoal_proxy, shoal_store, …
     Targets::new().with_default(ours.min(LevelFilter::WARN)).with_target("shoal", ours)
 }
 

@@ -1,8 +1,8 @@
 //! `shoal run`: a node from its settings to its end.
 //!
-//! The main thread starts everything, then waits for signals: HUP reads the settings again, USR1
-//! opens the logs again, TERM, INT and QUIT let what is in flight finish, a second one does not
-//! wait for it. Signals that would end a process and mean nothing here are told and ignored.
+//! The main thread starts everything, then waits for signals. HUP reads the settings again. USR1
+//! opens the logs again. TERM, INT and QUIT let requests in flight finish; a second such signal
+//! does not wait for them. Other signals that would end a process are logged and ignored.
 
 mod banner;
 mod error_lines;
@@ -74,7 +74,7 @@ fn run_logging(
     Ok(())
 }
 
-/// How the node is, for a service manager.
+/// Returns the state of the node for a service manager.
 fn readiness(running: &RunningNode) -> State {
     if running.readiness() == Readiness::Degraded { State::Degraded } else { State::Ready }
 }
@@ -102,7 +102,7 @@ fn serve(running: &Arc<RunningNode>, signals: &mut Signals, notifier: &Notifier)
     }
 }
 
-/// Says that a signal was heeded and changes nothing.
+/// Logs that a signal was received and has no effect.
 fn ignore(signal: &str) {
     tracing::warn!(
         signal,
@@ -110,12 +110,12 @@ fn ignore(signal: &str) {
     );
 }
 
-/// Reads the settings again, on another thread, since a file may keep it waiting: other signals are
-/// heeded meanwhile. True when one says to stop.
+/// Reads the settings again on another thread, since a file may be slow to read. The main thread
+/// handles other signals meanwhile. Returns `true` if a signal stops the node.
 fn reload(running: &Arc<RunningNode>, signals: &mut Signals) -> bool {
     let begin = |signals: &Signals| {
         let reloading = running.clone();
-        // what was wrong is in the error log, and the old settings are at work
+        // The reload has logged its mistakes; the old settings then stay in force.
         signals.watch("reload", move || drop(reloading.reload()))
     };
     let mut done = begin(signals);
@@ -132,7 +132,7 @@ fn reload(running: &Arc<RunningNode>, signals: &mut Signals) -> bool {
     }
 }
 
-/// Lets what is in flight finish, unless a second signal says not to wait.
+/// Lets requests in flight finish, unless a second signal arrives.
 fn drain(running: &Arc<RunningNode>, signals: &mut Signals) {
     tracing::info!("stopping; what is in flight may finish, a second signal cuts it");
     let draining = running.clone();
@@ -152,8 +152,8 @@ fn drain(running: &Arc<RunningNode>, signals: &mut Signals) {
     }
 }
 
-/// Binds the admin listener. Where the settings leave its address at the default and another node
-/// has it already, it takes a free port, so that two nodes can be tried on one machine.
+/// Binds the admin listener. If the address is the default and another node uses it, the listener
+/// takes a free port. Two nodes can then be tried on one machine.
 fn bind_admin(settings: &Settings) -> Result<Option<BoundAdmin>, Failure> {
     let Some(address) = &settings.admin.listen else { return Ok(None) };
     let mut result = BoundAdmin::bind(address);
@@ -173,13 +173,13 @@ fn bind_admin(settings: &Settings) -> Result<Option<BoundAdmin>, Failure> {
     Ok(Some(bound))
 }
 
-/// Says what runs where. On stderr when stdout is the access log. A terminal that has gone, or a
-/// full disk, keeps no node from serving.
+/// Prints the banner, on stderr if stdout is the access log. A closed terminal or a full disk does
+/// not stop the node.
 fn greet(settings: &Settings, running: &RunningNode, admin: Option<&AdminListener>) {
     let disks = running.status().store.map_or_else(Vec::new, |store| store.disks);
     let text = banner::text(settings, &running.addresses(), admin.map(AdminListener::address), &disks);
     match settings.log.access.as_str() {
-        // Where errors cannot be written, this cannot be said either.
+        // If stderr cannot be written, this failure cannot be reported either.
         "stdout" => drop(std::io::stderr().write_all(text.as_bytes())),
         _ => {
             if let Err(failure) = print(&text) {

@@ -1,4 +1,5 @@
-//! The node within this process: started from a configuration, reloaded from the same.
+//! The node within this process: started from a configuration, and reloaded from the same
+//! configuration.
 
 use super::logging::ErrorLog;
 use crate::configuration::Configuration;
@@ -13,20 +14,20 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// A running node, and what it was made from.
+/// Running node, with its configuration.
 pub struct RunningNode {
     node: Node,
     configuration: Configuration,
     error_log: Arc<ErrorLog>,
-    /// As they were read last, but for what waits for the next start. Held for a moment, never
-    /// while a file is read.
+    /// Settings last read, without changes that wait for the next start. The lock is held only
+    /// briefly, never while a file is read.
     settings: Mutex<Settings>,
-    /// Held by the one reload that is under way: HUP and the admin listener may ask at once.
+    /// Serializes reloads: HUP and the admin listener may request one at the same time.
     reloading: Mutex<()>,
 }
 
 impl RunningNode {
-    /// Starts the node, whose admin listener is bound at `admin`.
+    /// Starts the node. `admin` is the bound address of its admin listener.
     pub fn start(
         configuration: Configuration,
         settings: Settings,
@@ -39,7 +40,7 @@ impl RunningNode {
         Ok(Self { node, configuration, error_log, settings: Mutex::new(settings), reloading: Mutex::new(()) })
     }
 
-    /// Where clients are accepted, in the order of the settings.
+    /// Returns the addresses that accept clients, in the order of the settings.
     pub fn addresses(&self) -> Vec<SocketAddr> {
         self.node.addresses()
     }
@@ -49,23 +50,24 @@ impl RunningNode {
         self.node.reopen_logs();
     }
 
-    /// Writes what is pending in the logs and ends them.
+    /// Writes the pending lines of the logs and closes the logs.
     pub fn close_logs(&self) {
         self.node.close_logs();
     }
 
-    /// Waits until what is in flight has finished, or until the settings' time for it is over.
+    /// Waits until requests in flight have finished, or until the settings' time for a drain is
+    /// over.
     pub fn drain(&self) {
         let deadline = self.settings.lock().drain_timeout;
         self.node.drain(deadline);
     }
 
-    /// Has this called when a disk that could not be opened at the start serves.
+    /// Registers a function that runs when a disk serves that could not be opened at the start.
     pub fn on_disk_opened(&self, told: impl Fn() + Send + Sync + 'static) {
         self.node.on_disk_opened(told);
     }
 
-    /// Notes a panic in the metrics.
+    /// Counts a panic in the metrics.
     pub fn count_panic(&self) {
         self.node.metrics().panics.increment();
     }
@@ -95,7 +97,7 @@ impl Control for RunningNode {
     }
 
     fn reload(&self) -> Result<Vec<String>, Vec<String>> {
-        // Files may keep the other waiting for as long as a disk or a server hangs.
+        // A reload may take as long as a disk or a server hangs.
         let Some(_one_at_a_time) = self.reloading.try_lock_for(PATIENCE) else {
             let why = "another reload is still reading its files; nothing was read for this one";
             tracing::error!("{why}");
@@ -134,11 +136,11 @@ impl Control for RunningNode {
     }
 }
 
-/// How long a reload waits for another to end.
+/// Longest time that a reload waits for another reload.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A file or rule that cannot be used is a mistake in the configuration; the rest is the machine's
-/// state.
+/// Returns the failure of a node error. An unusable file or rule is a mistake in the configuration;
+/// any other error concerns the machine.
 fn failure(error: NodeError) -> Failure {
     let why = error.to_string();
     match error {

@@ -1,4 +1,4 @@
-//! Tells systemd how the node is doing: `Type=notify`, see sd_notify(3).
+//! Reports the node's state to systemd: `Type=notify`, see sd_notify(3).
 //!
 //! The protocol is one datagram of `NAME=value` lines to the socket that `NOTIFY_SOCKET` names: a
 //! path, or `@name` for a socket in the abstract namespace.
@@ -8,27 +8,27 @@ use std::io;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 
-/// What a service manager wants to know.
+/// States for a service manager.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum State {
     Ready,
-    /// Ready, but for the store: RAM serves alone.
+    /// Ready without a store: only RAM serves.
     Degraded,
     Reloading,
     Stopping,
 }
 
-/// The way to the service manager, if there is one.
+/// Connection to the service manager, if there is one.
 #[derive(Clone)]
 pub struct Notifier(Option<String>);
 
 impl Notifier {
-    /// The one that `NOTIFY_SOCKET` names.
+    /// Returns the notifier of `NOTIFY_SOCKET`.
     pub fn from_environment() -> Self {
         Self(std::env::var("NOTIFY_SOCKET").ok().filter(|name| !name.is_empty()))
     }
 
-    /// Tells the state. A manager that does not listen is a warning and nothing more.
+    /// Sends the state. If the manager does not listen, the node only logs a warning.
     pub fn send_state(&self, state: State) {
         let Some(name) = &self.0 else { return };
         if let Err(error) = send(name, &message(state)) {

@@ -9,20 +9,20 @@ use std::time::Duration;
 
 /// Run a node: a forward proxy without options, a reverse proxy with --to
 ///
-/// Without --config and --to, the file that SHOAL_CONFIG names is read; without that, the built-in
-/// defaults make a forward proxy on 127.0.0.1:3128 with its cache under ./shoal-cache. No other
-/// place is searched: name /etc/shoal/shoal.toml with --config to have it read. SHOAL_ variables
-/// override the file (SHOAL_CACHE__RAM=512MB), and options override both.
+/// Without --config and --to, the node reads the file that SHOAL_CONFIG names. Without that file,
+/// the built-in defaults make a forward proxy on 127.0.0.1:3128 with its cache under ./shoal-cache.
+/// No other place is searched: name /etc/shoal/shoal.toml with --config to have it read. SHOAL_
+/// variables override the file (SHOAL_CACHE__RAM=512MB), and options override both.
 ///
-/// Signals: HUP reads the settings again, and keeps the old ones when the new have mistakes; USR1
-/// opens the logs again; TERM, INT and QUIT let what is in flight finish (drain_timeout), a second
-/// one does not wait for it.
+/// Signals: HUP reads the settings again, and keeps the old ones if the new ones have mistakes.
+/// USR1 opens the logs again. TERM, INT and QUIT let requests in flight finish (drain_timeout). A
+/// second such signal does not wait for them.
 #[derive(clap::Args, Default)]
 pub struct Options {
     /// Read this configuration file
     #[arg(long, value_name = "FILE")]
     config: Option<PathBuf>,
-    /// Serve this origin as a reverse proxy, on 127.0.0.1:8080 unless --listen says otherwise
+    /// Serve this origin as a reverse proxy, on 127.0.0.1:8080 or on the address of --listen
     #[arg(long, value_name = "URL")]
     to: Option<String>,
     /// Listen on this address and port; 3128 alone is 127.0.0.1:3128, and :3128 is port 3128 of all
@@ -47,8 +47,8 @@ pub struct Options {
     #[arg(long)]
     ignore_client_no_cache: bool,
     /// Serve clients of this network and of this machine, and no others, on every listener; may be
-    /// given several times. Without it a forward proxy serves this machine, and a reverse proxy
-    /// everybody
+    /// given several times. Without it a forward proxy serves this machine, and a reverse proxy all
+    /// clients
     #[arg(long, value_name = "NET")]
     allow_clients: Vec<String>,
     /// Serve this host or network although it is loopback, link-local or private; may be given
@@ -64,7 +64,7 @@ pub struct Options {
     set: Vec<(String, String)>,
 }
 
-/// `cache.ram=1GB` in its two parts.
+/// Splits `cache.ram=1GB` into setting and value.
 fn assignment(text: &str) -> Result<(String, String), String> {
     let (key, value) = text.split_once('=').ok_or("write it as SETTING=VALUE, such as cache.ram=1GB")?;
     Ok((key.trim().to_owned(), value.trim().to_owned()))
@@ -144,7 +144,7 @@ impl Options {
     }
 }
 
-/// Where a reverse proxy listens unless told otherwise.
+/// Default address of a reverse proxy.
 const REVERSE_ADDRESS: ([u8; 4], u16) = ([127, 0, 0, 1], 8080);
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! Panics: each is a fault of ours, and none may pass unseen, whatever thread or task it ends.
+//! Logging of panics. Each panic is a defect of Shoal, and none may go unnoticed in any thread or
+//! task.
 
 use super::node::RunningNode;
 use std::backtrace::{Backtrace, BacktraceStatus};
@@ -22,7 +23,7 @@ fn log(info: &PanicHookInfo<'_>) {
     let thread = std::thread::current();
     let location = info.location().map(ToString::to_string).unwrap_or_default();
     let message = info.payload_as_str().unwrap_or("no message");
-    // RUST_BACKTRACE decides whether it is captured
+    // RUST_BACKTRACE decides whether a backtrace is captured.
     let backtrace = Backtrace::capture();
     let backtrace = match backtrace.status() {
         BacktraceStatus::Captured => backtrace.to_string(),

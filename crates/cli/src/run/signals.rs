@@ -5,7 +5,7 @@ use tokio::runtime::Runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::oneshot;
 
-/// What a signal asks for.
+/// Events that signals cause.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// HUP: read the settings again.
@@ -14,11 +14,11 @@ pub enum Event {
     Reopen,
     /// TERM, INT or QUIT: stop.
     Stop,
-    /// One that would end the process and means nothing, by its name.
+    /// Name of another signal that would end the process. The node ignores the signal.
     Unknown(&'static str),
 }
 
-/// The signals that a node takes, from its making on.
+/// Signals that a node handles, from the creation of this value on.
 pub struct Signals {
     runtime: Runtime,
     streams: Streams,
@@ -35,11 +35,11 @@ struct Streams {
     io: Signal,
 }
 
-/// Work that was started by [`Signals::watch`].
+/// Completion of work started by [`Signals::watch`].
 pub struct Completion(oneshot::Receiver<()>);
 
 impl Signals {
-    /// Takes the signals over from their default action.
+    /// Replaces the default actions of the signals.
     pub fn new() -> io::Result<Self> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_io().build()?;
         let streams = {
@@ -58,30 +58,32 @@ impl Signals {
         Ok(Self { runtime, streams })
     }
 
-    /// Waits for the next one.
+    /// Waits for the next signal.
     pub fn next(&mut self) -> Event {
         self.runtime.block_on(self.streams.next())
     }
 
-    /// Waits for the next one, or for the work: then gives `None`.
+    /// Waits for the next signal or for the end of the work. Returns `None` for the end of the
+    /// work.
     pub fn next_or(&mut self, done: &mut Completion) -> Option<Event> {
         self.runtime.block_on(async {
             tokio::select! {
                 event = self.streams.next() => Some(event),
-                // work that panicked is done too
+                // Work that panicked counts as done.
                 _ = &mut done.0 => None,
             }
         })
     }
 
-    /// Does blocking work on a thread of its own, of this name, to wait for it beside the signals.
+    /// Runs blocking work on a thread named `name`. The caller can wait for the work beside the
+    /// signals.
     pub fn watch(&self, name: &str, work: impl FnOnce() + Send + 'static) -> Completion {
         let (sender, receiver) = oneshot::channel();
         let work = move || {
             work();
             let _ = sender.send(());
         };
-        // without a thread the sender is dropped, and the work counts as done
+        // Without a thread the sender is dropped, and the work counts as done.
         if let Err(error) = std::thread::Builder::new().name(name.into()).spawn(work) {
             tracing::warn!(%error, "cannot start a thread to {name}");
         }

@@ -1,20 +1,20 @@
-//! `shoal store format`: makes a block device ready for a store.
+//! `shoal store format`: prepares a block device for a store.
 
 use super::failed;
 use crate::failure::Failure;
 use crate::show::print;
 use std::path::PathBuf;
 
-/// Make a block device empty and ready for a store; what it holds is lost
+/// Make a block device empty and ready for a store; all data on the device is lost
 ///
-/// A blank device needs none of this: the first `shoal run` with it takes it. One that holds
-/// anything else, or a store of Shoal, is left alone without --erase. A device that is mounted or
-/// in use is refused.
+/// A blank device does not need this: the first `shoal run` with the device takes it. Without
+/// --erase a device with other data, or with a store of Shoal, is left alone. A device that is
+/// mounted or in use is refused.
 #[derive(clap::Args)]
 pub struct Options {
     /// The device, such as /dev/sdb
     device: PathBuf,
-    /// Lose what is on it
+    /// Lose all data on the device
     #[arg(long)]
     erase: bool,
 }

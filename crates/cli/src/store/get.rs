@@ -1,4 +1,4 @@
-//! `shoal store get`: the body that is stored for a URL.
+//! `shoal store get`: writes the stored body for a URL.
 
 use super::told::now;
 use super::{InspectedStore, StoreSelection, failed};
@@ -9,17 +9,17 @@ use shoal_store::inspect::Inspect;
 use shoal_store::{OpenObject, StoredBody};
 use std::io::{ErrorKind, Write};
 
-/// Write the body that is stored for a URL to stdout
+/// Write the stored body for a URL to stdout
 ///
-/// As it is stored, with its content coding. Of a URL whose responses differ by request fields, the
-/// one stored last is meant; of one of which only ranges are stored, nothing is written.
+/// The body is written as it is stored, with its content coding. If the URL has several variants,
+/// the last stored one is written. If only ranges of the response are stored, nothing is written.
 #[derive(clap::Args)]
 pub struct Options {
     /// The absolute URL
     url: String,
     #[command(flatten)]
     which: StoreSelection,
-    /// The response's head before the body
+    /// Write the response's head before the body
     #[arg(long)]
     head: bool,
 }
@@ -53,8 +53,7 @@ impl Options {
     }
 }
 
-/// The response for a URL, on whichever disk it is and of whichever mode; of several the one that
-/// was stored last.
+/// Returns the response for a URL, on any disk and of any mode; the last stored one of several.
 fn find(
     stores: &[InspectedStore],
     keys: &[ObjectKey],
@@ -89,7 +88,7 @@ fn find_one(
     Ok(found.into_iter().max_by_key(|(_, object)| super::told::stored(object)))
 }
 
-/// The variant of a key that was written last to one store.
+/// Returns the variant of a key that was written last to one store.
 fn newest_variant(
     store: &dyn Inspect,
     key: &ObjectKey,
@@ -127,7 +126,7 @@ fn copy(body: &dyn StoredBody, out: &mut impl Write) -> Result<(), Failure> {
     out.flush().or_else(ended)
 }
 
-/// A reader that has gone is no failure.
+/// Maps a write error: a closed pipe is no failure.
 fn ended(error: std::io::Error) -> Result<(), Failure> {
     match error.kind() {
         ErrorKind::BrokenPipe => Ok(()),

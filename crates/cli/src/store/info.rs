@@ -1,4 +1,4 @@
-//! `shoal store info`: what a store is.
+//! `shoal store info`: describes a store.
 
 use super::StoreSelection;
 use super::told::{now, stored, time};
@@ -10,18 +10,18 @@ use shoal_store::Error;
 use shoal_store::inspect::{Inspect, StoreInfo};
 use std::fmt::Write;
 
-/// Tell what a store is: geometry, objects, bytes, age, where it is written, whether it was closed
-/// in order
+/// Describe a store: geometry, objects, bytes, age, write position, and whether it was closed in
+/// order
 #[derive(clap::Args)]
 pub struct Options {
     #[command(flatten)]
     which: StoreSelection,
-    /// Print JSON, a line for each store
+    /// Print JSON, one line a store
     #[arg(long)]
     json: bool,
 }
 
-/// When the first and the last response of the log were stored.
+/// Times at which the first and the last response of the log were stored.
 struct Ages {
     oldest: Option<String>,
     newest: Option<String>,
@@ -49,7 +49,7 @@ impl Options {
     }
 }
 
-/// When the first response from one end of the log was stored.
+/// Returns the time at which the first response from one end of the log was stored.
 fn end_of(store: &dyn Inspect, newest: bool) -> Result<Option<String>, Error> {
     let (mut found, mut looked_at, now) = (None, 0, now());
     store.list(newest, &mut |listed| {
@@ -131,5 +131,5 @@ fn as_json(folder: &str, facts: &StoreInfo, ages: &Ages) -> Value {
     })
 }
 
-/// Objects asked for their age from an end of the log; notes have none.
+/// Number of objects examined for their age from an end of the log; notes have no age.
 const LOOKED_AT_MAX: u32 = 1000;

@@ -1,4 +1,4 @@
-//! `shoal store ls`: what is stored.
+//! `shoal store ls`: lists the stored objects.
 
 use super::StoreSelection;
 use super::told::{kind, line_of_json, now, stored, time};
@@ -9,10 +9,10 @@ use shoal_proxy::stored_object::{StoredKind, StoredObject};
 use shoal_store::inspect::ListedObject;
 use std::io::{BufWriter, ErrorKind, Write};
 
-/// List what is stored: when, size, position, URL
+/// List stored objects: time, size, position, URL
 ///
-/// In the order in which it was written, oldest first. Notes of which variants or ranges of a URL
-/// are stored are listed with --all.
+/// The order is the order of writing, oldest first. --all also lists notes of the variants and
+/// ranges of a URL.
 #[derive(clap::Args)]
 pub struct Options {
     /// Only URLs that contain this
@@ -20,28 +20,28 @@ pub struct Options {
     text: Option<String>,
     #[command(flatten)]
     which: StoreSelection,
-    /// Only bodies of at least so many bytes, such as 1MB
+    /// Only bodies of at least this many bytes, such as 1MB
     #[arg(long, value_name = "SIZE")]
     larger: Option<ByteCount>,
     /// Only responses of this status
     #[arg(long, value_name = "CODE")]
     status: Option<u16>,
-    /// Only what may be used without validation
+    /// Only responses that may be used without validation
     #[arg(long, conflicts_with = "stale")]
     fresh: bool,
-    /// Only what has to be validated first
+    /// Only responses that must be validated first
     #[arg(long)]
     stale: bool,
-    /// Notes of variants and ranges too
+    /// Also notes of variants and ranges
     #[arg(long)]
     all: bool,
     /// The newest first
     #[arg(long)]
     newest: bool,
-    /// At most so many of each store
+    /// At most this many objects of each store
     #[arg(long, value_name = "COUNT")]
     limit: Option<u64>,
-    /// Print JSON, a line for each
+    /// Print JSON, one line an object
     #[arg(long)]
     json: bool,
 }
@@ -72,7 +72,7 @@ impl Options {
                 Err(error) if error.kind() != ErrorKind::BrokenPipe => {
                     return Err(Failure::Runtime(error.to_string()));
                 }
-                // A reader that has gone wants no more.
+                // The reader has closed the pipe and wants no more.
                 Err(_) => return Ok(()),
                 Ok(()) => {}
             }

@@ -1,4 +1,4 @@
-//! `shoal store`: looks at a store from outside, running or not, and takes disks out of service.
+//! `shoal store`: inspects a store from outside, running or not, and takes disks out of service.
 
 mod format;
 mod get;
@@ -13,12 +13,12 @@ use crate::failure::Failure;
 use shoal_store::inspect::{Inspect, inspect};
 use std::path::PathBuf;
 
-/// Look at a store, running or not: what it is, whether it is sound, what it holds; take a disk out
-/// of service
+/// Inspect a store, running or not: its properties, its soundness, its objects; take a disk out of
+/// service
 ///
 /// `info`, `verify`, `ls` and `get` read the files of stores of the architecture `volume`, without
-/// a lock and without writing anything; a node that is running may have them open. What that node
-/// has not written to disk yet, of the last second, is not seen. `offline` and `online` ask the
+/// a lock and without writing anything. A running node may have the files open. Objects of the last
+/// second that the node has not yet written to disk are not visible. `offline` and `online` ask the
 /// running node.
 #[derive(clap::Args)]
 pub struct Options {
@@ -26,7 +26,8 @@ pub struct Options {
     command: Command,
 }
 
-// Without words of their own the commands have those of their options, long help with them.
+// The variants have no comments, so that each command shows the help of its options, long help
+// included.
 #[derive(clap::Subcommand)]
 enum Command {
     Info(info::Options),
@@ -34,17 +35,17 @@ enum Command {
     Ls(ls::Options),
     Get(get::Options),
     Format(format::Options),
-    /// Have a running node take a disk out of service: what it holds is brought to disk, and it can
-    /// be taken away
+    /// Have a running node take a disk out of service: pending data is written to the disk, and the
+    /// disk can then be removed
     ///
-    /// While it is out, its objects are misses and its share goes to the other disks. What is
-    /// purged meanwhile is removed from it before it serves again, as long as the node keeps
-    /// running.
+    /// While the disk is out of service, its objects are misses and its share goes to the other
+    /// disks. Purges during this time are applied to the disk before it serves again, as long as
+    /// the node keeps running.
     Offline(service::Options),
     /// Have a running node bring a disk back into service
     ///
-    /// One that was taken out, or kept failing, or could not be opened when others could. It is
-    /// opened anew.
+    /// This applies to a disk that was taken out, that kept failing, or that could not be opened
+    /// when others could. The disk is opened anew.
     Online(service::Options),
 }
 
@@ -62,11 +63,11 @@ impl Options {
     }
 }
 
-/// Which stores are meant.
+/// Selection of stores.
 #[derive(clap::Args)]
 struct StoreSelection {
     /// Folder or device of the store; may be given more than once. Without it, the disks of the
-    /// settings are meant
+    /// settings are used
     #[arg(long = "store", value_name = "PATH")]
     stores: Vec<PathBuf>,
     /// Take the store's disks from this configuration file
@@ -75,8 +76,8 @@ struct StoreSelection {
 }
 
 impl StoreSelection {
-    /// All of them, opened for looking at: what can be seen of some is told although others cannot
-    /// be read.
+    /// Opens all stores for inspection. Stores that cannot be opened do not prevent the inspection
+    /// of the others.
     fn open(self) -> Result<Stores, Failure> {
         let configuration = Configuration::find(self.config);
         let is_named = !self.stores.is_empty() || configuration.file.is_some();
@@ -104,15 +105,15 @@ impl StoreSelection {
     }
 }
 
-/// The stores that are meant.
+/// Selected stores.
 struct Stores {
     seen: Vec<InspectedStore>,
-    /// Why the others cannot be looked at, and what was found wrong, a line each.
+    /// Reasons why other stores cannot be opened, and problems found, one line each.
     failures: Vec<String>,
 }
 
 impl Stores {
-    /// Fails with all that went wrong, once everything else has been told.
+    /// Fails with all problems, after all other output.
     fn end(self) -> Result<(), Failure> {
         match self.failures.is_empty() {
             true => Ok(()),
@@ -121,10 +122,10 @@ impl Stores {
     }
 }
 
-/// A store's folder, and the store as it is seen from outside.
+/// Folder of a store, and the opened store.
 type InspectedStore = (PathBuf, Box<dyn Inspect>);
 
-/// A disk that could not be read.
+/// Returns the failure of a disk that could not be read.
 fn failed(error: shoal_store::Error) -> Failure {
     Failure::Runtime(error.to_string())
 }

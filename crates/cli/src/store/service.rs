@@ -11,7 +11,7 @@ use std::path::PathBuf;
 /// Take a disk of a running node out of service, or bring it back
 #[derive(clap::Args)]
 pub struct Options {
-    /// The disk's folder, as the settings spell it
+    /// The disk's folder, as spelled in the settings
     path: String,
     /// The node's admin address, such as 127.0.0.1:3129 or unix:/run/shoal/admin.sock
     #[arg(long, value_name = "ADDRESS")]

@@ -1,4 +1,4 @@
-//! Stored objects as they are told: times, and one line or one JSON object each.
+//! Text for stored objects: times, and one line or one JSON object each.
 
 use serde_json::{Value, json};
 use shoal_core::Timestamp;
@@ -6,12 +6,12 @@ use shoal_proxy::stored_object::{StoredKind, StoredObject};
 use shoal_store::inspect::ListedObject;
 use std::time::SystemTime;
 
-/// Now.
+/// Returns the current time.
 pub fn now() -> Timestamp {
     Timestamp::from_system(SystemTime::now())
 }
 
-/// A time as RFC 3339 writes it, in UTC and to the second: `2026-11-21T13:00:00Z`.
+/// Formats a time as in RFC 3339, in UTC and to the second: `2026-11-21T13:00:00Z`.
 pub fn time(at: Timestamp) -> String {
     let seconds = at.millis() / 1000;
     let (days, second) = (seconds / 86_400, seconds % 86_400);
@@ -19,7 +19,7 @@ pub fn time(at: Timestamp) -> String {
     format!("{year:04}-{month:02}-{day:02}T{:02}:{:02}:{:02}Z", second / 3600, second / 60 % 60, second % 60)
 }
 
-/// Year, month and day of a day since 1970 (H. Hinnant, "chrono-compatible low-level date
+/// Returns year, month and day of a day since 1970 (H. Hinnant, "chrono-compatible low-level date
 /// algorithms", civil_from_days).
 fn date(days: u64) -> (u64, u64, u64) {
     let shifted = days + 719_468;
@@ -32,7 +32,7 @@ fn date(days: u64) -> (u64, u64, u64) {
     (year_of_era + era * 400 + u64::from(month <= 2), month, day)
 }
 
-/// What an object is, in a word.
+/// Returns the kind of an object as one word.
 pub fn kind(object: &StoredObject) -> &'static str {
     match object.kind {
         StoredKind::Response { is_variant: false, .. } => "response",
@@ -42,7 +42,7 @@ pub fn kind(object: &StoredObject) -> &'static str {
     }
 }
 
-/// When an object was stored or last validated, where that is known.
+/// Returns the time at which an object was stored or last validated, if known.
 pub fn stored(object: &StoredObject) -> Option<Timestamp> {
     match object.kind {
         StoredKind::Response { stored, .. } => Some(stored),
@@ -50,7 +50,7 @@ pub fn stored(object: &StoredObject) -> Option<Timestamp> {
     }
 }
 
-/// An object as a line of JSON.
+/// Returns an object as a line of JSON.
 pub fn line_of_json(folder: &str, listed: &ListedObject<'_>, object: &StoredObject) -> Value {
     let mut value = json!({
         "url": object.url,

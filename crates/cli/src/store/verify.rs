@@ -1,4 +1,4 @@
-//! `shoal store verify`: reads everything and checks it.
+//! `shoal store verify`: reads and checks a whole store.
 
 use super::StoreSelection;
 use crate::failure::Failure;
@@ -8,17 +8,17 @@ use serde_json::json;
 use shoal_store::inspect::VerifyReport;
 use std::fmt::Write;
 
-/// Read everything and check it; exit code 1 when something is damaged
+/// Read and check a whole store; exit code 1 if anything is damaged
 ///
-/// Each write's ends and contents, the record that each entry of the index leads to, the bodies of
-/// large objects piece by piece. What is damaged is never served: it is a miss when it is asked
-/// for. Entries that lead to something else are no damage: after a crash, or while a node is
-/// writing, the index may be older than the log.
+/// Checks the ends and contents of each write, the record of each entry of the index, and the
+/// bodies of large objects piece by piece. Damaged data is never served: a request for it is a
+/// miss. An entry that leads to another object's record is no damage: after a crash, or while a
+/// node is writing, the index may be older than the log.
 #[derive(clap::Args)]
 pub struct Options {
     #[command(flatten)]
     which: StoreSelection,
-    /// Print JSON, a line for each store
+    /// Print JSON, one line a store
     #[arg(long)]
     json: bool,
 }

@@ -11,19 +11,19 @@ use std::path::{Path, PathBuf};
 
 /// Replace names by keyed hashes that keep their structure
 ///
-/// Hosts keep their labels' number and the last label, paths their segments' number and a
-/// well-known extension; hosts of one domain and files of one folder stay together. Clients are
-/// hashed, user names and queries dropped. Times, sizes, methods and statuses stay: whoever knows
-/// when somebody asked for an object of a rare size may recognise it. Without --key-file a key is
-/// drawn and thrown away, so that nobody, you included, can hash a name to look for it.
+/// A host keeps its number of labels and its last label. A path keeps its number of segments and a
+/// well-known extension. Hosts of one domain and files of one folder stay together. Clients are
+/// hashed; user names and queries are dropped. Times, sizes, methods and statuses stay: a person
+/// with knowledge of a request for an object of a rare size may recognise it. Without --key-file a
+/// random key is used and discarded, so that nobody, not even you, can hash a name to look for it.
 #[derive(clap::Args)]
 pub struct Options {
     /// The trace
     trace: String,
-    /// File whose bytes are the key, for traces whose names shall go together
+    /// File with the key, for several traces that need the same hashes
     #[arg(long, value_name = "FILE")]
     key_file: Option<PathBuf>,
-    /// Hash queries instead of dropping them, so that URLs that differ in them stay apart
+    /// Hash queries instead of dropping them, so that URLs with different queries stay distinct
     #[arg(long)]
     hash_queries: bool,
     #[command(flatten)]
@@ -67,7 +67,7 @@ fn bytes_of(path: &Path) -> Result<Vec<u8>, Failure> {
     Ok(key)
 }
 
-/// The system's chance.
+/// Returns random bytes of the system.
 fn drawn() -> Result<Vec<u8>, Failure> {
     let mut key = vec![0; 32];
     File::open("/dev/urandom")

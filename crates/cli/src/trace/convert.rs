@@ -9,8 +9,8 @@ use shoal_trace::generate::{Impossible, Traffic, specweb99};
 /// Write a trace in another format
 #[derive(clap::Args)]
 pub struct Options {
-    /// The trace, or `synthetic` for made proxy traffic (`synthetic:requests=1000000,seed=1`), or
-    /// `specweb99` for the operations of that benchmark, POSTs included
+    /// The trace, or `synthetic` for generated proxy traffic (`synthetic:requests=1000000,seed=1`),
+    /// or `specweb99` for the operations of that benchmark, POSTs included
     /// (`specweb99:throughput=2500,requests=1000000,seed=1`)
     trace: String,
     #[command(flatten)]
@@ -34,7 +34,7 @@ impl Options {
         stream(self.reading.open(&self.trace)?, &self.writing, |record| Some(record.clone()))
     }
 
-    /// SPECweb99's operations. A file of the same name can be had as `./specweb99`.
+    /// Writes SPECweb99's operations. A file of the same name is available as `./specweb99`.
     fn operations(&self, values: &str) -> Result<(), Failure> {
         let wrong = |error: Impossible| Failure::Usage(format!("{}: {error}", self.trace));
         let workload: specweb99::Workload = values.parse().map_err(wrong)?;
@@ -48,7 +48,7 @@ impl Options {
         sink.finish()
     }
 
-    /// Made traffic. A file of the same name can be had as `./synthetic`.
+    /// Writes generated traffic. A file of the same name is available as `./synthetic`.
     fn made(&self, values: &str) -> Result<(), Failure> {
         let wrong = |error: Impossible| Failure::Usage(format!("{}: {error}", self.trace));
         let traffic: Traffic = values.parse().map_err(wrong)?;

@@ -7,30 +7,30 @@ use crate::replay::FilterRules;
 use shoal_core::ByteCount;
 use shoal_trace::{Filter, Record, host_of, timestamp};
 
-/// Keep the requests that rules take
+/// Keep the requests that match rules
 ///
-/// What a line does not tell does not exclude it, but with --client and --host.
+/// A field missing from a line does not exclude it, except with --client and --host.
 #[derive(clap::Args)]
 pub struct Options {
     /// The trace
     trace: String,
-    /// Rules, parted by commas: http, get, found (200, 304), status200, cacheable, no-query,
+    /// Rules, separated by commas: http, get, found (200, 304), status200, cacheable, no-query,
     /// no-cgi, or paper for Maltzahn's
     #[arg(long, value_name = "RULES", default_value = "none")]
     rules: FilterRules,
-    /// Sizes from this
+    /// Smallest size
     #[arg(long, value_name = "SIZE", default_value = "0")]
     size_min: ByteCount,
-    /// Sizes up to this
+    /// Largest size
     #[arg(long, value_name = "SIZE")]
     size_max: Option<ByteCount>,
-    /// This host, or those below a domain that begins with a dot
+    /// This host, or all hosts below a domain that begins with a dot
     #[arg(long, value_name = "HOST")]
     host: Option<String>,
     /// This client
     #[arg(long, value_name = "NAME")]
     client: Option<String>,
-    /// Statuses, parted by commas
+    /// Statuses, separated by commas
     #[arg(long, value_name = "CODES", value_delimiter = ',')]
     status: Vec<u16>,
     /// From this time: RFC 3339 such as 2024-05-01T00:00:00Z, or seconds since 1970
@@ -68,7 +68,7 @@ impl Options {
     }
 }
 
-/// Milliseconds since 1970.
+/// Parses a time and returns milliseconds since 1970.
 fn moment(text: &str) -> Result<u64, String> {
     match text.parse::<u64>() {
         Ok(seconds) => seconds.checked_mul(1000).ok_or_else(|| "the time is absurd".into()),

@@ -7,15 +7,15 @@ use crate::show::print;
 use shoal_trace::Record;
 use std::fmt::Write;
 
-/// Show the first requests as they are understood
+/// Show the first requests as Shoal reads them
 #[derive(clap::Args)]
 pub struct Options {
     /// The trace
     trace: String,
-    /// Requests to show
+    /// Number of requests shown
     #[arg(long, short = 'n', value_name = "N", default_value_t = 10)]
     requests: u64,
-    /// Print JSON, a line a request
+    /// Print JSON, one line a request
     #[arg(long)]
     json: bool,
     #[command(flatten)]

@@ -9,16 +9,16 @@ use crate::show::{count, duration, print, size};
 use shoal_lab::character::{Census, Character, Loaded, json, load, report};
 use std::path::PathBuf;
 
-/// Tell what a trace is like: popularity, sizes, reuse, hosts, what an infinite cache hits
+/// Describe a trace: popularity, sizes, reuse, hosts, hits of an infinite cache
 #[derive(clap::Args)]
 pub struct Options {
     /// The trace
     trace: String,
-    /// Which requests count: none, or rules parted by commas (http, get, found for 200 and 304,
+    /// Requests that count: none, or rules separated by commas (http, get, found for 200 and 304,
     /// status200, cacheable, no-query, no-cgi)
     #[arg(long, value_name = "RULES", default_value = "none")]
     filter: FilterRules,
-    /// Requests read at most
+    /// Largest number of requests read
     #[arg(long, value_name = "N")]
     limit: Option<usize>,
     /// Folder for a report with figures (index.html)
@@ -99,7 +99,7 @@ fn text(character: &Character, loaded: &Loaded) -> String {
     text
 }
 
-/// Bytes, sizes and changes, as far as they are told.
+/// Writes bytes, sizes and changes, if the trace has them.
 fn infinite(character: &Character, line: &mut dyn FnMut(&str, String)) {
     let Character { known, infinite, sizes, change, .. } = character;
     if !known.sizes {
@@ -141,7 +141,7 @@ fn share(share: f64) -> String {
     format!("{:.1}%", share * 100.0)
 }
 
-/// What the log has in it besides what counts.
+/// Returns statistics of all lines of the log, including requests that do not count.
 fn census(census: &Census) -> String {
     let mut text = String::new();
     let mut line = |name: &str, value: String| row(&mut text, name, &value);

@@ -6,9 +6,9 @@ use super::told::account;
 use crate::failure::Failure;
 use shoal_trace::Merge;
 
-/// Make one trace of several, by time
+/// Merge several traces into one, by time
 ///
-/// Each must be in the order of its times. Formats and compressions may differ.
+/// Each trace must be in order of its times. Formats and compressions may differ.
 #[derive(clap::Args)]
 pub struct Options {
     /// The traces

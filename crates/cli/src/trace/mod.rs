@@ -1,4 +1,4 @@
-//! `shoal trace`: what a log is like, and logs made into traces.
+//! `shoal trace`: inspects access logs and traces, and converts them.
 
 mod anonymize;
 mod convert;
@@ -14,20 +14,21 @@ pub mod told;
 use crate::failure::Failure;
 use clap::Subcommand;
 
-/// Look at access logs and traces, and make one of another
+/// Inspect access logs and traces, and make new traces of them
 ///
-/// A trace is a file, or - for standard input; plain, gzip, zstd or xz. Squid's native log, NCSA
-/// common and combined with what nginx and varnishncsa add, W3C extended, JSON lines (ours,
-/// Caddy's), tables with named columns, lists, libCacheSim's oracleGeneral and csv, and our own
-/// columns are read; the format is found by the beginning. Lines that cannot be read are counted
-/// and the first told.
+/// A trace is a file, or - for standard input; plain, gzip, zstd or xz. These formats are read:
+/// Squid's native log, NCSA common and combined with the additions of nginx and varnishncsa, W3C
+/// extended, JSON lines (ours, Caddy's), tables with named columns, lists, libCacheSim's
+/// oracleGeneral and csv, and our own columns. The format is detected by the beginning. Unreadable
+/// lines are counted, and the first ones are shown.
 #[derive(clap::Args)]
 pub struct Options {
     #[command(subcommand)]
     command: Command,
 }
 
-// Without words of their own the commands have those of their options, long help with them.
+// The variants have no comments, so that each command shows the help of its options, long help
+// included.
 #[derive(Subcommand)]
 enum Command {
     Info(info::Options),

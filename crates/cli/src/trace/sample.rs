@@ -5,10 +5,9 @@ use super::source::TraceInputOptions;
 use crate::failure::Failure;
 use shoal_trace::{SampleBy, Sampler};
 
-/// Keep a part that is like the whole
+/// Keep a representative part
 ///
-/// By object, a cache as much smaller hits the sample as often as the whole cache hits the whole
-/// trace.
+/// A sample by object preserves the hit ratio, with a cache reduced by the same share.
 #[derive(clap::Args)]
 pub struct Options {
     /// The trace
@@ -16,10 +15,10 @@ pub struct Options {
     /// The share to keep, from 0 to 1
     #[arg(long, value_name = "SHARE", default_value_t = 0.01)]
     rate: f64,
-    /// What is drawn: objects or clients with all their requests, or requests
+    /// Units of the sample: objects or clients with all their requests, or single requests
     #[arg(long, value_name = "WHAT", value_enum, default_value_t = By::Object)]
     by: By,
-    /// Another seed draws others
+    /// Seed of the draw; another seed draws another sample
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     #[command(flatten)]

@@ -1,5 +1,5 @@
-//! Where requests go: a file or standard output, in a format that is told or that the name asks
-//! for.
+//! Output of requests: a file or standard output, in the format that the options or the file's name
+//! give.
 
 use super::source::Source;
 use super::told::account;
@@ -12,17 +12,17 @@ use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-/// How a trace is written.
+/// Options for writing a trace.
 #[derive(clap::Args, Clone)]
 pub struct TraceOutputOptions {
     /// File to write; .gz and .zst are compressed. Without it, or with -, standard output
     #[arg(long, short, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// The format: shoal, parquet, csv or oracle_general; told by the file's name when not given,
-    /// and csv on standard output
+    /// Format: shoal, parquet, csv or oracle_general; if not given, by the file's name, and csv on
+    /// standard output
     #[arg(long, value_name = "NAME")]
     pub to: Option<TargetName>,
-    /// The size of requests that come without one, where the format must have one
+    /// Size of requests without a size, for formats that require one
     #[arg(long, value_name = "SIZE", default_value = "0")]
     pub size_unknown: ByteCount,
 }
@@ -40,27 +40,26 @@ impl FromStr for TargetName {
     }
 }
 
-/// A trace that is being written.
+/// Trace that is being written.
 pub struct Sink {
     writer: Writer<Output<Box<dyn Write>>>,
     name: String,
-    /// What becomes the file when all is written.
+    /// Temporary file that becomes the output after the last write.
     part: Option<Part>,
     written: u64,
 }
 
-/// A file that is written beside the one that it becomes, so that nothing is lost where a trace is
-/// written over itself, and no half of one is left where the disk is full or the command is
-/// stopped.
+/// Temporary file beside the output. A trace can then replace its own source without loss, and a
+/// full disk or a stopped command leaves no partial output.
 struct Part {
     path: PathBuf,
     becomes: PathBuf,
 }
 
 impl Part {
-    /// Begins a file beside the one of this name.
+    /// Creates a temporary file beside the file of this name.
     fn of(name: &Path) -> std::io::Result<(Self, File)> {
-        // What a link leads to is replaced, not the link.
+        // A link's target is replaced, not the link.
         let becomes = name.canonicalize().unwrap_or_else(|_| name.to_owned());
         let mut file_name = becomes.file_name().unwrap_or_default().to_owned();
         file_name.push(".part");
@@ -69,7 +68,7 @@ impl Part {
         Ok((Self { path, becomes }, file))
     }
 
-    /// All of it is written.
+    /// Renames the temporary file after the last write.
     fn done(&self) -> std::io::Result<()> {
         std::fs::rename(&self.path, &self.becomes)
     }
@@ -77,13 +76,13 @@ impl Part {
 
 impl Drop for Part {
     fn drop(&mut self) {
-        // It is not there any more when it has become the file.
+        // After the rename this file no longer exists.
         let _ = std::fs::remove_file(&self.path);
     }
 }
 
 impl TraceOutputOptions {
-    /// Begins to write.
+    /// Opens the output.
     pub fn open(&self) -> Result<Sink, Failure> {
         let name = self.out.as_ref().map_or("-".into(), |path| path.display().to_string());
         let failed = |error: std::io::Error| Failure::Runtime(format!("{name}: {error}"));
@@ -99,7 +98,7 @@ impl TraceOutputOptions {
         let (stream, part): (Box<dyn Write>, Option<Part>) = match &self.out {
             None => (Box::new(std::io::stdout()), None),
             Some(_) if name == "-" => (Box::new(std::io::stdout()), None),
-            // Pipes and devices are written as they are.
+            // Pipes and devices are written directly.
             Some(path) if path.metadata().is_ok_and(|found| !found.is_file()) => {
                 (Box::new(File::create(path).map_err(failed)?), None)
             }
@@ -116,7 +115,7 @@ impl TraceOutputOptions {
 }
 
 impl Sink {
-    /// Writes a request. False when the reader of standard output has gone.
+    /// Writes a request. Returns `false` when the reader of standard output has closed it.
     pub fn put(&mut self, record: &Record<'_>) -> Result<bool, Failure> {
         self.written += 1;
         match self.writer.put(record) {
@@ -126,7 +125,7 @@ impl Sink {
         }
     }
 
-    /// Ends the trace and says on stderr what came of it.
+    /// Ends the trace and prints a summary to stderr.
     pub fn finish(self) -> Result<(), Failure> {
         let (name, written) = (self.name.clone(), self.written);
         let failed = |error: std::io::Error| match error.kind() {
@@ -161,7 +160,7 @@ impl Sink {
     }
 }
 
-/// Takes a source to its end: what `change` makes of a request is written, if it makes anything.
+/// Reads a source to its end. Writes each record that `change` returns for a request.
 pub fn stream(
     mut source: Source,
     writing: &TraceOutputOptions,

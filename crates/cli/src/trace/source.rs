@@ -1,5 +1,4 @@
-//! Where requests come from: a file or standard input, with a bar that tells how far it has been
-//! read.
+//! Source of requests: a file or standard input, with a progress bar.
 
 use crate::failure::Failure;
 use crate::replay::FormatName;
@@ -8,14 +7,14 @@ use shoal_trace::{Error, Input, ReadOptions, Reader};
 use std::fs::File;
 use std::path::Path;
 
-/// How a trace is read.
+/// Options for reading a trace.
 #[derive(clap::Args, Clone)]
 pub struct TraceInputOptions {
-    /// The format: table, squid, common, w3c, json, url_size, csv, paths, pages, oracle_general or
-    /// shoal; found by the beginning when not given
+    /// Format: table, squid, common, w3c, json, url_size, csv, paths, pages, oracle_general or
+    /// shoal; detected by the beginning if not given
     #[arg(long, value_name = "NAME")]
     pub format: Option<FormatName>,
-    /// Names of the columns of a table that does not name them, such as `time_s,client,url,bytes`
+    /// Names of the columns of a table without a header line, such as `time_s,client,url,bytes`
     #[arg(long, value_name = "NAMES")]
     pub columns: Option<String>,
     /// Stop at the first line that cannot be read
@@ -23,18 +22,18 @@ pub struct TraceInputOptions {
     pub strict: bool,
 }
 
-/// A trace that is being read.
+/// Trace that is being read.
 pub struct Source {
-    /// Its reader.
+    /// Reader of the trace.
     pub reader: Reader<Input>,
-    /// Its name, for messages.
+    /// Name of the trace, for messages.
     pub name: String,
     bar: ProgressBar,
 }
 
 impl TraceInputOptions {
-    /// The options as they can be given again, with a blank before each; nothing where all are the
-    /// defaults.
+    /// Returns the options as command line text, with a blank before each. Default options are left
+    /// out.
     pub fn render(&self) -> String {
         let mut text = self.format.map_or(String::new(), |format| format!(" --format {}", format.0.name()));
         if let Some(columns) = &self.columns {
@@ -70,7 +69,7 @@ impl TraceInputOptions {
     }
 }
 
-/// Why a trace cannot be read, and what could be done where its format was not found.
+/// Returns the reason why a trace cannot be read. For an unknown format this includes a remedy.
 pub fn unreadable(error: &Error) -> String {
     match error {
         Error::Unknown(_) => {
@@ -81,25 +80,24 @@ pub fn unreadable(error: &Error) -> String {
 }
 
 impl Source {
-    /// A failure of this trace.
+    /// Returns a failure of this trace.
     pub fn failed(&self, why: &dyn std::fmt::Display) -> Failure {
         self.bar.finish_and_clear();
         Failure::Runtime(format!("{}: {why}", self.name))
     }
 
-    /// Takes the bar off the screen.
+    /// Removes the bar from the screen.
     pub fn finish(&self) {
         self.bar.finish_and_clear();
     }
 
-    /// The reader and the bar, for those who read it to its end themselves.
+    /// Returns the reader and the bar, for callers that read the trace themselves.
     pub fn into_parts(self) -> (Reader<Input>, ProgressBar) {
         (self.reader, self.bar)
     }
 }
 
-/// Bytes as they lie in the file, with rate and time left; nothing is drawn where stderr is no
-/// terminal.
+/// Makes a bar of bytes read, with rate and time left. Draws nothing if stderr is not a terminal.
 fn bar(length: Option<u64>) -> ProgressBar {
     let bar = ProgressBar::with_draw_target(length, ProgressDrawTarget::stderr());
     let shape = match length {

@@ -1,15 +1,16 @@
-//! What commands say of a log's reading: assumptions, bad lines, what was left out.
+//! Text about the reading of a log: assumptions, bad lines, requests left out.
 
 use crate::show::count;
 use shoal_trace::{Reading, Refused, Unread};
 use std::fmt::Write;
 
-/// A row of two columns.
+/// Writes a row of two columns.
 pub fn row(text: &mut String, name: &str, value: &str) {
     let _ = writeln!(text, "{name:<26}{value}");
 }
 
-/// A reading's account: what was assumed, and each kind of line that was no request.
+/// Returns the account of a reading: the assumptions, and the count of each kind of line without a
+/// request.
 pub fn account(reading: &Reading) -> String {
     let mut text = String::new();
     for (at, assumed) in reading.assumed.iter().enumerate() {
@@ -35,7 +36,7 @@ pub fn account(reading: &Reading) -> String {
     text
 }
 
-/// Times that are none of this log's; nothing where there are none.
+/// Returns a note on corrected times, or an empty text if `number` is 0.
 pub fn wrong_times(number: u64) -> String {
     let mut text = String::new();
     if number > 0 {
@@ -48,7 +49,7 @@ pub fn wrong_times(number: u64) -> String {
     text
 }
 
-/// What became of the lines where few or none are left, in one line.
+/// Returns one line on the fate of all lines, for a trace with few or no requests.
 pub fn lost(reading: &Reading, unread: &Unread) -> String {
     let mut text = format!("{} lines, {} of them bad", count(reading.lines), count(reading.bad));
     if let Some(problem) = reading.problems.first() {
@@ -60,14 +61,14 @@ pub fn lost(reading: &Reading, unread: &Unread) -> String {
     text
 }
 
-/// What the filter has left out, in words; `None` when that is nothing.
+/// Returns the requests that the filter left out in words, or `None` if there are none.
 pub fn left_out(unread: &Unread) -> Option<String> {
     let told = Refused::ALL.into_iter().zip(unread.refused).filter(|(_, number)| *number > 0);
     let told: Vec<_> = told.map(|(why, number)| format!("{} {}", count(number), why.name())).collect();
     (!told.is_empty()).then(|| told.join(", "))
 }
 
-/// What a filter left out; nothing when it took all.
+/// Returns one row for each reason for which a filter left requests out.
 pub fn refused(unread: &Unread) -> String {
     let mut text = String::new();
     for (why, number) in Refused::ALL.into_iter().zip(unread.refused).filter(|(_, number)| *number > 0) {

@@ -1,16 +1,16 @@
-//! A block device as a disk of the store: a loop device, which takes root.
+//! A block device as a disk of the store: a loop device, which needs root.
 
 use super::store::{DISKS, check, filled_with};
 use super::*;
 
-/// A loop device over a file of zeros, let go of on drop.
+/// Loop device over a file of zeros, detached on drop.
 struct Loop {
     path: String,
     _folder: TempDir,
 }
 
 impl Loop {
-    /// `None`, which is said, where there can be none.
+    /// Makes a loop device. Prints a note and returns `None` if the machine allows none.
     fn new(bytes: u64) -> Option<Self> {
         let folder = TempDir::new().expect("a folder");
         let image = folder.path().join("image");

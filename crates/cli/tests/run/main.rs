@@ -1,4 +1,4 @@
-//! A node's life as its operator sees it: start, signals, commands, end.
+//! The life of a node from its operator's view: start, signals, commands, end.
 
 mod device;
 mod starting;
@@ -13,7 +13,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// A running node in a folder of its own. Killed when dropped.
+/// Running node in a folder of its own. Killed when dropped.
 struct Node {
     child: Child,
     folder: TempDir,
@@ -61,7 +61,7 @@ impl Node {
             .expect("the binary runs");
         let mut lines = BufReader::new(child.stdout.take().expect("piped"));
         let mut greeting = String::new();
-        // the greeting comes in one piece and ends with this line
+        // The greeting arrives in one piece and ends with this line.
         while !greeting.contains("shoal run --to https://ORIGIN") {
             let read = lines.read_line(&mut greeting).expect("readable");
             assert!(
@@ -75,7 +75,7 @@ impl Node {
         node
     }
 
-    /// Where it accepts clients.
+    /// Returns the address that accepts clients.
     fn address(&self) -> &str {
         let line = self.greeting.lines().find_map(|line| line.trim().strip_prefix("forward  http://"));
         line.expect("in the greeting")
@@ -96,7 +96,7 @@ impl Node {
         shoal(self.folder.path(), arguments).output().expect("the binary runs")
     }
 
-    /// The page that a scraper gets.
+    /// Returns the page that a scraper gets.
     fn metrics(&self) -> String {
         let mut page = String::new();
         let mut admin = UnixStream::connect(self.folder.path().join("admin.sock")).expect("connected");
@@ -197,7 +197,7 @@ fn a_reload_with_mistakes_keeps_the_old_settings() {
     std::fs::write(&path, CONFIGURATION).expect("written");
     let reload = node.command(&["reload", ADMIN[0], ADMIN[1]]);
     assert_eq!((reload.status.code(), &reload.stdout[..]), (Some(0), &b"reloaded\n"[..]));
-    // Who asked for it is told what is not at work yet, again and again until it is.
+    // Each reload reports the settings that wait for the next start, until they are in force.
     std::fs::write(&path, CONFIGURATION.replace("workers = ", "max_connections = 77\nworkers = 1"))
         .expect("written");
     for _ in 0..2 {
@@ -225,7 +225,7 @@ fn usr1_opens_the_access_log_again() {
     node.wait_for_log("the access log was opened again");
 }
 
-/// What is in flight may finish, and is in the access log, which is written to its end.
+/// Requests in flight may finish. The access log has them, and is written to its end.
 #[test]
 fn a_drain_waits_for_what_is_in_flight() {
     let mut node = Node::start_with(&patient());
@@ -253,13 +253,14 @@ fn a_second_signal_does_not_wait() {
     node.wait_for_log("stopped at once");
 }
 
-/// The configuration with more patience than the tests have.
+/// Returns the configuration with a longer drain than the tests take.
 fn patient() -> String {
     let forward = "[forward]\nallow_private_destinations = [\"127.0.0.1\"]\n";
     CONFIGURATION.replace("\"1 s\"", "\"10 min\"") + forward
 }
 
-/// A request whose origin has it and has not answered: the client's connection, and the origin's.
+/// Begins a request that the origin has received and not answered. Returns the connections of the
+/// client and of the origin.
 fn request_in_flight(node: &Node) -> (TcpStream, TcpStream) {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("bound");
     let origin = listener.local_addr().expect("bound");
@@ -273,12 +274,12 @@ fn request_in_flight(node: &Node) -> (TcpStream, TcpStream) {
     (client, origin)
 }
 
-/// Whoever reads the errors may stop to read: clients are served, what is lost is counted, and told
-/// when he goes on.
+/// The reader of the errors may stop reading. Clients are still served. Lost lines are counted, and
+/// the log reports their number once the reader continues.
 #[test]
 fn an_error_log_that_takes_nothing_holds_up_nobody() {
     let (mut errors, log) = std::io::pipe().expect("a pipe");
-    // What rules refuse has few lines; an origin that is down has one for each request.
+    // Refused requests have few lines; an origin that is down has one line for each request.
     let private = "[forward]\nallow_private_destinations = [\"127.0.0.0/8\"]\n[log]\nlevel = \"debug\"";
     let configuration = CONFIGURATION.replace("[log]", private);
     let mut node = Node::start_in(TempDir::new().expect("a folder"), &configuration, log.into());
@@ -312,7 +313,7 @@ fn an_error_log_that_takes_nothing_holds_up_nobody() {
     assert_eq!(exit_code(&mut node.child), Some(0));
 }
 
-/// A second node with the same listener cannot start, and says why.
+/// A second node with the same listener cannot start, and reports the reason.
 #[test]
 fn an_address_in_use_is_exit_code_1() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("bound");
@@ -322,7 +323,7 @@ fn an_address_in_use_is_exit_code_1() {
     assert!(error.contains(&address), "{error}");
 }
 
-/// What the settings name must be usable, too.
+/// Files named in the settings must be usable, too.
 #[test]
 fn a_certificate_that_is_none_is_exit_code_2() {
     let folder = TempDir::new().expect("a folder");
@@ -339,7 +340,7 @@ fn a_certificate_that_is_none_is_exit_code_2() {
     assert!(error.contains("nonsense.pem"), "{error}");
 }
 
-/// The exit code and errors of a node that should not start.
+/// Returns the exit code and the errors of a node that should not start.
 fn failed_start(arguments: &[&str]) -> (Option<i32>, String) {
     let folder = TempDir::new().expect("a folder");
     let mut child = shoal(folder.path(), arguments)
@@ -353,7 +354,7 @@ fn failed_start(arguments: &[&str]) -> (Option<i32>, String) {
     (code, error)
 }
 
-/// Waits for its end, and kills it when that does not come.
+/// Waits for the child's end, and kills the child after the wait.
 fn exit_code(child: &mut Child) -> Option<i32> {
     let until = Instant::now() + PATIENCE;
     while Instant::now() < until {

@@ -1,4 +1,4 @@
-//! What an operator writes to start a node, and what keeps one from starting.
+//! Command lines and settings that start a node, and obstacles to a start.
 
 use super::*;
 use rustix::fs::{FlockOperation, flock};
@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 
 const REQUIRED: &str = "no disk of the store can be used, and store.required asks for one";
 
-/// Another process's store: a folder whose lock is taken.
+/// Another process's store: a folder with its lock taken.
 fn locked(folder: &Path) -> std::fs::File {
     std::fs::create_dir_all(folder).expect("made");
     let lock = std::fs::File::create(folder.join("lock")).expect("made");
@@ -60,14 +60,14 @@ fn a_disk_larger_than_its_room_is_refused_with_the_number_that_fits() {
     };
     let warned = checked("100 TB");
     assert!(warned.contains("shoal.toml: warning: store.disk: ") && warned.contains("at most "), "{warned}");
-    // Others may take some of it meanwhile.
+    // Other processes may use some of the space meanwhile.
     let number: u64 = fits.split(' ').next().and_then(|number| number.parse().ok()).expect("a number");
     let unit = fits.split(' ').nth(1).expect("a unit");
     assert!(!checked(&format!("{} {unit}", number / 2)).contains("warning"), "half of {fits}");
 }
 
-/// The node serves from RAM meanwhile, says so wherever one looks, and needs nobody when the store
-/// is free.
+/// The node serves from RAM meanwhile and reports this everywhere. It needs no operator when the
+/// store becomes free.
 #[test]
 fn a_locked_store_that_is_not_required_serves_once_it_is_free() {
     let folder = TempDir::new().expect("a folder");
@@ -167,7 +167,7 @@ fn signals_that_mean_nothing_are_told_and_ignored() {
     node.wait_for_log("stopped");
 }
 
-/// What clients were sent is for nobody else on the machine.
+/// Other users of the machine must not see the responses sent to clients.
 #[test]
 fn files_of_a_node_are_for_its_user() {
     let node = Node::start();

@@ -1,4 +1,4 @@
-//! `shoal store` on disks of a node that runs, and after it has ended.
+//! `shoal store` on disks of a running node, and after its end.
 
 use super::*;
 use serde_json::Value;
@@ -30,8 +30,8 @@ listen = \"unix:admin.sock\"
 const OBJECTS: usize = 40;
 const LARGE_BYTES: usize = 300_000;
 
-/// An origin whose objects are their own names, repeated; `/large` is long and `/vary` differs by
-/// Accept.
+/// Starts an origin with objects that repeat their own names. `/large` is long and `/vary` differs
+/// by Accept.
 fn origin() -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").expect("bound");
     let address = listener.local_addr().expect("bound");
@@ -44,7 +44,7 @@ fn origin() -> SocketAddr {
     address
 }
 
-/// Answers one request. `None` at the end of the connection.
+/// Answers one request. Returns `None` at the end of the connection.
 fn answer(stream: &mut BufReader<TcpStream>) -> Option<()> {
     let mut line = String::new();
     stream.read_line(&mut line).ok().filter(|read| *read > 0)?;
@@ -65,7 +65,7 @@ fn body_of(path: &str) -> Vec<u8> {
     path.bytes().cycle().take(length).collect()
 }
 
-/// The whole answer to a request through the node.
+/// Returns the whole response to a request through the node.
 fn fetched(node: &Node, url: &str) -> Vec<u8> {
     let mut client = TcpStream::connect(node.address()).expect("connected");
     client.set_read_timeout(Some(PATIENCE)).expect("set");
@@ -82,12 +82,13 @@ fn paths() -> Vec<String> {
     numbered.chain(["/large".into(), "/vary".into()]).collect()
 }
 
-/// A node with everything fetched and on its disks, and where the origin is.
+/// Starts a node with everything fetched and on its disks. Returns the node and the origin's
+/// address.
 fn filled() -> (Node, SocketAddr) {
     filled_with(DISKS)
 }
 
-/// The same with other disks.
+/// Starts such a node with other disks.
 pub fn filled_with(configuration: &str) -> (Node, SocketAddr) {
     let (node, origin) = (Node::start_with(configuration), origin());
     for path in paths() {
@@ -115,7 +116,7 @@ fn sum(values: &[Value], name: &str) -> u64 {
     values.iter().filter_map(|value| value[name].as_u64()).sum()
 }
 
-/// What the commands tell is the same of a live store and of a stopped one.
+/// The commands print the same facts of a live store and of a stopped one.
 pub fn check(node: &Node, origin: SocketAddr, is_live: bool) {
     let store = |arguments: &[&str]| {
         let command = [&["store", arguments[0], "--config", "shoal.toml"], &arguments[1..]].concat();
@@ -123,7 +124,7 @@ pub fn check(node: &Node, origin: SocketAddr, is_live: bool) {
     };
     let info = of_json(&store(&["info", "--json"]));
     assert_eq!(info.len(), 2);
-    // The note that there are variants is an object too.
+    // The note of the variants is an object too.
     assert_eq!(sum(&info, "objects"), paths().len() as u64 + 1);
     for disk in &info {
         assert!(disk["objects"].as_u64() > Some(5), "{disk}: each disk has a share");
@@ -237,8 +238,8 @@ fn a_disk_that_cannot_be_opened_is_said_once_and_the_rest_serves() {
     assert!(status.contains("  d1 "), "{status}");
 }
 
-/// RAM serves alone then, and whoever looks is told so: nothing looks like a store that happens to
-/// be empty.
+/// RAM alone serves then, and every command reports this. An unusable store must not look like an
+/// empty one.
 #[test]
 fn a_store_that_cannot_be_opened_is_told_wherever_one_looks_and_serves_once_it_can() {
     let taken = TempDir::new().expect("a folder");
@@ -262,7 +263,7 @@ fn a_store_that_cannot_be_opened_is_told_wherever_one_looks_and_serves_once_it_c
         assert_eq!((refused.status.code(), why.contains("(os error ")), (Some(1), true), "{why}");
     }
     std::fs::remove_file(&file).expect("it was there");
-    // The node tries it again by itself, and may be first.
+    // The node retries the disk itself, and may be first.
     assert!(lines(&online())[0].starts_with(&format!("{} ", file.display())));
     assert_eq!(purge().status.code(), Some(0), "it is written down");
     let status = lines(&node.command(&["status", ADMIN[0], ADMIN[1]])).join("\n");

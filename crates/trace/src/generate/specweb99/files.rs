@@ -8,8 +8,8 @@
 //!   j from 0: 102.4 bytes to 921.6 KB. Settled by "class 0 in 100's of bytes" and by sets of 2688,
 //!   10367 and 41084 MB.
 //! - Print: sums over i from 0 (1.1). Reading: from 1. Settled by 1/0, which is no number.
-//! - Print: files 1 to 9 have the indices 9, 6, 4, 2, 1, 3, 5, 7, 8. Reading: the same, so that file
-//!   5 is requested most. Settled by the mean access of 14.73 KB; the inverse gives 18.07, no
+//! - Print: files 1 to 9 have the indices 9, 6, 4, 2, 1, 3, 5, 7, 8. Reading: the same, so that
+//!   file 5 is requested most. Settled by the mean access of 14.73 KB; the inverse gives 18.07, no
 //!   permutation 9.56.
 //! - Print: the sixth probability is 0.053. Reading: 1/(6 H_9) = 0.059. Settled by the sum of the
 //!   nine, which must be one.
