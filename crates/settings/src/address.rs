@@ -1,4 +1,4 @@
-//! Addresses to listen on: of clients' listeners, and of the admin listener, which may be a Unix
+//! Listening addresses: of clients' listeners, and of the admin listener, which may be a Unix
 //! socket.
 
 use crate::mistake::Mistakes;
@@ -9,12 +9,12 @@ use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::str::FromStr;
 
-/// Reads an address to listen on, as operators write it: `127.0.0.1:3128`, `[::1]:3128`; `3128` and
-/// `localhost:3128` for this machine alone; `:3128` and `*:3128` for all IPv4 addresses, as most
-/// servers have it. Other names are not looked up.
+/// Parses a listening address as operators write it: `127.0.0.1:3128`, `[::1]:3128`. `3128` and
+/// `localhost:3128` stand for this machine alone. `:3128` and `*:3128` stand for all IPv4
+/// addresses, as in most servers. Other names are not looked up.
 ///
 /// # Errors
-/// What is wrong, and what would be right.
+/// Returns the mistake and its correction.
 pub fn listen_address(text: &str) -> Result<SocketAddr, String> {
     let with_port =
         |ip: Ipv4Addr, port: &str| port.parse().ok().map(|port: u16| SocketAddr::from((ip, port)));
@@ -32,12 +32,12 @@ pub fn listen_address(text: &str) -> Result<SocketAddr, String> {
     })
 }
 
-/// Where the admin listener listens. Written `127.0.0.1:3129` or `unix:/run/shoal/admin.sock`.
+/// Address of the admin listener. Written `127.0.0.1:3129` or `unix:/run/shoal/admin.sock`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AdminAddress {
     /// An address and port.
     Tcp(SocketAddr),
-    /// A socket in the file system; its permissions say who may connect.
+    /// A socket in the file system. Its permissions control access.
     Unix(PathBuf),
 }
 
@@ -47,13 +47,13 @@ impl FromStr for AdminAddress {
     fn from_str(text: &str) -> Result<Self, String> {
         match text.strip_prefix("unix:") {
             Some("") => Err("unix: needs the path of the socket".into()),
-            // sun_path holds 108 bytes with its NUL (unix(7))
+            // sun_path holds 108 bytes with its NUL (unix(7)).
             Some(path) if path.len() > 107 => {
                 Err(format!("a socket's path has at most 107 bytes, this {}", path.len()))
             }
             Some(path) => Ok(Self::Unix(path.into())),
-            // Whoever reaches this listener may purge: nobody offers that to all by leaving
-            // something out.
+            // Every client of this listener may purge. An omitted address must not open the
+            // listener to all machines.
             None if text.starts_with([':', '*']) => Err(format!(
                 "{text:?} does not say for whom: write \"127.0.0.1{0}\", or \"0.0.0.0{0}\" for everybody",
                 text.trim_start_matches('*')

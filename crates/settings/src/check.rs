@@ -1,7 +1,7 @@
-//! What must hold between settings, beyond the type and limits of each.
+//! Rules between settings, beyond the type and limits of each setting.
 //!
-//! A rule is silent where a mistake was already noted: the value it would judge is not what was
-//! meant.
+//! A rule reports nothing about a setting with an earlier mistake, since the setting's value is
+//! then not the intended one.
 
 use crate::host::{check_destination, check_host, check_host_pattern, check_upstream_url, is_token};
 use crate::mistake::{Mistakes, closest};
@@ -9,7 +9,7 @@ use crate::tree::Table;
 use crate::{AdminAddress, Mode, Settings, Site, Store};
 use std::path::Path;
 
-/// Notes what does not go together in `settings`, which were read from `table`.
+/// Checks the rules between `settings`, which were read from `table`, and notes each violation.
 pub(crate) fn check(
     settings: &Settings,
     table: &Table,
@@ -57,7 +57,7 @@ impl Rules<'_> {
         }
         for (index, listen) in settings.listen.iter().enumerate() {
             let earlier = &settings.listen[..index];
-            // port 0 takes any free port, each time another
+            // Port 0 takes a free port, a different one each time.
             if listen.address.port() != 0 && earlier.iter().any(|other| other.address == listen.address) {
                 self.fault(
                     &format!("listen[{index}].address"),
@@ -131,8 +131,8 @@ impl Rules<'_> {
         }
     }
 
-    /// Lists of `[forward]` that no listener would hold: whoever wrote one believes that it guards
-    /// something.
+    /// Refuses lists of `[forward]` that no listener would apply, since their author believes that
+    /// they protect something.
     fn without_effect(&mut self, settings: &Settings) {
         if settings.listen.is_empty() || self.mistakes.touches("listen") {
             return;
@@ -186,8 +186,8 @@ impl Rules<'_> {
             self.fault("cache.ram_object_max", message);
         }
         self.one_of("cache.ram_policy", "replacement policy", &cache.ram_policy, REPLACEMENTS);
-        // a Via pseudonym is a token; Cache-Status begins with an sf-token, which begins with a
-        // letter (RFC 9651, 3.3.4)
+        // A Via pseudonym is a token. Cache-Status begins with an sf-token, which begins with a
+        // letter (RFC 9651, 3.3.4).
         if !is_token(&cache.name) || !cache.name.starts_with(|first: char| first.is_ascii_alphabetic()) {
             self.fault("cache.name", format!("{:?} is not a token that begins with a letter", cache.name));
         }
@@ -198,7 +198,7 @@ impl Rules<'_> {
         }
     }
 
-    /// The value is one of those known.
+    /// Checks that the value is one of the known ones.
     fn one_of(&mut self, key: &str, what: &str, value: &str, known: &'static [&'static str]) {
         if !known.contains(&value) {
             let hint = closest(value, known.iter().copied()).map(|meant| format!("did you mean `{meant}`?"));
@@ -269,7 +269,7 @@ impl Rules<'_> {
     }
 }
 
-/// A path as it stands in a request: absolute, without query, fragment, blanks or controls.
+/// Checks a path as in a request: absolute, without query, fragment, blanks or controls.
 fn check_path(path: &str) -> Result<(), String> {
     if !path.starts_with('/') {
         return Err(format!("{path:?} does not begin with \"/\""));
@@ -280,7 +280,7 @@ fn check_path(path: &str) -> Result<(), String> {
     }
 }
 
-/// Settings of `[forward]` that say who or what is allowed or refused.
+/// Settings of `[forward]` that allow or refuse clients or destinations.
 const FORWARD_RULES: &[&str] = &[
     "allow_clients",
     "connect_ports",
@@ -290,7 +290,7 @@ const FORWARD_RULES: &[&str] = &[
     "users_file",
 ];
 
-/// The cache architectures that the store knows, by name.
+/// Names of the cache architectures that the store supports.
 pub const ARCHITECTURES: &[&str] = &[
     "volume",
     "cern",
@@ -303,6 +303,6 @@ pub const ARCHITECTURES: &[&str] = &[
     "squidmla",
 ];
 
-/// The replacement policies of the store and of the RAM tier, by name.
+/// Names of the replacement policies of the store and of the RAM tier.
 pub const REPLACEMENTS: &[&str] =
     &["clock", "fifo", "lru", "slru", "lfu_da", "gdsf", "s3_fifo", "sieve", "w_tinylfu"];

@@ -1,8 +1,7 @@
-//! The macros in which the schema is written: a struct's fields, comments, defaults and limits in
-//! one place.
+//! Macros for the schema, which keep a struct's fields, comments, defaults and limits in one place.
 //!
-//! Comments are for rustdoc and for the operator alike, so the macros keep them as data beside the
-//! types:
+//! Comments serve rustdoc and the operator alike. The macros therefore keep the comments as data
+//! beside the types:
 //!
 //! ```text
 //! section! {                      every field has a default; the struct implements Default
@@ -19,7 +18,7 @@
 //! choice! { … }                   one of several words
 //! ```
 
-/// A struct of settings, each with a default.
+/// Defines a struct of settings, each with a default.
 macro_rules! section {
     (
         $(#[$($about:tt)*])*
@@ -43,7 +42,7 @@ macro_rules! section {
     };
 }
 
-/// A struct of settings, some of them required.
+/// Defines a struct of settings, some of them required.
 macro_rules! entry {
     (
         $(#[doc = $about:literal])*
@@ -91,7 +90,7 @@ macro_rules! entry {
                         check_of!($type $(, $limits)?),
                     );
                 )*
-                // only now, so that every field was looked at
+                // The struct is built last, so that every field has been read and checked.
                 Some(Self { $($field: $field?,)* })
             }
 
@@ -139,7 +138,7 @@ macro_rules! entry {
     };
 }
 
-/// One of several words.
+/// Defines a setting that is one of several words.
 macro_rules! choice {
     (
         $(#[doc = $about:literal])*
@@ -154,10 +153,10 @@ macro_rules! choice {
         }
 
         impl $name {
-            /// Every one.
+            /// All values.
             pub const ALL: &[Self] = &[$(Self::$variant,)*];
 
-            /// As the file spells it.
+            /// Returns the word for this value in the file.
             pub fn name(self) -> &'static str {
                 match self {
                     $(Self::$variant => $word,)*

@@ -1,10 +1,10 @@
-//! The disks that the settings name, and whether the node may do without them.
+//! Disks named in the settings, and whether the node needs them.
 
 use crate::{Disk, Store};
 use shoal_core::ByteCount;
 
 impl Store {
-    /// Every disk: those of `disks`, or the one folder; none without a disk store.
+    /// Returns every disk: those of `disks`, or the one folder, or none without a disk store.
     pub fn all_disks(&self) -> Vec<Disk> {
         if !self.disks.is_empty() || self.directory.as_os_str().is_empty() {
             return self.disks.clone();
@@ -12,8 +12,8 @@ impl Store {
         vec![Disk { path: self.directory.clone(), bytes: self.disk }]
     }
 
-    /// Says whether the operator has named a disk: the built-in folder of the built-in size is
-    /// nobody's wish.
+    /// Returns `true` if the operator has named a disk. The built-in folder with the built-in size
+    /// does not count.
     pub fn names_a_disk(&self) -> bool {
         let built_in = Self::default();
         let is_named = self.required.is_some()
@@ -23,12 +23,12 @@ impl Store {
         is_named && !self.all_disks().is_empty()
     }
 
-    /// Says whether the node may not start without a disk that can be used.
+    /// Returns `true` if the node must not start without a usable disk.
     pub fn is_required(&self) -> bool {
         self.names_a_disk() && self.required.unwrap_or(true)
     }
 
-    /// The bytes of the smallest disk.
+    /// Returns the size of the smallest disk.
     pub fn smallest_disk(&self) -> ByteCount {
         self.disks.iter().map(|disk| disk.bytes).min().unwrap_or(self.disk)
     }

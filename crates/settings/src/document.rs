@@ -1,16 +1,16 @@
-//! The sample file and the reference page, printed from the schema.
+//! Sample file and reference page, printed from the schema.
 
 use crate::Settings;
 use crate::setting::{Field, Section, SettingKind, TomlText, join};
 use std::fmt::Write;
 
 impl Settings {
-    /// A file that spells out every default, each setting with its comment. Reads back as the
+    /// Returns a file with every default, each setting with its comment. The file parses to the
     /// default settings.
     pub fn sample() -> String {
         let mut page = SAMPLE_HEAD.to_owned();
         let fields = Settings::outline();
-        // TOML wants what has no heading of its own before the first heading
+        // TOML requires keys without a heading before the first heading.
         for field in fields.iter().filter(|field| !has_heading(&field.kind)) {
             page.push('\n');
             setting(&mut page, field, field.default.as_ref(), "");
@@ -23,7 +23,7 @@ impl Settings {
         page
     }
 
-    /// The reference page in Markdown.
+    /// Returns the reference page in Markdown.
     pub fn reference() -> String {
         let mut page = REFERENCE_HEAD.to_owned();
         let (headed, bare): (Vec<Field>, Vec<Field>) =
@@ -75,7 +75,7 @@ fn has_heading(kind: &SettingKind) -> bool {
     }
 }
 
-/// The fields and an example of a section, or of the entries of a list of them.
+/// Returns the fields and an example of a section, or of the entries of a list of sections.
 fn inside(kind: &SettingKind) -> Option<(Vec<Field>, TomlText)> {
     match kind {
         SettingKind::Section { outline, example } => Some((outline(), example())),
@@ -84,8 +84,8 @@ fn inside(kind: &SettingKind) -> Option<(Vec<Field>, TomlText)> {
     }
 }
 
-/// A headed section, or every entry of a list of them; an empty list shows an example, commented
-/// out.
+/// Writes a section with its heading, or every entry of a list of sections. For an empty list the
+/// page shows an example, commented out.
 fn section(page: &mut String, field: &Field) {
     let Some((fields, example)) = inside(&field.kind) else { return };
     let (heading, entries, mark) = match &field.default {
@@ -105,7 +105,7 @@ fn section(page: &mut String, field: &Field) {
     }
 }
 
-/// One setting under its comment.
+/// Writes one setting under its comment.
 fn setting(page: &mut String, field: &Field, value: Option<&TomlText>, mark: &str) {
     comment(page, &described(field));
     for (name, words) in words(&field.kind) {
@@ -122,7 +122,7 @@ fn comment(page: &mut String, text: &str) {
     }
 }
 
-/// The comment of a setting with its limits, or what its list's entries hold.
+/// Returns the comment of a setting with its limits.
 fn described(field: &Field) -> String {
     let text = field.text.trim_end();
     match &field.limits {
@@ -131,7 +131,8 @@ fn described(field: &Field) -> String {
     }
 }
 
-/// The words of a choice or the fields of an inline table, each with its meaning on one line.
+/// Returns the words of a choice, or the fields of an inline table, each with its meaning on one
+/// line.
 fn words(kind: &SettingKind) -> Vec<(String, String)> {
     match kind {
         SettingKind::Choice(words) => {
@@ -150,7 +151,7 @@ fn one_line(text: &str) -> String {
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// A section of the reference with its settings, then the tables within them.
+/// Writes a section of the reference with its settings, then the tables within the section.
 fn chapter(page: &mut String, field: &Field, level: &str, (outer, needs_restart): (&str, bool)) {
     let Some((fields, example)) = inside(&field.kind) else { return };
     let name = join(outer, field.name);
@@ -171,8 +172,9 @@ fn chapter(page: &mut String, field: &Field, level: &str, (outer, needs_restart)
     }
 }
 
-/// One row a setting, with the first sentence of its text. The rest follows below the table.
-/// `outer` is the section's name, and whether all of it takes effect with the next start.
+/// Writes one row a setting, with the first sentence of its text. The rest follows below the table.
+/// `outer` is the section's name, with `true` if the whole section takes effect with the next
+/// start.
 fn rows(page: &mut String, fields: &[Field], outer: (&str, bool)) {
     let _ = writeln!(page, "| setting | type | default | change | |\n|---|---|---|---|---|");
     let mut notes = String::new();
@@ -201,7 +203,8 @@ fn rows(page: &mut String, fields: &[Field], outer: (&str, bool)) {
     }
 }
 
-/// The rest of a setting's text, and the words that it takes, as an item of a list.
+/// Writes the rest of a setting's text, and the words that the setting accepts, as an item of a
+/// list.
 fn note(page: &mut String, name: &str, rest: &str, choices: &[(&str, &str)]) {
     wrapped(page, "- ", &format!("**`{name}`**: {rest}"));
     for (word, meaning) in choices {
@@ -229,11 +232,10 @@ fn wrapped(page: &mut String, mark: &str, text: &str) {
     let _ = writeln!(page, "{line}");
 }
 
-/// Columns of the page's prose.
+/// Width of the page's prose, in columns.
 const COLUMNS: usize = 100;
 
-/// The first sentence of a text, or its first clause before a semicolon when it is long, and the
-/// rest.
+/// Splits a text into its first sentence and the rest.
 fn first_sentence(text: &str) -> (&str, &str) {
     let is_end = |at: usize, length: usize| {
         let next = text[at + length..].chars().next();
@@ -244,7 +246,7 @@ fn first_sentence(text: &str) -> (&str, &str) {
 }
 
 fn type_name(kind: &SettingKind, name: &str) -> String {
-    // the anchors that Markdown makes of the headings of `chapter`
+    // Anchors that Markdown makes from the headings of `chapter`.
     let anchor = name.replace('.', "");
     match kind {
         SettingKind::Text(noun) => noun.clone(),
@@ -257,10 +259,10 @@ fn type_name(kind: &SettingKind, name: &str) -> String {
     }
 }
 
-/// The plural of a noun, or of each of several: "port or range" is "ports or ranges".
+/// Returns the plural of a noun, or of each of several: "port or range" becomes "ports or ranges".
 fn several(nouns: &str) -> String {
     let plural = |noun: &str| match noun.split_once(" of ") {
-        // Of what comes behind there are several already.
+        // The noun after "of" is plural already.
         Some((noun, of)) => format!("{noun}s of {of}"),
         None if noun.ends_with('s') => format!("{noun}es"),
         None => match noun.strip_suffix('y') {
@@ -321,7 +323,8 @@ mod tests {
                 _ => format!("{line}\n"),
             })
             .collect();
-        // A site needs a listener in reverse mode, and the rules of forward mode one in that.
+        // A site needs a listener in reverse mode, and the rules of forward mode need one in
+        // forward mode.
         let reverse = "\n[[listen]]\naddress = \"127.0.0.1:8080\"\nmode = \"reverse\"\n";
         let settings = Settings::parse(&(uncommented + reverse), "sample").expect("a valid file");
         assert_eq!(settings.site, [crate::Site::example()]);

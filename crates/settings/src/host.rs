@@ -1,10 +1,10 @@
-//! What may stand where a setting names hosts, destinations, upstreams and fields.
+//! Checks of hosts, destinations, upstreams and fields in settings.
 //!
-//! Each check gives the message that an operator reads.
+//! Each check returns the message for the operator.
 
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// A host of a site: a name, `*.suffix`, `*`, or an address as it stands in a Host field.
+/// Checks a host of a site: a name, `*.suffix`, `*`, or an address as in a Host field.
 pub(crate) fn check_host_pattern(pattern: &str) -> Result<(), String> {
     match pattern.strip_prefix("*.") {
         Some(suffix) => check_name(suffix),
@@ -13,7 +13,7 @@ pub(crate) fn check_host_pattern(pattern: &str) -> Result<(), String> {
     }
 }
 
-/// A destination: a name, `*.suffix`, an address or a network.
+/// Checks a destination: a name, `*.suffix`, an address or a network.
 pub(crate) fn check_destination(pattern: &str) -> Result<(), String> {
     if pattern.parse::<ipnet::IpNet>().is_ok() || pattern.parse::<std::net::IpAddr>().is_ok() {
         return Ok(());
@@ -24,7 +24,8 @@ pub(crate) fn check_destination(pattern: &str) -> Result<(), String> {
     check_name(pattern.strip_prefix("*.").unwrap_or(pattern))
 }
 
-/// An upstream: scheme, host and perhaps a port, and nothing else. Gives whether it is https.
+/// Checks an upstream: scheme, host and an optional port, and nothing else. Returns `true` for
+/// https.
 pub(crate) fn check_upstream_url(url: &str) -> Result<bool, String> {
     let refused =
         |why: &str| Err(format!("{url:?} is not an upstream such as \"http://10.0.0.2:8000\": {why}"));
@@ -41,7 +42,7 @@ pub(crate) fn check_upstream_url(url: &str) -> Result<bool, String> {
     if authority.contains(['/', '?', '#']) {
         return refused("it has no path; the client's path is asked for");
     }
-    // the last colon parts the port, unless it stands within the brackets of an IPv6 address
+    // The last colon separates the port, unless it is within the brackets of an IPv6 address.
     let (host, port) = match authority.rsplit_once(':') {
         Some((host, port)) if !port.contains(']') => (host, Some(port)),
         _ => (authority, None),
@@ -52,7 +53,7 @@ pub(crate) fn check_upstream_url(url: &str) -> Result<bool, String> {
     check_host(host).map(|()| scheme == "https").or_else(|why| refused(&why))
 }
 
-/// A token (RFC 9110, 5.6.2).
+/// Returns `true` if `text` is a token (RFC 9110, 5.6.2).
 pub(crate) fn is_token(text: &str) -> bool {
     // tchar = "!" / "#" / "$" / "%" / "&" / "'" / "*" / "+" / "-" / "." / "^" / "_" / "`" / "|" /
     // "~" / DIGIT / ALPHA
@@ -60,7 +61,7 @@ pub(crate) fn is_token(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(tchar)
 }
 
-/// A host name or an address, without a port.
+/// Checks a host name or an address, without a port.
 pub(crate) fn check_host(host: &str) -> Result<(), String> {
     if let Some(inner) = host.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
         return match inner.parse::<Ipv6Addr>() {
@@ -79,8 +80,8 @@ pub(crate) fn check_host(host: &str) -> Result<(), String> {
     check_name(host)
 }
 
-/// A host name of letters, digits, hyphens and underscores (RFC 952 with what is found in the
-/// field).
+/// Checks a host name of letters, digits, hyphens and underscores (RFC 952, with the names found in
+/// practice).
 fn check_name(name: &str) -> Result<(), String> {
     if name.parse::<Ipv4Addr>().is_ok() {
         return Ok(());

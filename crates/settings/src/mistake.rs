@@ -1,26 +1,26 @@
-//! What is wrong with a configuration, and where: collected, placed and shown.
+//! Mistakes in a configuration with their places: collected, placed and shown.
 
 use crate::tree::SourceLocation;
 use std::fmt;
 
-/// One mistake, at the place that an operator has to edit.
+/// One mistake, at the place that an operator must edit.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
-    /// The file, or the environment variable or command line option that holds the mistake.
+    /// File, environment variable or command line option with the mistake.
     pub file: String,
-    /// Its line in the file, from 1.
+    /// Line in the file, from 1.
     pub line: Option<usize>,
-    /// Its column in characters, from 1.
+    /// Column in characters, from 1.
     pub column: Option<usize>,
-    /// The setting concerned, such as `site[0].upstreams[1].url`; empty when the file is not TOML.
+    /// Setting concerned, such as `site[0].upstreams[1].url`; empty for a file that is not TOML.
     pub key: String,
-    /// What is wrong.
+    /// Description of the mistake.
     pub message: String,
-    /// What might be meant.
+    /// Probable intention of the operator.
     pub hint: Option<String>,
 }
 
-/// `file:line:column: key: message (hint)`, one line.
+/// Writes `file:line:column: key: message (hint)`, one line.
 impl fmt::Display for Mistake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.file)?;
@@ -40,7 +40,7 @@ impl fmt::Display for Mistake {
 
 impl std::error::Error for Mistake {}
 
-/// The mistakes found so far.
+/// Mistakes found so far.
 #[derive(Debug, Default)]
 pub(crate) struct Mistakes(Vec<Found>);
 
@@ -53,7 +53,7 @@ struct Found {
 }
 
 impl Mistakes {
-    /// Notes one.
+    /// Adds a mistake.
     pub fn note(
         &mut self,
         place: &SourceLocation,
@@ -64,18 +64,18 @@ impl Mistakes {
         self.0.push(Found { place: place.clone(), key: key.into(), message: message.into(), hint });
     }
 
-    /// Whether a mistake was noted at `key`, within it, or around it: then its value is not what
-    /// was meant.
+    /// Returns `true` if a mistake was noted at `key`, within it, or around it. The value at `key`
+    /// is then not the intended one.
     pub fn touches(&self, key: &str) -> bool {
         self.0.iter().any(|found| within(&found.key, key) || within(key, &found.key))
     }
 
-    /// Whether there are none.
+    /// Returns `true` if there are no mistakes.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// The mistakes in the order of the file, those from elsewhere last.
+    /// Returns the mistakes in the order of the file. Mistakes from other sources come last.
     pub fn placed(mut self, file: &str, text: &str) -> Vec<Mistake> {
         self.0.sort_by_key(|found| match found.place {
             SourceLocation::File { offset } => (0, offset),
@@ -104,12 +104,12 @@ impl Found {
     }
 }
 
-/// Whether `inner` is `outer` or a part of it: `a[0].b` lies within `a[0]` and `a`.
+/// Returns `true` if `inner` is `outer` or a part of it: `a[0].b` lies within `a[0]` and `a`.
 fn within(inner: &str, outer: &str) -> bool {
     inner.strip_prefix(outer).is_some_and(|rest| rest.is_empty() || rest.starts_with(['.', '[']))
 }
 
-/// Line and column, from 1, of a byte offset.
+/// Returns the line and the column, from 1, of a byte offset.
 fn position(text: &str, offset: usize) -> (usize, usize) {
     let before = &text.as_bytes()[..offset.min(text.len())];
     let line_start = before.iter().rposition(|&byte| byte == b'\n').map_or(0, |newline| newline + 1);
@@ -117,11 +117,11 @@ fn position(text: &str, offset: usize) -> (usize, usize) {
     (line, String::from_utf8_lossy(&before[line_start..]).chars().count() + 1)
 }
 
-/// The candidate that `word` was probably meant to be: equal but for its case, or a few typing
-/// slips away.
+/// Returns the most similar candidate: equal to `word` but for its case, or a few typing errors
+/// away.
 pub(crate) fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word = word.to_lowercase().replace('-', "_");
-    // a candidate this far away shares too little with what was typed to be a slip
+    // A candidate beyond this distance shares too little with `word` to be a typing error.
     let limit = (word.chars().count() / 3).clamp(1, 3);
     candidates
         .into_iter()
@@ -131,8 +131,8 @@ pub(crate) fn closest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a s
         .map(|(_, candidate)| candidate)
 }
 
-/// Optimal string alignment distance: insertions, deletions, replacements and swaps of neighbours.
-/// Costs O(len(a)·len(b)) time and three rows of space.
+/// Returns the optimal string alignment distance: insertions, deletions, replacements and swaps of
+/// neighbours. Costs O(len(a)·len(b)) time and three rows of space.
 fn edit_distance(a: &str, b: &str) -> usize {
     let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
     let mut before_last = vec![0; b.len() + 1];

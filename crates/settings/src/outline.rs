@@ -1,11 +1,11 @@
-//! Ways through the schema by key path: what kind a setting is, and where a misplaced name belongs.
+//! Searches of the schema by key path: the kind of a setting, and the section of a misplaced name.
 
 use crate::Settings;
 use crate::mistake::closest;
 use crate::setting::{Field, Section, SettingKind};
 
-/// What kind of setting a path such as `cache.ram` names; `None` when it names none. Paths into the
-/// entries of a list lead nowhere.
+/// Returns the kind of the setting at a path such as `cache.ram`, or `None` for an unknown path.
+/// Paths into the entries of a list are unknown.
 pub(crate) fn kind_of(path: &[&str]) -> Option<SettingKind> {
     let (last, sections) = path.split_last()?;
     let mut fields = Settings::outline();
@@ -16,7 +16,7 @@ pub(crate) fn kind_of(path: &[&str]) -> Option<SettingKind> {
     find(fields, last).map(|field| field.kind)
 }
 
-/// Every path that names a setting with a value, such as `cache.ram` or `workers`.
+/// Returns every path of a setting with a value, such as `cache.ram` or `workers`.
 pub(crate) fn paths() -> Vec<String> {
     let mut paths = Vec::new();
     for field in Settings::outline() {
@@ -30,8 +30,7 @@ pub(crate) fn paths() -> Vec<String> {
     paths
 }
 
-/// What may have been meant by a name that is not one of `known`, the settings of the section at
-/// `key`.
+/// Returns a hint for a name that is not one of `known`, the settings of the section at `key`.
 pub(crate) fn hint_for(key: &str, name: &str, known: &[&str]) -> Option<String> {
     if let Some(meant) = closest(name, known.iter().copied()) {
         return Some(format!("did you mean `{meant}`?"));
@@ -44,7 +43,8 @@ pub(crate) fn hint_for(key: &str, name: &str, known: &[&str]) -> Option<String> 
     }
 }
 
-/// The sections that have a setting called `name`, as the file heads them; empty for the top.
+/// Returns the sections with a setting called `name`, as headed in the file; an empty text for the
+/// top.
 fn homes(name: &str) -> Vec<String> {
     let mut homes = Vec::new();
     for field in Settings::outline() {

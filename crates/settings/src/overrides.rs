@@ -1,7 +1,7 @@
 //! Settings given outside the file: environment variables and command line options.
 //!
-//! `SHOAL_CACHE__RAM=512MB` sets `cache.ram`. Texts stand without quotes, lists as TOML or with
-//! commas between their items: `SHOAL_FORWARD__CONNECT_PORTS=443,8443`.
+//! `SHOAL_CACHE__RAM=512MB` sets `cache.ram`. Texts have no quotes. Lists are TOML or have commas
+//! between their items: `SHOAL_FORWARD__CONNECT_PORTS=443,8443`.
 
 use crate::Mode;
 use crate::mistake::{Mistakes, closest};
@@ -11,23 +11,25 @@ use crate::tree::{Node, SourceLocation, Table, Value};
 use ipnet::IpNet;
 use std::rc::Rc;
 
-/// One setting given outside the file. Later ones win over earlier ones, and all over the file.
+/// One setting given outside the file. Later overrides win over earlier ones, and all win over the
+/// file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Override {
-    /// Where it was given, for mistakes: `SHOAL_CACHE__RAM`, `--ram`.
+    /// Variable or option, for mistakes: `SHOAL_CACHE__RAM`, `--ram`.
     pub origin: String,
-    /// The setting: `cache.ram`.
+    /// Key of the setting: `cache.ram`.
     pub key: String,
-    /// Its value, spelled as a variable spells it.
+    /// Value, spelled as in a variable.
     pub value: String,
 }
 
 impl Override {
-    /// The overrides among environment variables: those whose names begin with `SHOAL_`.
+    /// Returns the overrides among environment variables: those with names that begin with
+    /// `SHOAL_`.
     ///
-    /// Left out are `SHOAL_CONFIG`, which names the file, and what container schedulers set for
-    /// services whose names begin with shoal (`SHOAL_SERVICE_HOST`, `SHOAL_ADMIN_PORT_3129_TCP`,
-    /// …).
+    /// Excluded are `SHOAL_CONFIG`, which names the file, and variables of container schedulers.
+    /// Schedulers set such variables for services with names that begin with shoal
+    /// (`SHOAL_SERVICE_HOST`, `SHOAL_ADMIN_PORT_3129_TCP`, …).
     pub fn from_environment(variables: impl IntoIterator<Item = (String, String)>) -> Vec<Self> {
         let mut overrides: Vec<Self> = variables
             .into_iter()
@@ -37,18 +39,18 @@ impl Override {
                 Some(Self { origin: name, key, value })
             })
             .collect();
-        // the environment has no order; mistakes should
+        // The environment has no order; mistakes need one.
         overrides.sort_by(|a, b| a.origin.cmp(&b.origin));
         overrides
     }
 
-    /// The client networks that every listener serves, whatever its mode: `--allow-clients`. Comes
-    /// after what names listeners.
+    /// Returns the override of `--allow-clients`: the client networks that every listener serves,
+    /// in either mode. This override comes after those that name listeners.
     pub fn clients(origin: &str, networks: &[String]) -> Self {
         Self { origin: origin.into(), key: EVERY_LISTENER.into(), value: networks.join(",") }
     }
 
-    /// Puts its value in its place in `table`.
+    /// Puts the value into its place in `table`.
     pub(crate) fn apply(&self, table: &mut Table, mistakes: &mut Mistakes) {
         let place = SourceLocation::Override(Rc::from(self.origin.as_str()));
         if self.key == EVERY_LISTENER {
@@ -75,8 +77,8 @@ impl Override {
         table.set(last, node);
     }
 
-    /// Sets `allow_clients` of each listener, or where it would be of forward mode's default, that
-    /// default.
+    /// Sets `allow_clients` of each listener. For listeners in forward mode without networks of
+    /// their own, sets `forward.allow_clients`.
     fn apply_to_listeners(&self, table: &mut Table, place: &SourceLocation) {
         let networks = node(&self.value, &Vec::<IpNet>::kind(), place);
         let (mut listeners, mut by_default) = (0, 0);
@@ -99,8 +101,8 @@ impl Override {
         }
     }
 
-    /// Gives the one listener its address. Where the file has none it is a reverse one when there
-    /// is a site, else forward.
+    /// Sets the address of the one listener. If the file has no listener, makes a reverse one if
+    /// there is a site, else a forward one.
     fn apply_address(&self, place: &SourceLocation, table: &mut Table, mistakes: &mut Mistakes) {
         let text = |text: &str| Node { place: place.clone(), value: Value::Text(text.into()) };
         let has_sites = table.value("site").is_some();
@@ -131,15 +133,16 @@ impl Override {
     }
 }
 
-/// Stands for the address of the one listener, among the keys of overrides; no variable spells it.
+/// Key of the override for the address of the one listener. No variable has this key.
 pub(crate) const LISTEN_ADDRESS: &str = "listen[].address";
 
-/// The key of what is set for every listener.
+/// Key of the override for every listener.
 const EVERY_LISTENER: &str = "listen[*].allow_clients";
 
-/// Whether `SHOAL_` and `rest` name no setting of ours: see [`Override::from_environment`].
+/// Returns `true` if `SHOAL_` and `rest` name no setting of ours: see
+/// [`Override::from_environment`].
 fn is_foreign(rest: &str, value: &str) -> bool {
-    // of a service that is called shoal, or shoal-admin
+    // Variables of a service called shoal, or shoal-admin.
     let of_service =
         |what: &str| rest.strip_prefix(what).or(rest.split_once(&format!("_{what}")).map(|(_, end)| end));
     let is_port =
@@ -150,8 +153,8 @@ fn is_foreign(rest: &str, value: &str) -> bool {
         || of_service("PORT").is_some_and(is_port)
 }
 
-/// The value that `text` spells for a setting of this kind. What is not of the kind comes back as
-/// text, for the setting itself to refuse.
+/// Returns the value that `text` spells for a setting of this kind. A text of another kind is
+/// returned as text, so that the setting itself refuses it.
 fn node(text: &str, kind: &SettingKind, place: &SourceLocation) -> Node {
     let as_text = |text: &str| Node { place: place.clone(), value: Value::Text(text.into()) };
     match kind {

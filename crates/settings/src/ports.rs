@@ -1,4 +1,4 @@
-//! Ports that something may reach, one or a range of them.
+//! Ports of a destination, one or a range of them.
 
 use crate::mistake::Mistakes;
 use crate::setting::{Setting, SettingKind, TomlText, quoted};
@@ -7,17 +7,17 @@ use std::fmt;
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-/// Ports next to each other. Written `80`, or `"1024-65535"`.
+/// Range of consecutive ports. Written `80`, or `"1024-65535"`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ports(RangeInclusive<u16>);
 
 impl Ports {
-    /// From the first to the last.
+    /// Makes the range from the first port to the last.
     pub const fn new(first: u16, last: u16) -> Self {
         Self(first..=last)
     }
 
-    /// Whether this port is one of them.
+    /// Returns `true` if the range contains this port.
     pub fn contains(&self, port: u16) -> bool {
         self.0.contains(&port)
     }

@@ -1,6 +1,7 @@
-//! Every setting, as the operator's file spells it.
+//! All settings, as spelled in the operator's file.
 //!
-//! The reference page and the sample file are printed from these definitions: see [`crate::Settings::sample`].
+//! The reference page and the sample file are printed from these definitions: see
+//! [`crate::Settings::sample`].
 
 mod choices;
 mod made;
@@ -22,29 +23,32 @@ section! {
         #[takes_effect(restart)]
         #[limits(0..=1024)]
         pub workers: usize = 0,
-        /// Client connections held at once, over all listeners; further ones wait in the kernel's backlog.
+        /// Most concurrent client connections, over all listeners. Further connections wait in the
+        /// kernel's backlog.
         #[takes_effect(restart)]
         #[limits(1..=10_000_000)]
         pub max_connections: usize = 10_000,
-        /// Time for what is in flight to finish when the node is asked to stop; then it is cut.
+        /// Time for requests in flight to finish when the node is told to stop. After this time the
+        /// node cuts them.
         #[limits(Duration::ZERO..=Duration::from_secs(86_400))]
         pub drain_timeout: Duration = Duration::from_secs(30),
-        /// Where to accept clients.
+        /// Addresses that accept clients.
         pub listen: Vec<Listen> = vec![Listen::forward(([127, 0, 0, 1], 3128).into())],
-        /// Sites served in reverse mode; the most specific host answers, and of its sites the longest path prefix.
+        /// Sites served in reverse mode. The site with the most specific host answers, and among
+        /// its sites the one with the longest path prefix.
         pub site: Vec<Site> = Vec::new(),
         /// Rules for requests and responses of every site and of forward mode.
         pub rule: Vec<Rule> = Vec::new(),
         /// Rules of forward mode.
         pub forward: Forward = Forward::default(),
-        /// What is kept in RAM, and how responses are judged.
+        /// The RAM cache, and rules for the reuse of responses.
         pub cache: Cache = Cache::default(),
-        /// What is kept on disk.
+        /// The disk store.
         #[takes_effect(restart)]
         pub store: Store = Store::default(),
-        /// Limits on what clients send.
+        /// Limits on clients' requests and connections.
         pub client: ClientLimits = ClientLimits::default(),
-        /// How origins are reached.
+        /// Connections to origins.
         #[takes_effect(restart)]
         pub upstream: Upstream = Upstream::default(),
         /// Access and error logs.
@@ -57,19 +61,22 @@ section! {
 entry! {
     /// One listening address.
     pub struct Listen {
-        /// Address and port. `0.0.0.0` is every IPv4 address, `[::]` every IPv6 address and no IPv4 address.
+        /// Address and port. `0.0.0.0` is every IPv4 address, `[::]` every IPv6 address and no IPv4
+        /// address.
         #[takes_effect(restart)]
         pub address: SocketAddr,
-        /// What the listener is for.
+        /// Purpose of the listener.
         pub mode: Mode,
-        /// Client networks served here; others get 403, whatever they ask for. With `none`, a listener in forward mode serves those of
-        /// `forward.allow_clients`, and one in reverse mode serves everybody.
+        /// Client networks served here; other clients get 403 for every request. With `none`, a
+        /// listener in forward mode serves the networks of `forward.allow_clients`, and one in
+        /// reverse mode serves all clients.
         pub allow_clients: Option<Vec<IpNet>> = None,
-        /// Expect a PROXY protocol header (version 1 or 2) from these networks, and from nobody else.
+        /// Expect a PROXY protocol header (version 1 or 2) from these networks, and from no others.
         #[takes_effect(restart)]
         pub proxy_protocol_from: Vec<IpNet> = Vec::new(),
-        /// Proxies in front of this node, by network. What they say of a client in `X-Forwarded-For`, `X-Forwarded-Proto` or `Forwarded`
-        /// is believed: for access lists, logs, the URL's scheme, and towards upstreams. From anybody else such fields are dropped.
+        /// Networks of the proxies in front of this node. Shoal believes their `X-Forwarded-For`,
+        /// `X-Forwarded-Proto` and `Forwarded` fields: for access lists, logs, the URL's scheme,
+        /// and towards upstreams. Shoal drops such fields from all other clients.
         pub trusted_proxies: Vec<IpNet> = Vec::new(),
         /// Certificates, chosen by server name; the first is the default. Empty means plain HTTP.
         pub tls: Vec<Certificate> = Vec::new(),
@@ -78,7 +85,7 @@ entry! {
 }
 
 choice! {
-    /// What a listener is for.
+    /// Purpose of a listener.
     pub enum Mode {
         /// Clients name the origin in each request: absolute-form targets and CONNECT.
         Forward = "forward",
@@ -88,7 +95,8 @@ choice! {
 }
 
 entry! {
-    /// A certificate chain and its key, both PEM; read again when the files change or on reload.
+    /// A certificate chain and its key, both PEM. Shoal reads them again on reload and when the
+    /// files change.
     pub struct Certificate {
         /// Chain, leaf first.
         pub certificate: PathBuf,
@@ -108,26 +116,29 @@ entry! {
     pub struct Site {
         /// Host names served; `*.example.org` matches subdomains, `*` any host.
         pub hosts: Vec<String>,
-        /// Path prefix served; the longest that matches wins among sites of equal hosts.
+        /// Path prefix served. Among sites of equal hosts the longest matching prefix wins.
         pub path_prefix: String = "/".into(),
-        /// Where to fetch.
+        /// Servers to fetch from.
         pub upstreams: Vec<UpstreamServer>,
-        /// How one of several upstreams is chosen.
+        /// Choice among several upstreams.
         pub balance: Balance = Balance::RoundRobin,
         /// Active health checks.
         pub health: Option<HealthCheck> = None,
         /// Send the client's Host to the upstream; otherwise the upstream's own.
         pub preserve_host: bool = true,
-        /// What becomes of this site's responses that set a cookie; `none` leaves it to `cache.set_cookie`.
+        /// Treatment of this site's responses that set a cookie. `none` means `cache.set_cookie`.
         pub set_cookie: Option<SetCookie> = None,
-        /// This site's share of the time since Last-Modified that a response without explicit freshness stays fresh; 0 guesses
-        /// nothing, `none` leaves it to `cache.heuristic_fraction`.
+        /// This site's share of the time since Last-Modified for which a response without explicit
+        /// freshness stays fresh. 0 gives no heuristic freshness. `none` means
+        /// `cache.heuristic_fraction`.
         #[limits(Some(0.0)..=Some(1.0))]
         pub heuristic_fraction: Option<f64> = None,
-        /// Which URLs of this site with a query get heuristic freshness; `none` leaves it to `cache.heuristic_query`.
+        /// URLs of this site with a query that get heuristic freshness. `none` means
+        /// `cache.heuristic_query`.
         pub heuristic_query: Option<HeuristicQuery> = None,
-        /// Name this node, by `cache.name`, in the Via field of requests to the upstreams, and tell them of proxies before it. nginx sends
-        /// nothing compressed to whoever has a Via, unless its `gzip_proxied` allows that. Without, loops are found by CDN-Loop alone.
+        /// Name this node, by `cache.name`, in the Via field of requests to the upstreams, and
+        /// report earlier proxies. nginx sends no compressed response to a client with a Via field,
+        /// unless its `gzip_proxied` allows this. Without Via, only CDN-Loop detects loops.
         pub via: bool = true,
         /// Rules for requests and responses of this site; they come after the general ones.
         pub rule: Vec<Rule> = Vec::new(),
@@ -157,11 +168,11 @@ entry! {
 }
 
 choice! {
-    /// How one of several upstreams is chosen.
+    /// Choice among several upstreams.
     pub enum Balance {
         /// In turn, by weight.
         RoundRobin = "round_robin",
-        /// The fewest requests in flight, by weight.
+        /// The upstream with the fewest requests in flight, by weight.
         LeastRequests = "least_requests",
         /// By weighted rendezvous hash of the cache key, so that a URL stays with one upstream.
         Hash = "hash",
@@ -171,12 +182,13 @@ choice! {
 entry! {
     /// An active health check.
     pub struct HealthCheck {
-        /// Path asked with GET; a 2xx or 3xx answer is healthy.
+        /// Path requested with GET; a 2xx or 3xx response is healthy.
         pub path: String,
         /// Time between checks.
         #[limits(Duration::from_millis(100)..=Duration::from_secs(86_400))]
         pub interval: Duration = Duration::from_secs(5),
-        /// Consecutive failures that take an upstream out, and successes that bring it back.
+        /// Consecutive failures that take an upstream out of service, and consecutive successes
+        /// that bring it back.
         #[limits(1..=100)]
         pub threshold: u32 = 2,
     }
@@ -186,21 +198,24 @@ entry! {
 section! {
     /// Rules of forward mode.
     pub struct Forward {
-        /// Client networks served by listeners in forward mode that have no `allow_clients` of their own; others get 403.
+        /// Client networks served by listeners in forward mode without `allow_clients` of their
+        /// own. Other clients get 403.
         pub allow_clients: Vec<IpNet> = vec![network("127.0.0.0/8"), network("::1/128")],
         /// Ports that CONNECT may reach.
         pub connect_ports: Vec<u16> = vec![443],
-        /// Ports that other requests may reach, each a number or a range; others get 403. Below 1024 most belong to services that are
-        /// not HTTP, such as mail, which a request can be made to speak to.
+        /// Ports that other requests may reach, each a number or a range; others get 403. Below
+        /// 1024 most ports belong to services other than HTTP, such as mail. A forged request could
+        /// speak to such a service.
         pub request_ports: Vec<Ports> = vec![Ports::new(80, 80), Ports::new(443, 443), Ports::new(1024, u16::MAX)],
-        /// Destination hosts always refused: names, `*.suffix`, or networks.
+        /// Destination hosts that are always refused: names, `*.suffix`, or networks.
         pub deny_destinations: Vec<String> = Vec::new(),
-        /// Destinations on loopback, link-local and private networks that are nevertheless served: names,
-        /// `*.suffix`, or networks. Checked on the resolved address.
+        /// Destinations on loopback, link-local and private networks that are served nevertheless.
+        /// Names, `*.suffix`, or networks. Shoal checks the resolved address.
         pub allow_private_destinations: Vec<String> = Vec::new(),
-        /// File of `user:password` lines; when set, clients must authenticate with the Basic scheme. A password may stand as
-        /// `$sha256$SALT$HEX`, where HEX is what `printf %s "$SALT$PASSWORD" | sha256sum` prints. Lines that begin with `#` are
-        /// skipped. Read again on reload.
+        /// File of `user:password` lines; when set, clients must authenticate with the Basic
+        /// scheme. A password may be written as `$sha256$SALT$HEX`. HEX is then the output of
+        /// `printf %s "$SALT$PASSWORD" | sha256sum`. Lines that begin with `#` are skipped. Shoal
+        /// reads the file again on reload.
         pub users_file: Option<PathBuf> = None,
         /// Realm named in the challenge.
         pub realm: String = "shoal".into(),
@@ -208,118 +223,141 @@ section! {
 }
 
 section! {
-    /// What is kept in RAM, and how responses are judged.
+    /// The RAM cache, and rules for the reuse of responses.
     pub struct Cache {
-        /// RAM for stored responses and for bodies in flight: a hard limit. The process takes about a twelfth more for gaps and
-        /// lists, and 30 MiB for itself, one volume and its buffers; of an index beyond 5 MB (ten bytes for each 8 KB of disk) the
-        /// rest, too. Where a process's memory is limited, leave 10 MiB more for the pages of its program.
+        /// RAM for stored responses and for bodies in flight: a hard limit. The process takes about
+        /// a twelfth more for gaps and lists, and 30 MiB for itself, one volume and its buffers. An
+        /// index takes ten bytes for each 8 KB of disk; its part above 5 MB also comes on top. If
+        /// the process's memory is limited, leave 10 MiB more for the pages of its program.
         #[takes_effect(restart)]
         #[limits(ByteCount::mib(4)..=ByteCount::mib(1 << 24))]
         pub ram: ByteCount = ByteCount::mib(256),
         /// Largest body kept in RAM.
         #[takes_effect(restart)]
         pub ram_object_max: ByteCount = ByteCount::mib(1),
-        /// How objects in RAM are replaced: `s3_fifo`, `fifo`, `clock`, `lru`, `slru`, `lfu_da`, `gdsf`, `sieve` or
-        /// `w_tinylfu`. `gdsf` saves most requests where sizes differ much, at the cost of bytes.
+        /// Replacement policy of the RAM tier. One of `s3_fifo`, `fifo`, `clock`, `lru`, `slru`,
+        /// `lfu_da`, `gdsf`, `sieve` or `w_tinylfu`. `gdsf` saves most requests when sizes differ
+        /// much, at the cost of bytes.
         #[takes_effect(restart)]
         pub ram_policy: String = "s3_fifo".into(),
-        /// Share of the time since Last-Modified that a response without explicit freshness stays fresh. A site may have its own.
+        /// Share of the time since Last-Modified for which a response without explicit freshness
+        /// stays fresh. A site may have its own.
         #[limits(0.0..=1.0)]
         pub heuristic_fraction: f64 = 0.1,
         /// Longest heuristic freshness lifetime.
         pub heuristic_max: Duration = Duration::from_secs(86_400),
-        /// Which URLs with a query get heuristic freshness; those of a site may be others. Of what the origin says itself it changes
-        /// nothing.
+        /// URLs with a query that get heuristic freshness. A site may have its own setting.
+        /// Explicit freshness from the origin is not affected.
         pub heuristic_query: HeuristicQuery = HeuristicQuery::Never,
         /// Fields of a response that carry its tags, for purging by tag.
         pub tag_fields: Vec<String> = vec!["cache-tag".into(), "surrogate-key".into()],
-        /// Serve stale when the origin cannot be reached and the response does not forbid it, for at most so long.
+        /// Longest time for serving stale when the origin cannot be reached and the response does
+        /// not forbid it.
         pub stale_if_error: Duration = Duration::from_secs(3600),
-        /// Share errors without explicit freshness (404, 405, 410, 414 and 501) for so long, whole seconds, among clients that send neither
-        /// Cookie nor Authorization; in RAM alone. 0 asks the origin each time. URLs with a query by `heuristic_query`.
+        /// Time for sharing errors without explicit freshness (404, 405, 410, 414 and 501), in
+        /// whole seconds. Only clients that send neither Cookie nor Authorization share them, and
+        /// only RAM holds them. 0 asks the origin each time. `heuristic_query` decides about URLs
+        /// with a query.
         #[limits(Duration::ZERO..=Duration::from_secs(3600))]
         pub negative_ttl: Duration = Duration::from_secs(1),
-        /// An origin that answers 429 or an error with Retry-After is not asked again for that URL as long as it says, and for so long at
-        /// most, where a stale response may be served in its place. 0 asks it with each request.
+        /// Longest pause between requests to an origin that answers 429 or an error with
+        /// Retry-After. Within the origin's own time, at most this long, Shoal serves a stale
+        /// response for that URL if it may. 0 asks the origin with each request.
         #[limits(Duration::ZERO..=Duration::from_secs(3600))]
         pub retry_after_max: Duration = Duration::from_secs(10),
-        /// A client's reload (`no-cache`, `max-age`, `min-fresh`) of what another reload has fetched or validated within so long is a hit, if it is
-        /// fresh; reloads at once share a fetch. 0 asks the origin each time.
+        /// Time for which a client's reload shares the result of another client's reload. A reload
+        /// (`no-cache`, `max-age`, `min-fresh`) within this time is a hit if the response is fresh.
+        /// Concurrent reloads share a fetch. 0 asks the origin each time.
         #[limits(Duration::ZERO..=Duration::from_secs(60))]
         pub reload_interval: Duration = Duration::from_secs(1),
-        /// What becomes of responses that set a cookie. Whatever they say of themselves, nobody gets the cookie but the client
-        /// who asked. A site may have its own.
+        /// Treatment of responses that set a cookie. In every case only the client of the request
+        /// gets the cookie. A site may have its own setting.
         pub set_cookie: SetCookie = SetCookie::Pass,
         /// Share one fetch among concurrent requests for one key.
         pub collapse: bool = true,
-        /// The name by which this node calls itself in Via, Cache-Status, Proxy-Status and CDN-Loop. Nodes in a row need
-        /// different names, or they take each other for a loop; the default is made unique in Via and CDN-Loop.
+        /// Name of this node in Via, Cache-Status, Proxy-Status and CDN-Loop. Nodes in a row need
+        /// different names, or each takes the other for a loop. The default is made unique in Via
+        /// and CDN-Loop.
         pub name: String = "shoal".into(),
     }
 }
 
 section! {
-    /// What is kept on disk.
+    /// The disk store.
     pub struct Store {
-        /// Folder of the store; empty or `none` means no disk store. With `disks` it holds no objects, only the table of purges.
+        /// Folder of the store; empty or `none` means no disk store. With `disks` the folder holds
+        /// only the table of purges, no objects.
         pub directory: PathBuf = "shoal-cache".into(),
-        /// Disk space used at most, file system blocks of object files and the index included: a hard limit. Not with `disks`.
-        /// A `volume` takes 4 TiB of it at most: divide a larger disk.
+        /// Most disk space used, including file system blocks of object files and the index: a hard
+        /// limit. Not with `disks`. A `volume` uses at most 4 TiB: divide a larger disk.
         #[limits(DISK_BYTES)]
         pub disk: ByteCount = ByteCount(10_000_000_000),
-        /// Several disks in place of one folder. Each has a store of its own, with a share of the objects as its bytes; what
-        /// this section says of a store is meant for each. One that fails is taken out of service with its objects,
-        /// and the others go on.
+        /// Several disks in place of one folder. Each disk has a store of its own, with a share of
+        /// the objects in proportion to its bytes. The other settings of this section apply to each
+        /// store. A failed disk is taken out of service with its objects, and the others continue.
         pub disks: Vec<Disk> = Vec::new(),
-        /// When true, the node starts only with a disk that can be used, one of several at least. When false, it starts without and serves from RAM;
-        /// `/healthz` and `shoal status` say `degraded: no store`. Either way a disk that could not be opened at the start is tried again, every minute at the latest.
-        /// `none` means true where `directory`, `disk` or `disks` is not at its default, or is set by an option or a variable.
+        /// Start only with a usable disk. When true, the node starts only if at least one disk is
+        /// usable. When false, the node starts without a disk and serves from RAM; `/healthz` and
+        /// `shoal status` then say `degraded: no store`. In both cases the node retries a disk that
+        /// it could not open at the start, at least every minute. `none` means true if an option or
+        /// a variable sets `directory`, `disk` or `disks`, or if one of these is not at its
+        /// default.
         pub required: Option<bool> = None,
-        /// The cache architecture: how objects are named and placed on disk. `volume`: one file of fixed size, written in large
-        /// pieces in the order of misses, the least disk I/O of all. `squid`: files spread evenly over folders.
-        /// `squid_monotonic`: folders filled one after the other. `squid_lowest`: the same, always the lowest free place,
-        /// and files overwritten instead of removed. `squidl`: a folder for the objects of a host. `squidm`, `squidml`: as
-        /// `squid` and `squidl`, objects of at most 8 KB in a memory-mapped file. `squidmla`: the same, and none of them
-        /// crosses a page. `cern`: a folder for each URL, lock files, and no index, so that every miss asks the disk. A store
-        /// keeps the architecture that made it.
+        /// The cache architecture: naming and placement of objects on disk. `volume`: one file of
+        /// fixed size, written in large pieces in the order of misses, the least disk I/O of all.
+        /// `squid`: files spread evenly over folders. `squid_monotonic`: folders filled one after
+        /// the other. `squid_lowest`: like `squid_monotonic`, but always the lowest free place, and
+        /// files overwritten instead of removed. `squidl`: a folder for the objects of a host.
+        /// `squidm`, `squidml`: like `squid` and `squidl`, but objects of at most 8 KB in a
+        /// memory-mapped file. `squidmla`: like `squidml`, but no object of that file crosses a
+        /// page. `cern`: a folder for each URL, lock files, and no index, so that every miss asks
+        /// the disk. A store keeps the architecture that made it.
         pub architecture: String = "volume".into(),
-        /// With `volume`: when an object may be written. `probation`: while there is unused space at once, later when it is
-        /// asked for a second time before long; until then it is in RAM only. `always`: at once.
+        /// With `volume`: the time at which an object may be written. `probation`: at once while
+        /// there is unused space; later only on a second request before long, and until then in RAM
+        /// only. `always`: at once.
         pub admission: Admission = Admission::Probation,
         /// With `volume`: bytes written at once. Fixed when the store is created.
         #[limits(ByteCount(262_144)..=ByteCount::mib(64))]
         pub stripe: ByteCount = ByteCount::mib(1),
-        /// With `volume`: the share of `cache.ram`, in percent, for what stands around objects that were read from disk. 0 reads
-        /// objects alone.
+        /// With `volume`: the share of `cache.ram`, in percent, for the neighbours of objects read
+        /// from disk. 0 reads objects alone.
         #[limits(0..=90)]
         pub neighbourhood_percent: u64 = 10,
-        /// What goes when room is needed. `clock` and `fifo` keep what they know in the index, and know it again after a restart.
-        /// `lru`, `slru`, `lfu_da`, `gdsf`, `s3_fifo`, `sieve` and `w_tinylfu` keep it in RAM and begin anew. Not with `volume` and
-        /// `cern`, which have ways of their own: leave it at `clock` there.
+        /// Replacement policy of the store. `clock` and `fifo` keep their state in the index, also
+        /// over a restart. `lru`, `slru`, `lfu_da`, `gdsf`, `s3_fifo`, `sieve` and `w_tinylfu` keep
+        /// their state in RAM and start empty. `volume` and `cern` have policies of their own:
+        /// leave `clock` there.
         pub replacement: String = "clock".into(),
-        /// Length of the memory-mapped file for small objects, with `squidm`, `squidml` and `squidmla`; part of `disk`. 0 makes
-        /// it a quarter of that. Fixed when the store is created.
+        /// Length of the memory-mapped file for small objects, with `squidm`, `squidml` and
+        /// `squidmla`; part of `disk`. 0 means a quarter of `disk`. Fixed when the store is
+        /// created.
         pub segments: ByteCount = ByteCount(0),
-        /// Which small object gives up its place when the mapped file is full.
+        /// Policy that chooses the small object to evict when the mapped file is full.
         pub segment_policy: SegmentPolicy = SegmentPolicy::Fbc,
-        /// With `fbc` and `fbc_resident`: an object with at least so many references is passed over.
+        /// With `fbc` and `fbc_resident`: number of references from which an object is passed over.
         #[limits(1..=1_000_000)]
         pub fbc_c_max: u32 = 3,
-        /// With `fbc` and `fbc_resident`: counts of references are halved when their mean exceeds this.
+        /// With `fbc` and `fbc_resident`: counts of references are halved when their mean exceeds
+        /// this.
         #[limits(1..=1_000_000)]
         pub fbc_a_max: u32 = 100,
-        /// Files in a folder at most, with `squid_monotonic`. Fixed when the store is created.
+        /// Most files in a folder, with `squid_monotonic`. Fixed when the store is created.
         #[limits(1..=4096)]
         pub files_per_folder: u32 = 384,
-        /// Objects held at most; 0 derives it from `disk` at 13 KB an object, with `volume` at 8 KB. Fixed when the store is created.
+        /// Most objects held; 0 derives the number from `disk` at 13 KB an object, with `volume` at
+        /// 8 KB. Fixed when the store is created.
         #[limits(0..=1_000_000_000_000)]
         pub max_objects: u64 = 0,
-        /// Largest body stored; a default above `disk`, or the smallest of `disks`, is lowered to it.
+        /// Largest body stored. A default above `disk`, or above the smallest of `disks`, is
+        /// lowered to that size.
         pub object_max: ByteCount = ByteCount(4_000_000_000),
-        /// Threads for disk I/O; each of several disks has as many, so that one that hangs does not keep others waiting.
+        /// Threads for disk I/O. Each of several disks has this number, so that one that hangs does
+        /// not block the others.
         #[limits(1..=1024)]
         pub io_threads: usize = 8,
-        /// Disk operations that may wait, for each disk; when the queue is full a read waits for a place in it, as long as for the disk, and an insert is declined.
+        /// Most disk operations that wait, for each disk. When the queue is full, a read waits for
+        /// a place in the queue, as long as for the disk, and an insert is declined.
         #[limits(1..=1_000_000)]
         pub io_queue: usize = 1024,
     }
@@ -328,11 +366,12 @@ section! {
 entry! {
     /// One of several disks.
     pub struct Disk {
-        /// Folder of its store, made when absent; with `volume` also a block device, which is used as it is if it is blank or
-        /// `shoal store format` has made it so. Objects are shared out by these names: a disk that gets another one has to
-        /// be filled anew, the order does not matter.
+        /// Folder of the disk's store, created if missing; with `volume` also a block device. A
+        /// block device is used if it is blank or prepared by `shoal store format`. These names
+        /// determine each disk's objects: a disk with a changed name must be filled again. The
+        /// order of the disks does not matter.
         pub path: PathBuf,
-        /// Disk space used of it at most, and its share of the objects, relative to the other disks.
+        /// Most disk space used, and the disk's share of the objects, relative to the other disks.
         #[limits(DISK_BYTES)]
         pub bytes: ByteCount,
     }
@@ -340,7 +379,7 @@ entry! {
 }
 
 section! {
-    /// Limits on what clients send.
+    /// Limits on clients' requests and connections.
     pub struct ClientLimits {
         /// Largest request head.
         #[limits(ByteCount(1024)..=ByteCount::mib(1))]
@@ -357,23 +396,24 @@ section! {
         /// Longest pause within a request body, or while sending a response.
         #[limits(TIMEOUT)]
         pub idle_timeout: Duration = Duration::from_secs(60),
-        /// Bytes a second that a client must send of its request body, or take of its response, at least: of the time in which
-        /// it is waited for, averaged over `idle_timeout`. One that is slower is given up. 0 for no such rule.
+        /// Least rate of a client, in bytes a second, for sending its request body or taking its
+        /// response. Only the time in which Shoal waits for the client counts, averaged over
+        /// `idle_timeout`. A slower client is disconnected. 0 for no such rule.
         pub rate_min: ByteCount = ByteCount(256),
-        /// How long an idle connection is kept.
+        /// Longest time that an idle connection is kept.
         #[limits(Duration::ZERO..=Duration::from_secs(86_400))]
         pub keep_alive: Duration = Duration::from_secs(75),
         /// Concurrent HTTP/2 streams per connection.
         #[limits(1..=10_000)]
         pub h2_streams: u32 = 128,
-        /// How long a tunnel (CONNECT, or an upgraded connection) may carry nothing.
+        /// Longest time without data in a tunnel (CONNECT, or an upgraded connection).
         #[limits(TIMEOUT)]
         pub tunnel_timeout: Duration = Duration::from_secs(600),
     }
 }
 
 section! {
-    /// How origins are reached.
+    /// Connections to origins.
     pub struct Upstream {
         /// Time to connect, name lookup and TLS included.
         #[limits(TIMEOUT)]
@@ -384,26 +424,30 @@ section! {
         /// Longest pause within a response body.
         #[limits(TIMEOUT)]
         pub idle_timeout: Duration = Duration::from_secs(60),
-        /// How long an unused connection is kept.
+        /// Longest time that an unused connection is kept.
         #[limits(Duration::ZERO..=Duration::from_secs(86_400))]
         pub keep_alive: Duration = Duration::from_secs(60),
         /// Unused connections kept per origin.
         #[limits(0..=100_000)]
         pub idle_per_origin: usize = 256,
-        /// Connections per origin at most; further requests wait for one. One client address may hold four for each that is
-        /// free (205 of 256), one of its connections two for each. Health checks have one of their own.
+        /// Most connections per origin; further requests wait for one. One client address may hold
+        /// four for each free one (205 of 256), one of its connections two for each. Health checks
+        /// have a connection of their own.
         #[limits(1..=100_000)]
         pub connections_per_origin: usize = 256,
-        /// Tunnels of Upgrade (WebSocket) per origin at most, beside those connections; shared out likewise.
+        /// Most tunnels of Upgrade (WebSocket) per origin, beside those connections; shared out
+        /// likewise.
         #[limits(1..=100_000)]
         pub tunnels_per_origin: usize = 1024,
-        /// Tunnels of CONNECT at most, to all destinations together, shared out likewise. Each takes an open file.
+        /// Most tunnels of CONNECT, to all destinations together, shared out likewise. Each takes
+        /// an open file.
         #[limits(1..=1_000_000)]
         pub tunnels: usize = 4096,
         /// Further certificate authorities to trust, PEM.
         pub ca_file: Option<PathBuf> = None,
-        /// Origins' own certificates that are accepted as they stand, PEM: for self-signed ones, as openssl req -x509 makes
-        /// them. Their names and dates are checked, and they sign no others.
+        /// Origins' own certificates that are accepted without an authority, PEM. For self-signed
+        /// certificates, as openssl req -x509 makes them. Shoal checks their names and dates. They
+        /// authorize no other certificates.
         pub pinned_certificates: Option<PathBuf> = None,
     }
 }
@@ -411,11 +455,12 @@ section! {
 section! {
     /// Access and error logs.
     pub struct Log {
-        /// Access log file, `stdout`, or empty or `none` for none. USR1 has the node open it again by its name.
+        /// Access log file, `stdout`, or empty or `none` for none. On USR1 the node opens the file
+        /// again by its name.
         pub access: String = String::new(),
-        /// Its format.
+        /// Format of the access log.
         pub format: LogFormat = LogFormat::Squid,
-        /// Least level of the error log.
+        /// Lowest level of the error log.
         pub level: LogLevel = LogLevel::Info,
         /// Write the error log as JSON lines.
         #[takes_effect(restart)]
@@ -438,13 +483,13 @@ choice! {
 choice! {
     /// Levels of the error log.
     pub enum LogLevel {
-        /// What needs an operator.
+        /// Events that need an operator.
         Error = "error",
-        /// What may need one.
+        /// Events that may need an operator.
         Warn = "warn",
-        /// What happens seldom and is good to know.
+        /// Rare events that are good to know.
         Info = "info",
-        /// What helps to find a fault.
+        /// Details that help to find a fault.
         Debug = "debug",
     }
 }
@@ -452,11 +497,13 @@ choice! {
 section! {
     /// Metrics, status and purge.
     pub struct Admin {
-        /// Where the admin listener listens: an address and port, or `unix:/path` of a socket. Keep it on loopback.
+        /// Address of the admin listener: an address and port, or `unix:/path` of a socket. Keep it
+        /// on loopback.
         #[takes_effect(restart)]
         pub listen: Option<AdminAddress> = Some(AdminAddress::Tcp(([127, 0, 0, 1], 3129).into())),
-        /// Names by which the admin listener is asked besides an address, `localhost` and this machine's own name, such as that
-        /// in a scraper's settings. A request that calls it otherwise is refused: a web page may have sent it.
+        /// Further host names of the admin listener, such as the name in a scraper's settings.
+        /// Addresses, `localhost` and this machine's own name need no entry. A request with another
+        /// name is refused, since a web page may have sent it.
         #[takes_effect(restart)]
         pub hosts: Vec<String> = Vec::new(),
         /// Client networks that may send `PURGE` requests to the ordinary listeners.
@@ -464,9 +511,9 @@ section! {
     }
 }
 
-/// A pause longer than a day is no timeout.
+/// Limits of a timeout. A pause longer than a day is no timeout.
 const TIMEOUT: std::ops::RangeInclusive<Duration> = Duration::from_millis(1)..=Duration::from_secs(86_400);
-/// What a disk may be given.
+/// Limits of a disk's size.
 const DISK_BYTES: std::ops::RangeInclusive<ByteCount> = ByteCount(1_000_000)..=ByteCount::mib(1 << 34);
 
 fn network(text: &str) -> IpNet {

@@ -1,4 +1,4 @@
-//! The types that a setting can have: how each is read, shown and described.
+//! Types of settings: reading, printing and description.
 
 use crate::mistake::{Mistakes, closest};
 use crate::tree::{Node, Table, Value};
@@ -10,39 +10,39 @@ use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// A type that a setting can have.
+/// Type of a setting.
 pub(crate) trait Setting: Sized {
-    /// What it is, for the reference and for overrides.
+    /// Returns the kind of the type, for the reference and for overrides.
     fn kind() -> SettingKind;
 
-    /// Reads it; `None` after noting every mistake in it.
+    /// Reads the setting. Returns `None` after noting every mistake in it.
     fn read(node: &Node, key: &str, mistakes: &mut Mistakes) -> Option<Self>;
 
-    /// As the file spells it. What is written reads back to an equal value.
+    /// Returns the value as spelled in the file. The spelling parses to an equal value.
     fn write(&self) -> TomlText;
 
-    /// Puts back the value of `old` wherever a change takes effect with the next start, and adds
-    /// the names of those that differed to `waiting`. `key` is this setting's own name. A value
-    /// that is no section has nothing inside to put back.
+    /// Restores the value of `old` for settings that take effect with the next start. Adds the
+    /// names of changed ones to `waiting`. `key` is this setting's own name. A value that is not a
+    /// section has nothing to restore.
     fn keep_until_restart(&mut self, _old: &Self, _key: &str, _waiting: &mut Vec<String>) {}
 }
 
-/// A type whose fields are settings.
+/// Struct with settings as fields.
 pub(crate) trait Section: Sized {
-    /// Its fields, in the order of the schema.
+    /// Returns the fields, in the order of the schema.
     fn outline() -> Vec<Field>;
 
-    /// Reads its fields; `None` when one without a default is missing or wrong.
+    /// Reads the fields. Returns `None` if a field without a default is missing or wrong.
     fn read_fields(fields: &mut Fields<'_>) -> Option<Self>;
 
-    /// Its fields' names and values.
+    /// Returns the names and values of the fields.
     fn write_fields(&self) -> Vec<(&'static str, TomlText)>;
 
-    /// One that an operator might write, shown in the sample file.
+    /// Returns an example that an operator might write, shown in the sample file.
     fn example() -> Self;
 }
 
-/// What a setting's type is called, and how an override spells it.
+/// Kind of a setting's type: its name, and its spelling in an override.
 #[derive(Clone, Debug)]
 pub(crate) enum SettingKind {
     /// A value written within quotes.
@@ -55,29 +55,29 @@ pub(crate) enum SettingKind {
     Choice(&'static [(&'static str, &'static str)]),
     /// A table of settings.
     Section {
-        /// Its fields.
+        /// Fields of the section.
         outline: fn() -> Vec<Field>,
-        /// One that an operator might write.
+        /// Example that an operator might write.
         example: fn() -> TomlText,
     },
 }
 
-/// One field of a section, as the reference tells it.
+/// One field of a section, as the reference describes it.
 #[derive(Debug)]
 pub(crate) struct Field {
     pub name: &'static str,
-    /// The doc comment.
+    /// Doc comment of the field.
     pub text: &'static str,
     pub kind: SettingKind,
-    /// What it is without being set; required when absent.
+    /// Default value; `None` for a required field.
     pub default: Option<TomlText>,
-    /// Least and greatest value.
+    /// Smallest and largest value.
     pub limits: Option<String>,
     /// `true` if a change takes effect with the next start only.
     pub needs_restart: bool,
 }
 
-/// A value ready to be printed.
+/// Value ready to be printed.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum TomlText {
     Value(String),
@@ -85,12 +85,12 @@ pub(crate) enum TomlText {
     Section(Vec<(&'static str, TomlText)>),
 }
 
-/// `"…"`, escaped as TOML wants it.
+/// Returns `"…"`, escaped as in TOML.
 pub(crate) fn quoted(text: &str) -> TomlText {
     TomlText::Value(toml::Value::from(text).to_string())
 }
 
-/// On one line.
+/// Writes the value on one line.
 impl fmt::Display for TomlText {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -108,7 +108,7 @@ impl fmt::Display for TomlText {
     }
 }
 
-/// Reads the fields of one table and notes what does not belong there.
+/// Reader of one table's fields, which notes unknown names.
 pub(crate) struct Fields<'a> {
     table: &'a Table,
     node: Option<&'a Node>,
@@ -116,17 +116,16 @@ pub(crate) struct Fields<'a> {
     mistakes: &'a mut Mistakes,
 }
 
-/// Says why a value is refused.
+/// Function that returns the reason for refusing a value.
 pub(crate) type Check<'a, T> = Option<&'a dyn Fn(&T) -> Result<(), String>>;
 
 impl<'a> Fields<'a> {
-    /// The fields of `table`, which stands at `node`; the file itself has none.
+    /// Makes a reader of `table`, which is at `node`. The file itself has no node.
     pub fn new(table: &'a Table, node: Option<&'a Node>, key: &'a str, mistakes: &'a mut Mistakes) -> Self {
         Self { table, node, key, mistakes }
     }
 
-    /// Reads one field. A field that is wrong gives its default, so that the rest can be looked at
-    /// too.
+    /// Reads one field. A wrong field gives its default, so that the other fields are read too.
     pub fn field<T: Setting>(
         &mut self,
         name: &str,
@@ -168,7 +167,7 @@ pub(crate) fn read_section<T: Section>(node: &Node, key: &str, mistakes: &mut Mi
     }
 }
 
-/// Refuses values outside `limits`; one that is absent is within any.
+/// Refuses values outside `limits`. An absent value is within any limits.
 pub(crate) fn check_limits<T: PartialOrd + Setting>(
     value: &T,
     limits: &RangeInclusive<T>,
@@ -179,12 +178,12 @@ pub(crate) fn check_limits<T: PartialOrd + Setting>(
     Err(format!("{} is out of range: {}", value.write(), describe_limits(limits)))
 }
 
-/// `1 to 1024`.
+/// Returns limits such as `1 to 1024`.
 pub(crate) fn describe_limits<T: Setting>(limits: &RangeInclusive<T>) -> String {
     format!("{} to {}", limits.start().write(), limits.end().write())
 }
 
-/// `outer.name`, or the name alone at the top.
+/// Returns `outer.name`, or the name alone at the top.
 pub(crate) fn join(outer: &str, name: &str) -> String {
     if outer.is_empty() { name.into() } else { format!("{outer}.{name}") }
 }
@@ -209,7 +208,7 @@ fn unexpected<T>(
     None
 }
 
-/// Reads a text through `parse`, whose error is the message.
+/// Reads a text with `parse`. The parser's error is the message.
 fn read_text<T, E: fmt::Display>(
     node: &Node,
     key: &str,
@@ -381,7 +380,7 @@ impl Setting for IpNet {
     fn read(node: &Node, key: &str, mistakes: &mut Mistakes) -> Option<Self> {
         let expected = "a network such as \"10.0.0.0/8\", or an address";
         read_text(node, key, mistakes, expected, |text| {
-            // an address alone stands for itself
+            // A single address is a network of one.
             let network = text.parse().or_else(|_| text.parse::<IpAddr>().map(Self::from));
             network.map_err(|_| format!("{text:?} is not {expected}"))
         })
@@ -392,7 +391,7 @@ impl Setting for IpNet {
     }
 }
 
-/// Absent is spelled `"none"`, so that a default that is present can be taken away.
+/// Absence is spelled `"none"`, so that an operator can remove a default.
 impl<T: Setting> Setting for Option<T> {
     fn kind() -> SettingKind {
         match T::kind() {

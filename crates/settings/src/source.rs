@@ -1,4 +1,4 @@
-//! Where settings come from, and the steps from there to [`Settings`].
+//! Sources of settings, and the steps from the sources to [`Settings`].
 
 use crate::mistake::{Mistake, Mistakes};
 use crate::overrides::LISTEN_ADDRESS;
@@ -8,22 +8,23 @@ use crate::{Listen, Override, Rule, Settings, Site, Store, check};
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
-/// Everything that settings are made from.
+/// All inputs for settings.
 pub struct SettingsSource<'a> {
-    /// What the file is called in mistakes.
+    /// Name of the file in mistakes.
     pub file: &'a str,
-    /// What it says; empty for the built-in defaults.
+    /// Text of the file; empty for the built-in defaults.
     pub text: &'a str,
-    /// What is set beside it.
+    /// Settings given outside the file.
     pub overrides: Vec<Override>,
-    /// Says why a file that the settings name cannot be read. Called once a file.
+    /// Function that returns the reason why a file named in the settings cannot be read. Called
+    /// once a file.
     pub readable: &'a dyn Fn(&Path) -> Result<(), String>,
     /// Names further mistakes of settings that are sound so far, as setting and message.
     pub further: &'a dyn Fn(&Settings) -> Vec<(String, String)>,
 }
 
 impl SettingsSource<'_> {
-    /// Reads and checks the settings, or gives every mistake, in the order of the file.
+    /// Reads and checks the settings, or returns every mistake, in the order of the file.
     pub fn read(&self) -> Result<Settings, Vec<Mistake>> {
         let mut mistakes = Mistakes::default();
         let mut table = match Table::parse(self.text) {
@@ -52,19 +53,19 @@ impl SettingsSource<'_> {
 }
 
 impl Settings {
-    /// Reads the text of a file, without overrides, and without looking at the files that it names.
+    /// Parses the text of a file, without overrides, and without a look at the files named there.
     ///
     /// # Errors
     ///
-    /// Every mistake, in the order of the file; when it is not TOML, only what keeps it from being
-    /// so.
+    /// Returns every mistake, in the order of the file. If the text is not TOML, returns only the
+    /// errors of the TOML syntax.
     pub fn parse(text: &str, file: &str) -> Result<Self, Vec<Mistake>> {
         SettingsSource { file, text, overrides: Vec::new(), readable: &|_| Ok(()), further: &|_| Vec::new() }
             .read()
     }
 
-    /// Puts back the values of `old` whose change takes effect with the next start. Returns the
-    /// names of those that differed.
+    /// Restores the values of `old` for settings that take effect with the next start. Returns the
+    /// names of the changed ones.
     pub fn keep_until_restart(&mut self, old: &Self) -> Vec<String> {
         let mut waiting = Vec::new();
         Setting::keep_until_restart(self, old, "", &mut waiting);
@@ -72,10 +73,10 @@ impl Settings {
         waiting
     }
 
-    /// Brings defaults into line with what was set, and names into the form in which they are
-    /// compared.
+    /// Adjusts defaults to the given settings, and names to the form in which they are compared.
     fn normalise(&mut self, table: &Table) {
-        // As `--store none` and `log.access` have it: a folder of that name is written "./none".
+        // `none` means no store, as in `--store none` and `log.access`. A folder of that name is
+        // written "./none".
         if self.store.directory.as_os_str() == "none" {
             self.store.directory = PathBuf::new();
         }
@@ -94,7 +95,7 @@ impl Settings {
 }
 
 impl Store {
-    /// Requires the store that an option or a variable names, although it may be the built-in one.
+    /// Requires the store if an option or a variable names it, even the built-in one.
     fn require_what_was_given(&mut self, table: &Table) {
         let is_given = |name: &&str| {
             table.holds("store", name)
@@ -107,7 +108,7 @@ impl Store {
 }
 
 impl Override {
-    /// A site that takes every host and fetches from `url`, as `shoal run --to URL` serves it.
+    /// Makes a site for every host that fetches from `url`, as in `shoal run --to URL`.
     pub fn site(origin: &str, url: &str) -> Self {
         Self::entries(origin, "site", &vec![Site::to(url)])
     }
@@ -117,12 +118,13 @@ impl Override {
         Self::entries(origin, "rule", &vec![rule])
     }
 
-    /// The address of the one listener, as `shoal run --listen ADDRESS` has it.
+    /// Makes the address of the one listener, as in `shoal run --listen ADDRESS`.
     pub fn listen_address(origin: &str, address: SocketAddr) -> Self {
         Self { origin: origin.into(), key: LISTEN_ADDRESS.into(), value: address.to_string() }
     }
 
-    /// The one listener of `shoal run --to URL`: reverse when there is a site, else forward.
+    /// Makes the one listener of `shoal run --to URL`. With `reverse` it is a reverse listener,
+    /// else a forward one.
     pub fn listen(origin: &str, address: SocketAddr, reverse: bool) -> Self {
         let listen = if reverse { Listen::reverse(address) } else { Listen::forward(address) };
         Self::entries(origin, "listen", &vec![listen])

@@ -1,10 +1,11 @@
-//! A configuration as values that each know their place: a byte of the file, or an override's name.
+//! A configuration as values with their places. A place is a byte of the file, or an override's
+//! name.
 
 use std::rc::Rc;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
-/// Where something was written.
+/// Place at which a value was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum SourceLocation {
     /// In the file, from this byte on.
@@ -15,18 +16,19 @@ pub(crate) enum SourceLocation {
     Nowhere,
 }
 
-/// A value and its place.
+/// Value with its place.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
     pub place: SourceLocation,
     pub value: Value,
 }
 
-/// The values that TOML has.
+/// Types of values in TOML.
 #[derive(Clone, Debug)]
 pub(crate) enum Value {
     Boolean(bool),
-    /// Wider than any setting, so that a number out of range is told from one that is none.
+    /// Wider than any setting, so that a number out of range differs from a value that is not a
+    /// number.
     Integer(i128),
     Float(f64),
     Text(String),
@@ -36,7 +38,7 @@ pub(crate) enum Value {
 }
 
 impl Value {
-    /// With its article, for messages.
+    /// Returns the type's name with its article, for messages.
     pub fn noun(&self) -> &'static str {
         match self {
             Self::Boolean(_) => "a boolean",
@@ -54,7 +56,7 @@ impl Value {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Table(Vec<(Name, Node)>);
 
-/// A key and its place.
+/// Key with its place.
 #[derive(Clone, Debug)]
 pub(crate) struct Name {
     pub text: String,
@@ -62,29 +64,30 @@ pub(crate) struct Name {
 }
 
 impl Table {
-    /// The value of `name`.
+    /// Returns the value of `name`.
     pub fn value(&self, name: &str) -> Option<&Node> {
         self.0.iter().find(|(key, _)| key.text == name).map(|(_, node)| node)
     }
 
-    /// Whether `name` is set within the table called `section`.
+    /// Returns `true` if `name` is set within the table called `section`.
     pub fn holds(&self, section: &str, name: &str) -> bool {
         let section = self.value(section).map(|node| &node.value);
         matches!(section, Some(Value::Table(table)) if table.value(name).is_some())
     }
 
-    /// Every name.
+    /// Returns every name.
     pub fn names(&self) -> impl Iterator<Item = &Name> {
         self.0.iter().map(|(name, _)| name)
     }
 
-    /// Sets `name`, whatever it was; an existing table that is to hold a table is kept.
+    /// Sets `name` to `node` in place of any earlier value.
     pub fn set(&mut self, name: &str, node: Node) {
         self.0.retain(|(key, _)| key.text != name);
         self.0.push((Name { text: name.into(), place: node.place.clone() }, node));
     }
 
-    /// The table called `name`, made when there is none or something else in its place.
+    /// Returns the table called `name`. Makes the table if there is none or another value in its
+    /// place.
     pub fn table_mut(&mut self, name: &str, place: &SourceLocation) -> &mut Table {
         let index = match self.0.iter().position(|(key, _)| key.text == name) {
             Some(index) => index,
@@ -103,7 +106,7 @@ impl Table {
         }
     }
 
-    /// The tables of the list called `name`.
+    /// Returns the tables of the list called `name`.
     pub fn tables_mut(&mut self, name: &str) -> impl Iterator<Item = &mut Table> {
         let node = self.0.iter_mut().find(|(key, _)| key.text == name).map(|(_, node)| &mut node.value);
         let list = match node {
@@ -116,7 +119,8 @@ impl Table {
         })
     }
 
-    /// The place of a key path such as `site[0].hosts[1]`, or of what is nearest around it.
+    /// Returns the place of a key path such as `site[0].hosts[1]`, or of its nearest enclosing
+    /// value.
     pub fn locate(&self, path: &str) -> SourceLocation {
         let mut place = SourceLocation::Nowhere;
         let mut table = self;
@@ -141,7 +145,7 @@ impl Table {
         place
     }
 
-    /// Reads a file. Errors are (offset, message).
+    /// Parses a file. Errors are (offset, message).
     pub fn parse(text: &str) -> Result<Self, Vec<(usize, String)>> {
         let (document, errors) = DeTable::parse_recoverable(text);
         if errors.is_empty() {
@@ -164,7 +168,7 @@ impl Table {
 }
 
 impl Node {
-    /// Reads one TOML value, all of it at `place`.
+    /// Parses one TOML value, all of it at `place`.
     pub fn parse(text: &str, place: &SourceLocation) -> Option<Self> {
         let value = DeValue::parse(text).ok()?;
         Some(Self::from_toml(&value, Some(place)))
@@ -174,7 +178,7 @@ impl Node {
         let converted = match value.get_ref() {
             DeValue::Boolean(value) => Value::Boolean(*value),
             DeValue::Integer(number) => {
-                // TOML integers have at most 64 bits; a longer one is out of every setting's range
+                // TOML integers have at most 64 bits. A longer one is out of every setting's range.
                 Value::Integer(i128::from_str_radix(number.as_str(), number.radix()).unwrap_or(i128::MAX))
             }
             DeValue::Float(number) => Value::Float(number.as_str().parse().unwrap_or(f64::NAN)),

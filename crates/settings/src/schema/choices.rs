@@ -1,35 +1,35 @@
-//! Settings of the cache and the store that are one of several words.
+//! Choices among several words, for settings of the cache and the store.
 
 choice! {
-    /// Which URLs with a query get heuristic freshness.
+    /// URLs with a query that get heuristic freshness.
     pub enum HeuristicQuery {
         /// None.
         Never = "never",
-        /// Those without a parameter that is a signature, a token or a time at which it expires:
-        /// X-Amz-Signature, Signature, Expires, sig, token, hmac and their like.
+        /// URLs without a parameter that is a signature, a token or a time of expiry:
+        /// X-Amz-Signature, Signature, Expires, sig, token, hmac and similar.
         Unsigned = "unsigned",
-        /// All: what a presigned URL gave is then served after its time.
+        /// All URLs. The response of a presigned URL is then served after the URL's expiry, too.
         Always = "always",
     }
 }
 
 choice! {
-    /// What becomes of a response that sets a cookie.
+    /// Treatment of a response that sets a cookie.
     pub enum SetCookie {
-        /// It goes to the client who asked, and is not stored.
+        /// The response goes to the client of the request and is not stored.
         Pass = "pass",
-        /// It is stored without the cookie: for pages that are the same for all, of an origin that
-        /// sets cookies with everything.
+        /// The response is stored without the cookie. For pages that are equal for all clients,
+        /// from an origin that sets cookies with everything.
         Strip = "strip",
     }
 }
 
 choice! {
-    /// When an object may be written to a volume.
+    /// Time at which an object may be written to a volume.
     pub enum Admission {
-        /// When it is asked for a second time, once there is no unused space.
+        /// On the second request, once there is no unused space.
         Probation = "probation",
-        /// When it first comes.
+        /// On the first request.
         Always = "always",
     }
 }
@@ -37,14 +37,14 @@ choice! {
 choice! {
     /// Policies of the memory-mapped file.
     pub enum SegmentPolicy {
-        /// A hand goes round the file and passes over what is asked for often (frequency-based
-        /// cyclic replacement).
+        /// A hand goes round the file and passes over objects that are requested often
+        /// (frequency-based cyclic replacement).
         Fbc = "fbc",
-        /// The least recently used of the size.
+        /// The least recently used object of the size.
         Lru = "lru",
-        /// As `fbc`, but of the next few that it would give up the first whose page is in memory.
+        /// Like `fbc`, but chooses among the next few victims the first with its page in memory.
         FbcResident = "fbc_resident",
-        /// As `lru`, likewise.
+        /// Like `lru`, but chooses among the next few victims the first with its page in memory.
         LruResident = "lru_resident",
     }
 }

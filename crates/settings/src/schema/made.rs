@@ -1,4 +1,4 @@
-//! Listeners and sites that the process makes itself, as from the command line, and what follows
+//! Listeners and sites that the process makes itself, as from the command line, and values derived
 //! from their settings.
 
 use super::{Balance, Forward, Listen, Mode, Site, UpstreamServer};
@@ -6,7 +6,7 @@ use ipnet::IpNet;
 use std::net::SocketAddr;
 
 impl Listen {
-    /// A plain listener in forward mode.
+    /// Makes a plain listener in forward mode.
     pub fn forward(address: SocketAddr) -> Self {
         Self {
             address,
@@ -18,12 +18,12 @@ impl Listen {
         }
     }
 
-    /// A plain listener in reverse mode.
+    /// Makes a plain listener in reverse mode.
     pub fn reverse(address: SocketAddr) -> Self {
         Self { mode: Mode::Reverse, ..Self::forward(address) }
     }
 
-    /// The client networks that it serves; `None` is everybody.
+    /// Returns the client networks that the listener serves, or `None` for all clients.
     pub fn clients<'a>(&'a self, forward: &'a Forward) -> Option<&'a [IpNet]> {
         match (&self.allow_clients, self.mode) {
             (Some(own), _) => Some(own),
@@ -34,8 +34,8 @@ impl Listen {
 }
 
 impl Site {
-    /// Any host and path, fetched from one upstream under its own name, since it may serve others
-    /// too.
+    /// Makes a site for any host and path, fetched from one upstream. The upstream's own name is
+    /// sent, since the upstream may serve others too.
     pub fn to(url: &str) -> Self {
         Self {
             hosts: vec!["*".into()],

@@ -1,4 +1,4 @@
-//! Files, variables and options read as an operator writes them, and every mistake shown.
+//! Files, variables and options as an operator writes them, with every mistake shown.
 
 use super::*;
 use crate::{AdminAddress, Balance, LogFormat, Mode};
@@ -6,7 +6,7 @@ use proptest::prelude::*;
 use shoal_core::ByteCount;
 use std::time::Duration;
 
-/// The mistakes in `text`, as shown.
+/// Returns the mistakes in `text`, as shown.
 fn shown(text: &str) -> Vec<String> {
     with_overrides(text, &[]).map_or_else(
         |mistakes| mistakes.iter().map(Mistake::to_string).collect(),
@@ -56,7 +56,7 @@ format = "json"
 [admin]
 listen = "none"
 "#;
-    // `cache.ram` before `[cache]` would be the same table twice
+    // `cache.ram` before `[cache]` would define the same table twice.
     let settings = Settings::parse(&text.replace("cache.ram = \"1 GiB\"", ""), "file").expect("valid");
     assert_eq!(settings.workers, 2);
     assert_eq!(settings.listen[0].mode, Mode::Reverse);
@@ -325,7 +325,7 @@ fn options_make_a_reverse_proxy() {
 }
 
 proptest! {
-    /// No text makes reading panic, and every mistake lies within the file.
+    /// Parsing never panics on any text, and every mistake lies within the file.
     #[test]
     fn any_text_is_settings_or_mistakes(text in "[a-z\\[\\]{}=.\"'#,0-9 \n\u{e9}-]{0,80}") {
         if let Err(mistakes) = Settings::parse(&text, "f") {
@@ -336,7 +336,7 @@ proptest! {
         }
     }
 
-    /// Any value of any setting, through the environment, is taken or refused.
+    /// Any value of any setting, through the environment, is accepted or refused.
     #[test]
     fn any_override_is_taken_or_refused(index in any::<prop::sample::Index>(), value in ".{0,40}") {
         let paths = crate::outline::paths();
