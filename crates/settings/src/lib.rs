@@ -1,17 +1,17 @@
 //! Shoal's settings: their schema, their defaults, their checks.
 //!
 //! A setting is a field with a default that works, a unit, and a doc comment written for an
-//! operator; `schema` holds them all, and the sample file and the reference page are printed from
-//! it. Reading goes in three steps:
+//! operator. `schema` holds all settings, and the sample file and the reference page are printed
+//! from it. Reading has three steps:
 //!
 //! ```text
 //! file ─────────┐
-//! SHOAL_… ──────┼─► tree: values, each with its place ─► Settings: types and limits ─► check: what belongs together
-//! command line ─┘                                              └──────────── mistakes ────────────┘
+//! SHOAL_… ──────┼─► tree: values with places ─► Settings: types, limits ─► check: rules between
+//! command line ─┘                                      └──────── mistakes ────────┘
 //! ```
 //!
-//! All mistakes are reported in one go, each with the place that an operator has to edit.
-//! Nothing here reads a file or the environment; the binary does and passes text in.
+//! All mistakes are reported at once, each with the place that an operator must edit. This crate
+//! reads no file and no environment; the binary reads them and passes text in.
 
 #![forbid(unsafe_code)]
 

@@ -15,9 +15,9 @@ use std::fmt::Write;
 /// that the program's node evicts. Under PGMS they also prefetch (Voelker 2000, chapter 4), by the
 /// program's hints. Idle nodes do disk-to-global prefetches (d→g) as soon as a less valuable page
 /// can go. Disk-to-local (d→l) and global-to-local (g→l) prefetches begin when the prefetch
-/// predicate says that the program would otherwise wait. The output for each number of idle nodes
-/// is the elapsed time, the speedup over one node without hints, the share of the time that the
-/// program waits (stall), and the fetches of each kind.
+/// predicate says that the program would otherwise wait. For each number of idle nodes the output
+/// has the elapsed time, and the speedup over one node without hints. It also has the stall, the
+/// share of the time that the program waits, and the fetches of each kind.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Options {

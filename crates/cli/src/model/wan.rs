@@ -14,10 +14,10 @@ use std::fmt::Write;
 /// N clients request n documents. The documents' popularity is Zipf-like. A document changes from
 /// time to time, and popular documents change at another rate than others. A cache that keeps every
 /// document hits if the document was requested since its last change. The model is that of Voelker
-/// 2000, chapter 5. The output for each population is the hit rate of cacheable requests C_N and of
-/// all requests H_N, the mean latency, the bytes saved for each request, and the storage. With
-/// --levels the output also compares the load on each cache for six ways to cooperate (Table 5.3):
-/// a hierarchy, placement by hash, directories, and tiers of these.
+/// 2000, chapter 5. For each population the output has the hit rate of cacheable requests C_N and
+/// of all requests H_N. It also has the mean latency, the bytes saved for each request, and the
+/// storage. With --levels the output also compares the load on each cache for six ways to cooperate
+/// (Table 5.3): a hierarchy, placement by hash, directories, and tiers of these.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Options {

@@ -16,11 +16,11 @@ use clap::Subcommand;
 
 /// Inspect access logs and traces, and make new traces of them
 ///
-/// A trace is a file, or - for standard input; plain, gzip, zstd or xz. These formats are read:
-/// Squid's native log, NCSA common and combined with the additions of nginx and varnishncsa, W3C
-/// extended, JSON lines (ours, Caddy's), tables with named columns, lists, libCacheSim's
-/// oracleGeneral and csv, and our own columns. The format is detected by the beginning. Unreadable
-/// lines are counted, and the first ones are shown.
+/// A trace is a file, or - for standard input; plain, gzip, zstd or xz. Readable logs are Squid's
+/// native log, NCSA common and combined with the additions of nginx and varnishncsa, W3C extended,
+/// and JSON lines (ours, Caddy's). Readable traces are tables with named columns, lists,
+/// libCacheSim's oracleGeneral and csv, and our own columns. The format is detected by the
+/// beginning. Unreadable lines are counted, and the first ones are shown.
 #[derive(clap::Args)]
 pub struct Options {
     #[command(subcommand)]
