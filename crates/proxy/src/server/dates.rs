@@ -1,11 +1,11 @@
-//! The Date field's value for replies that bring none: made once a second by each thread.
+//! Date field value for replies without one. Each thread formats the value once a second.
 
 use crate::clock;
 use shoal_wire::DateCache;
 use std::cell::RefCell;
 use std::time::Instant;
 
-/// Hands on the Date value at `now`.
+/// Calls `take` with the Date value at `now`.
 pub(super) fn with_date<R>(now: Instant, take: impl FnOnce(&[u8]) -> R) -> R {
     DATE.with_borrow_mut(|date| take(date.at(clock::date_at(clock::time_at(now)))))
 }

@@ -1,7 +1,7 @@
-//! The connection loop without listeners: for streams that somebody else has accepted or made.
+//! Connection loop without listeners, for streams accepted or made by the caller.
 //!
-//! Tests and measurements drive it from memory, where nothing but the loop itself allocates, waits
-//! or takes time.
+//! Tests and measurements run the loop in memory. Only the loop itself then allocates, waits or
+//! takes time.
 
 use super::client_io::ClientIo;
 use super::connection::{ConnectionContext, ConnectionPermit};
@@ -23,17 +23,17 @@ use std::time::Instant;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::sync::Semaphore;
 
-/// Serves any stream, within a runtime of the caller's.
+/// Serves any stream within the caller's runtime.
 pub struct StreamServer<H>(pub(super) Arc<Shared<H>>);
 
 impl<H: Handler> StreamServer<H> {
-    /// A server that answers through `handler` and holds clients to `limits`.
+    /// Creates a server that answers through `handler` and applies `limits` to clients.
     pub fn new(handler: Arc<H>, metrics: Arc<Metrics>, limits: &ClientLimits) -> Self {
         let live = ArcSwap::from_pointee(ConnectionLimits::new(limits, Arc::clone(&metrics)));
         Self(Arc::new(Shared { handler, metrics, live, drain: Drain::default() }))
     }
 
-    /// Serves one connection of HTTP/1 to its end.
+    /// Serves one HTTP/1 connection to its end.
     pub async fn serve<T>(&self, stream: T, client: Client)
     where
         T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -43,17 +43,18 @@ impl<H: Handler> StreamServer<H> {
         http1::serve(socket, http1::StartState::New, Arc::clone(&self.0), live, Arc::new(client)).await;
     }
 
-    /// Serves one connection in the clear as a worker does, which lets it wait without a task. Does
-    /// not end: drop it.
+    /// Serves one cleartext connection as a worker does, including waiting without a task. The
+    /// future never ends: drop the future to stop.
     pub async fn serve_waiting(&self, stream: std::net::TcpStream, client: Client) {
         self.serve_all_waiting(vec![stream], client).await;
     }
 
-    /// The same of several of one client, who call together.
+    /// Serves several connections of one client, as [`StreamServer::serve_waiting`] does for one.
+    /// Their requests may arrive together.
     pub async fn serve_all_waiting(&self, streams: Vec<std::net::TcpStream>, client: Client) {
         let client = Arc::new(client);
         let admitting = async {
-            // The room opens first.
+            // The idle set opens first.
             tokio::task::yield_now().await;
             for stream in streams {
                 let place = Arc::new(Semaphore::new(1)).try_acquire_owned().expect("nobody else has it");
@@ -78,7 +79,7 @@ impl<H: Handler> StreamServer<H> {
         }
     }
 
-    /// Serves one connection of HTTP/2 to its end.
+    /// Serves one HTTP/2 connection to its end.
     pub async fn serve_http2<T>(&self, stream: T, client: Client)
     where
         T: AsyncRead + AsyncWrite + Unpin + Send + 'static,
@@ -88,11 +89,11 @@ impl<H: Handler> StreamServer<H> {
     }
 }
 
-/// A stream of which nothing more is known.
+/// Stream of the caller, used only through its read and write traits.
 struct Foreign<T>(T);
 
 impl<T: AsyncRead + AsyncWrite + Unpin + Send + 'static> ClientIo for Foreign<T> {
-    /// Nothing: a stream that is dropped ends as its maker has it.
+    /// Does nothing: the stream's own drop decides how a stream ends.
     fn reset_on_close(&self, _: bool) {}
 }
 

@@ -1,4 +1,4 @@
-//! The word that the server is to stop: connections finish what is under way and close.
+//! Drain signal: tells connections to finish current requests and close.
 
 use parking_lot::{Condvar, Mutex};
 use std::pin::Pin;
@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 use tokio::sync::futures::OwnedNotified;
 
-/// Gives the word, and hands out [`DrainWatch`]es for it.
+/// Sends the drain signal and creates a [`DrainWatch`] for each connection.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Drain {
     word: Arc<DrainState>,
@@ -19,27 +19,28 @@ pub(super) struct Drain {
 struct DrainState {
     given: AtomicBool,
     notify: Arc<Notify>,
-    /// For threads outside any runtime.
+    /// Wakes threads outside any runtime.
     lock: Mutex<()>,
     condition: Condvar,
 }
 
 impl Drain {
-    /// Gives the word. It cannot be taken back.
+    /// Starts draining. Draining cannot be undone.
     pub fn begin(&self) {
         self.word.given.store(true, Ordering::Release);
         self.word.notify.notify_waiters();
-        // Taken so that a thread between its look at the flag and its wait is not missed.
+        // The lock reaches a thread that has checked the flag but does not wait yet.
         drop(self.word.lock.lock());
         self.word.condition.notify_all();
     }
 
-    /// Whether the word was given.
+    /// Returns `true` once draining has begun.
     pub fn is_begun(&self) -> bool {
         self.word.given.load(Ordering::Acquire)
     }
 
-    /// Waits for the word at most so long, blocking the thread; true when it was given.
+    /// Blocks the thread until draining begins, for at most `time`. Returns `true` if draining has
+    /// begun.
     pub fn wait_for(&self, time: Duration) -> bool {
         let until = Instant::now() + time;
         let mut guard = self.word.lock.lock();
@@ -51,16 +52,17 @@ impl Drain {
         true
     }
 
-    /// A watch for one connection.
+    /// Returns a watch for one connection.
     pub fn watch(&self) -> DrainWatch {
         let mut notified = Box::pin(Arc::clone(&self.word.notify).notified_owned());
-        // Registered before the flag is first read, so that a word given in between is not missed.
+        // Register before the first read of the flag, so that the watch misses no signal in
+        // between.
         notified.as_mut().enable();
         DrainWatch { word: Arc::clone(&self.word), notified, waker: None }
     }
 }
 
-/// One connection's ear.
+/// One connection's subscription to the drain signal.
 #[derive(Debug)]
 pub(super) struct DrainWatch {
     word: Arc<DrainState>,
@@ -69,12 +71,12 @@ pub(super) struct DrainWatch {
 }
 
 impl DrainWatch {
-    /// Whether the word was given.
+    /// Returns `true` once draining has begun.
     pub fn is_draining(&self) -> bool {
         self.word.given.load(Ordering::Acquire)
     }
 
-    /// Ready once the word was given. Asking again from the same task costs no lock.
+    /// Returns ready once draining has begun. Further polls by the same task take no lock.
     pub fn poll_draining(&mut self, context: &mut Context<'_>) -> Poll<()> {
         if self.is_draining() {
             return Poll::Ready(());
@@ -87,7 +89,7 @@ impl DrainWatch {
         polled
     }
 
-    /// Waits for the word.
+    /// Waits until draining begins.
     pub async fn draining(&mut self) {
         std::future::poll_fn(|context| self.poll_draining(context)).await;
     }
@@ -118,7 +120,7 @@ mod tests {
         let mut watch = drain.watch();
         for _ in 0..3 {
             assert!(watch.poll_draining(&mut Context::from_waker(&waker)).is_pending());
-            // One kept by the watch, one by what wakes it.
+            // One clone is in the watch, one in the notifier.
             assert_eq!(Arc::strong_count(&asker), 2 + 2);
         }
         drain.begin();

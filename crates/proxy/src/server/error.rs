@@ -1,28 +1,28 @@
-//! Why the server could not start, or could not take new settings.
+//! Errors of starting the server and of applying new settings.
 
 use std::fmt;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-/// Why the server could not start, or could not take new settings.
+/// Reason for a failed start or for rejected settings.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// An address could not be listened on.
+    /// The server could not listen on an address.
     Listen {
         /// The address.
         address: SocketAddr,
-        /// What the system said.
+        /// The operating system's error.
         source: std::io::Error,
     },
     /// A certificate or key could not be used.
     Certificate {
         /// The file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem with the file.
         problem: String,
     },
-    /// A worker's thread or runtime could not be started.
+    /// The server could not start a worker's thread or runtime.
     Worker(std::io::Error),
 }
 

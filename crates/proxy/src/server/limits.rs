@@ -1,5 +1,5 @@
-//! The limits on clients in the form that connections use. A reload swaps them; connections take
-//! the ones that hold when they begin.
+//! Client limits as connections use them. A reload swaps the limits. A connection keeps the limits
+//! from its start.
 
 use super::slow_clients::SlowClientPolicy;
 use crate::metrics::Metrics;
@@ -8,25 +8,25 @@ use shoal_wire::HeadLimits;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Limits on what clients send, and how long they may take.
+/// Limits on sizes and times of clients.
 #[derive(Clone, Debug)]
 pub(super) struct ConnectionLimits {
-    /// Sizes of request heads.
+    /// Maximum sizes of request heads.
     pub limits: HeadLimits,
-    /// Time for a whole head, a TLS handshake or a PROXY protocol header to arrive.
+    /// Maximum time until a whole head, TLS handshake or PROXY protocol header has arrived.
     pub head_timeout: Duration,
-    /// How slowly a request body may come, or a response be taken.
+    /// Minimum speed at which clients send request bodies and take responses.
     pub patience: SlowClientPolicy,
-    /// How long an idle connection is kept; zero closes after each response.
+    /// Maximum time for which an idle connection is kept. Zero closes after each response.
     pub keep_alive: Duration,
-    /// How long a tunnel may carry nothing.
+    /// Maximum time for which a tunnel may carry nothing.
     pub tunnel_timeout: Duration,
-    /// Concurrent HTTP/2 streams per connection.
+    /// Maximum number of concurrent HTTP/2 streams per connection.
     pub h2_streams: u32,
 }
 
 impl ConnectionLimits {
-    /// Takes what concerns connections out of the settings.
+    /// Takes the limits on connections from the settings.
     pub fn new(settings: &ClientLimits, metrics: Arc<Metrics>) -> Self {
         Self {
             limits: HeadLimits {

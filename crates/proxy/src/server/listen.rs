@@ -1,11 +1,10 @@
-//! Listening sockets: one per address and worker, sharing the port.
+//! Listening sockets: one per address and worker, all on the same port.
 
 use super::Error;
 use socket2::{Domain, Protocol, Socket, Type};
 use std::net::{SocketAddr, TcpListener};
 
-/// Binds `address` once for each of `workers`. With port 0 the system chooses one port for all of
-/// them.
+/// Binds `address` once for each of `workers`. With port 0 the kernel chooses one port for all.
 pub(super) fn bind(address: SocketAddr, workers: usize) -> Result<Vec<TcpListener>, Error> {
     let failed = |source| Error::Listen { address, source };
     refuse_to_share(address).map_err(failed)?;
@@ -15,8 +14,9 @@ pub(super) fn bind(address: SocketAddr, workers: usize) -> Result<Vec<TcpListene
     std::iter::once(Ok(first)).chain(others).collect()
 }
 
-/// `SO_REUSEPORT` would let a second server of the same user take half of the connections in
-/// silence. A socket without it can be bound only when nobody listens.
+/// Returns an error if another socket listens on `address`. `SO_REUSEPORT` would let a second
+/// server of the same user silently take half of the connections. A socket without `SO_REUSEPORT`
+/// binds only if no other socket listens.
 fn refuse_to_share(address: SocketAddr) -> std::io::Result<()> {
     if address.port() == 0 {
         return Ok(());
@@ -32,9 +32,9 @@ fn refuse_to_share(address: SocketAddr) -> std::io::Result<()> {
 fn bind_one(address: SocketAddr) -> std::io::Result<TcpListener> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
     socket.set_reuse_address(true)?;
-    // The kernel spreads new connections over the sockets of all workers.
+    // The kernel distributes new connections over the sockets of all workers.
     socket.set_reuse_port(true)?;
-    // Inherited by accepted connections, as are all options of a listening socket on Linux.
+    // Accepted connections inherit this option, as all options of a listening socket on Linux.
     socket.set_tcp_nodelay(true)?;
     if address.is_ipv6() {
         socket.set_only_v6(true)?;
@@ -45,7 +45,7 @@ fn bind_one(address: SocketAddr) -> std::io::Result<TcpListener> {
     Ok(socket.into())
 }
 
-/// Connections that may wait to be accepted, per socket.
+/// Maximum number of connections waiting to be accepted, per socket.
 const BACKLOG: i32 = 1024;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The transports: bytes of client connections into requests, replies back into bytes.
+//! Transports: parse the bytes of client connections into requests and write replies as bytes.
 //!
 //! ```text
 //!   listen ──► worker ──► connection ──► http1 ──┐
@@ -7,13 +7,13 @@
 //!                 └────► waiting ◄┘ ──── hits in RAM ────┘
 //! ```
 //!
-//! Each worker is an OS thread with a runtime of its own and its own `SO_REUSEPORT` listener per
-//! address, so that a connection lives its whole life on one core. Connections in the clear wait
-//! for their requests together, without a task, and are served hits in RAM right there. Both
-//! protocols are our own loops on `shoal_wire`, and know of the exchange nothing but [`Handler`].
+//! Each worker is an OS thread with its own runtime and one `SO_REUSEPORT` listener per address. A
+//! connection therefore stays on one core for its whole life. Cleartext connections wait for
+//! requests together, without a task, and get hits in RAM there. Both protocols are our own loops
+//! on `shoal_wire`. The loops know only [`Handler`] of the exchange.
 //!
-//! A request's field values are slices of the connection's read buffer. What outlives the request
-//! must copy them, or it keeps the whole buffer in memory.
+//! A request's field values are slices of the connection's read buffer. Code that needs a value
+//! after the request must copy the value. A kept slice keeps the whole buffer in memory.
 
 mod body_pipe;
 mod client_io;
@@ -46,7 +46,7 @@ use crate::message::Handler;
 use crate::metrics::Metrics;
 use std::sync::Arc;
 
-/// What every connection of this process shares.
+/// State shared by all connections of this process.
 struct Shared<H> {
     handler: Arc<H>,
     metrics: Arc<Metrics>,
@@ -55,7 +55,7 @@ struct Shared<H> {
 }
 
 impl<H: Handler> Shared<H> {
-    /// An answer of the server's own to something that is not a request.
+    /// Returns the server's own error reply to bytes that are not a valid request.
     fn refuse(
         &self,
         refusal: shoal_wire::RequestRefusal,

@@ -1,12 +1,12 @@
-//! Reads the PROXY protocol header that a connection from a load balancer begins with.
+//! Reads the PROXY protocol header at the start of a connection from a load balancer.
 
 use bytes::{Buf, BytesMut};
 use shoal_wire::proxy_protocol::{self, Addresses, HEADER_BYTES_MAX, Header};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// Reads one header within `timeout`; what was read beyond it is left in `buffer`. `None` when the
-/// socket's own addresses count.
+/// Reads one header within `timeout`. Bytes after the header stay in `buffer`. Returns `None` if
+/// the socket's own addresses apply.
 pub(super) async fn read_header(
     io: &mut (impl AsyncRead + Unpin),
     buffer: &mut BytesMut,

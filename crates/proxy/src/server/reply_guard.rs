@@ -1,16 +1,16 @@
-//! A reply's record while the reply is being sent, given back however sending ends.
+//! Record of a reply that is being sent. The handler gets the record back however sending ends.
 
 use super::Shared;
 use crate::message::{AccessRecord, CacheResult, Handler};
 use crate::metrics::Metrics;
 use std::time::Instant;
 
-/// Completes a record. When it is dropped before [`ReplyGuard::complete`], the reply counts as cut:
-/// so do the paths on which a task simply ends, at a shutdown for one.
+/// Completes a record. A guard dropped before [`ReplyGuard::complete`] counts the reply as cut.
+/// This covers tasks that end early, for instance at a shutdown.
 pub(super) struct ReplyGuard<'s, H: Handler> {
     shared: &'s Shared<H>,
-    /// `None` of a hit in RAM that nobody logs: counted when it began, but for the bytes of its
-    /// body.
+    /// `None` for a hit in RAM without an access log. Such a hit was counted at its start, except
+    /// for its body bytes.
     record: Option<Box<AccessRecord>>,
     received: Instant,
     is_settled: bool,
@@ -20,11 +20,11 @@ pub(super) struct ReplyGuard<'s, H: Handler> {
     pub body_bytes: u64,
 }
 
-/// A tunnel that is open.
+/// Open tunnel, counted until dropped.
 pub(super) struct OpenTunnel<'s>(&'s Metrics);
 
 impl OpenTunnel<'_> {
-    /// Notes bytes that came from the client.
+    /// Counts bytes received from the client.
     pub fn received(&self, bytes: u64) {
         self.0.tunnel_received.add(bytes);
     }
@@ -37,18 +37,18 @@ impl Drop for OpenTunnel<'_> {
 }
 
 impl<'s, H: Handler> ReplyGuard<'s, H> {
-    /// Opens the account of a reply to the request that began to arrive at `received`.
+    /// Opens the record of a reply. The request began to arrive at `received`.
     pub fn open(shared: &'s Shared<H>, record: Option<Box<AccessRecord>>, received: Instant) -> Self {
         Self { shared, record, received, is_settled: false, head_bytes: 0, body_bytes: 0 }
     }
 
-    /// Counts a tunnel as open while this is held.
+    /// Counts a tunnel as open until the returned value is dropped.
     pub fn open_tunnel(&self) -> OpenTunnel<'s> {
         self.shared.metrics.tunnels_open.increment();
         OpenTunnel(&self.shared.metrics)
     }
 
-    /// Gives the record back: the reply was sent whole at `now`.
+    /// Returns the record to the handler: the whole reply was sent at `now`.
     pub fn complete(mut self, now: Instant) {
         self.finish_record(now, false);
     }

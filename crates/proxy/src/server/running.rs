@@ -1,4 +1,4 @@
-//! Starting, reloading and stopping the server.
+//! Starts, reloads and stops the server.
 
 use super::drain::Drain;
 use super::limits::ConnectionLimits;
@@ -17,10 +17,10 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 
-/// Binds every listener and reads every certificate, so that nothing starts unless all of it can.
+/// Binds every listener and reads every certificate. No part starts unless all parts can.
 ///
 /// # Errors
-/// When an address cannot be listened on, or a certificate cannot be used.
+/// Returns an error if an address cannot be bound or a certificate cannot be used.
 pub fn bind(settings: &Settings) -> Result<BoundServer, Error> {
     let workers = match settings.workers {
         0 => std::thread::available_parallelism().map_or(1, NonZero::get),
@@ -45,12 +45,12 @@ pub fn bind(settings: &Settings) -> Result<BoundServer, Error> {
     Ok(BoundServer { settings: settings.clone(), per_worker, addresses, tls })
 }
 
-/// Which of the listeners' certificates cannot be used.
+/// Returns an error for each listener with unusable certificates.
 pub fn check(settings: &Settings) -> Vec<Error> {
     settings.listen.iter().filter_map(|entry| Tls::load(entry).err()).collect()
 }
 
-/// Listening sockets on which nothing is accepted yet.
+/// Listening sockets that do not accept connections yet.
 pub struct BoundServer {
     settings: Settings,
     per_worker: Vec<Vec<WorkerListener>>,
@@ -59,21 +59,21 @@ pub struct BoundServer {
 }
 
 impl BoundServer {
-    /// The address of each `listen` entry, with the port that the system chose where it says 0.
+    /// Returns the bound address of each `listen` entry. Port 0 is replaced by the kernel's choice.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
 
-    /// The number of workers that [`BoundServer::start`] will start.
+    /// Returns the number of workers that [`BoundServer::start`] starts.
     pub fn workers(&self) -> usize {
         self.per_worker.len()
     }
 
-    /// Starts the workers. Each calls `on_worker` with its number inside its runtime before it
-    /// accepts anything.
+    /// Starts the workers. Each worker calls `on_worker` with its number, inside its runtime,
+    /// before accepting connections.
     ///
     /// # Errors
-    /// When a thread or runtime cannot be started; those already started are stopped again.
+    /// Returns an error if a thread or runtime cannot be started. Workers already started are stopped again.
     pub fn start<H: Handler>(
         self,
         handler: Arc<H>,
@@ -123,17 +123,17 @@ impl BoundServer {
     }
 }
 
-/// What the workers and whoever runs them share.
+/// State shared by the workers and the owner of the server.
 pub(super) struct Control {
-    /// Says that we are stopping.
+    /// Drain signal.
     pub drain: Drain,
-    /// When connections that are still open are cut, once we are stopping.
+    /// Time at which a draining server cuts connections that are still open.
     pub cut_at: Mutex<Option<Instant>>,
-    /// By `listen` entry.
+    /// TLS setup of each `listen` entry, in order.
     tls: Vec<Option<Tls>>,
 }
 
-/// A server at work.
+/// Running server.
 pub struct RunningServer {
     addresses: Vec<SocketAddr>,
     threads: Vec<JoinHandle<()>>,
@@ -141,8 +141,8 @@ pub struct RunningServer {
     control: Arc<Control>,
 }
 
-/// Takes over what can change while a server runs. Apart from it, since files may keep it waiting,
-/// and a server that stops waits for none.
+/// Applies new settings to a running server. Separate from [`RunningServer`]: reading files may
+/// block, and a stopping server must not wait for files.
 #[derive(Clone)]
 pub struct Reloader {
     set_live: Arc<dyn Fn(&ClientLimits) + Send + Sync>,
@@ -150,30 +150,29 @@ pub struct Reloader {
 }
 
 impl RunningServer {
-    /// The address of each `listen` entry.
+    /// Returns the address of each `listen` entry.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
 
-    /// What takes new settings over.
+    /// Returns a handle that applies new settings.
     pub fn reloader(&self) -> Reloader {
         self.reloader.clone()
     }
 
-    /// Stops accepting, lets requests under way finish for at most `grace`, then cuts what is left.
-    /// Does not wait.
+    /// Stops accepting, lets current requests finish for at most `grace`, then cuts the remaining
+    /// ones. Returns at once.
     pub fn drain(&self, grace: Duration) {
         *self.control.cut_at.lock() = Some(Instant::now() + grace);
         self.control.drain.begin();
     }
 
-    /// Waits until every worker has stopped, which they do after [`RunningServer::drain`]. Blocks
-    /// the thread.
+    /// Blocks the thread until every worker has stopped. Call [`RunningServer::drain`] first.
     pub fn join(mut self) {
         self.join_threads();
     }
 
-    /// Drains and waits. Blocks the thread.
+    /// Drains, then blocks the thread until every worker has stopped.
     pub fn stop(mut self, grace: Duration) {
         self.drain(grace);
         self.join_threads();
@@ -187,14 +186,15 @@ impl RunningServer {
         }
     }
 
-    /// Looks after the certificates' files in a thread of its own, since looking may block.
+    /// Watches the certificate files in a separate thread, since reading files may block.
     fn watch_certificates(&self) {
         if self.control.tls.iter().all(Option::is_none) {
             return;
         }
         let control = Arc::clone(&self.control);
         let watch = move || super::tls::watch(control.tls.iter().flatten(), &control.drain);
-        // It ends by itself; a file that keeps it waiting must not keep the server from stopping.
+        // The thread ends by itself. Joining the thread could delay the server's stop when a file
+        // blocks.
         if let Err(error) = std::thread::Builder::new().name("certificates".into()).spawn(watch) {
             tracing::error!(%error, "changed certificates will be read on reload only");
         }
@@ -202,12 +202,11 @@ impl RunningServer {
 }
 
 impl Reloader {
-    /// Takes over the limits on clients, for new connections, and reads the certificates again. The
-    /// `listen` entries are those of the start, in their order; nothing but their certificates is
-    /// looked at.
+    /// Applies the client limits to new connections and reads the certificates again. The `listen`
+    /// entries must be the ones of the start, in the same order. Only their certificates are read.
     ///
     /// # Errors
-    /// When a certificate cannot be used: then nothing has been taken over.
+    /// Returns an error if a certificate cannot be used. No setting has changed then.
     pub fn reload(&self, settings: &Settings) -> Result<(), Error> {
         let listeners = settings.listen.iter().zip(&self.control.tls);
         let secured = listeners.filter_map(|(entry, tls)| Some((&entry.tls, tls.as_ref()?)));

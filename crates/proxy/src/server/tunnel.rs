@@ -1,4 +1,4 @@
-//! Tunnels: bytes carried both ways, unseen, until both sides are done or nothing moves for too
+//! Tunnels: copy bytes both ways, uninspected, until both sides end or the tunnel is idle for too
 //! long.
 
 use crate::transport::Rewind;
@@ -10,16 +10,16 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf, copy_bidirectional_with_sizes};
 
-/// What a tunnel carried.
+/// Byte counts of a finished tunnel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TunnelTotals {
     /// Bytes to the client.
     pub to_client: u64,
-    /// Bytes from it.
+    /// Bytes from the client.
     pub from_client: u64,
 }
 
-/// Carries bytes between `client`, of which `read_early` was read already, and `far`.
+/// Copies bytes between `client` and `far`. `read_early` holds bytes already read from `client`.
 pub(super) async fn run<C, F>(client: C, read_early: Bytes, mut far: F, idle: Duration) -> TunnelTotals
 where
     C: AsyncRead + AsyncWrite + Unpin,
@@ -49,7 +49,7 @@ struct Counts {
 }
 
 impl Counts {
-    /// Ends when nothing was carried for `idle`, or up to a quarter more.
+    /// Returns after the tunnel has carried nothing for `idle`, or up to a quarter longer.
     async fn stalled(&self, idle: Duration) {
         let mut seen = self.sum();
         let mut quiet = 0;
@@ -66,7 +66,7 @@ impl Counts {
     }
 }
 
-/// Counts what passes.
+/// Stream that counts the bytes read and written.
 struct Counted<'a, T> {
     io: T,
     counts: &'a Counts,
@@ -119,10 +119,10 @@ impl<T: AsyncWrite + Unpin> AsyncWrite for Counted<'_, T> {
     }
 }
 
-/// A tunnel's memory: one such buffer each way.
+/// Bytes of each of a tunnel's two buffers, one per direction.
 const BUFFER_BYTES: usize = 16 * 1024;
 
-/// How often within the idle time a tunnel is looked at.
+/// Number of checks of a tunnel within its idle time.
 const LOOKS: u32 = 4;
 
 #[cfg(test)]
