@@ -1,9 +1,8 @@
-//! Carries a request's body from the connection that reads it to whoever consumes it, one frame at
-//! a time.
+//! Passes a request's body from the connection to the body's consumer, one frame at a time.
 //!
-//! The connection reads from the socket only when the consumer is waiting for a frame: a slow
-//! consumer slows the client down, and at most one frame is held in memory. The consumer may live
-//! in another task or thread.
+//! The connection reads from the socket only while the consumer waits for a frame. A slow consumer
+//! therefore slows the client down, and at most one frame is in memory. The consumer may live in
+//! another task or thread.
 
 use crate::message::BodyError;
 use bytes::Bytes;
@@ -14,28 +13,28 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 
-/// Makes a pipe for a body of `length` bytes, or of unknown length.
+/// Creates a pipe for a body of `length` bytes, or of unknown length.
 pub(super) fn pipe(length: Option<u64>) -> (BodySink, PipedBody) {
     let state = State { remaining: length, ..State::default() };
     let shared = Arc::new(Mutex::new(state));
     (BodySink { shared: Arc::clone(&shared) }, PipedBody { shared })
 }
 
-/// The connection's end.
+/// End of the pipe held by the connection.
 pub(super) struct BodySink {
     shared: Arc<Mutex<State>>,
 }
 
-/// What the consumer wants of the connection.
+/// Demand of the consumer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum BodyDemand {
-    /// A frame.
+    /// The consumer waits for a frame.
     Frame,
-    /// Nothing more: it dropped the body.
+    /// The consumer has dropped the body.
     Nothing,
 }
 
-/// The consumer's end.
+/// End of the pipe held by the consumer.
 pub(super) struct PipedBody {
     shared: Arc<Mutex<State>>,
 }
@@ -44,20 +43,20 @@ pub(super) struct PipedBody {
 struct State {
     frame: Option<Frame<Bytes>>,
     failure: Option<BodyError>,
-    /// No frame comes after the one held.
+    /// No frame follows the one held.
     ended: bool,
     /// The consumer waits for a frame.
     wanted: bool,
-    /// The consumer dropped its end.
+    /// The consumer has dropped its end.
     abandoned: bool,
-    /// Bytes not yet taken by the consumer, when the length is known.
+    /// Bytes not yet taken by the consumer, if the length is known.
     remaining: Option<u64>,
     consumer: Option<Waker>,
     connection: Option<Waker>,
 }
 
 impl BodySink {
-    /// Ready once the consumer waits for a frame or has gone.
+    /// Returns ready once the consumer waits for a frame or has dropped the body.
     pub fn poll_wanted(&mut self, context: &mut Context<'_>) -> Poll<BodyDemand> {
         let mut state = self.shared.lock();
         if state.abandoned {
@@ -70,18 +69,18 @@ impl BodySink {
         Poll::Pending
     }
 
-    /// Whether the consumer waits for a frame.
+    /// Returns `true` if the consumer waits for a frame.
     pub fn is_wanted(&self) -> bool {
         let state = self.shared.lock();
         state.wanted && state.frame.is_none() && !state.abandoned
     }
 
-    /// Whether the consumer has dropped its end.
+    /// Returns `true` if the consumer has dropped its end.
     pub fn is_abandoned(&self) -> bool {
         self.shared.lock().abandoned
     }
 
-    /// Hands over data. Only to be called when a frame is wanted.
+    /// Passes data to the consumer, which must be waiting for a frame.
     pub fn send(&mut self, data: Bytes) {
         let mut state = self.shared.lock();
         debug_assert!(state.frame.is_none(), "one frame at a time");
@@ -90,7 +89,7 @@ impl BodySink {
         wake(&mut state.consumer);
     }
 
-    /// Ends the body in order. With trailers it must be called when a frame is wanted.
+    /// Ends the body in order. With trailers, the consumer must be waiting for a frame.
     pub fn end(self, trailers: Option<HeaderMap>) {
         let mut state = self.shared.lock();
         debug_assert!(trailers.is_none() || state.frame.is_none(), "one frame at a time");

@@ -1,4 +1,4 @@
-//! What the transports ask of a client connection beyond reading and writing.
+//! Operations of client connections beyond reading and writing.
 
 use crate::transport::Rewind;
 use rustix::net::{RecvFlags, SendFlags};
@@ -10,19 +10,19 @@ use tokio::io::{AsyncRead, AsyncWrite, Interest, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::server::TlsStream;
 
-/// A client connection, plain or TLS.
+/// Client connection, plain or TLS.
 pub(super) trait ClientIo: AsyncRead + AsyncWrite + Unpin + Send + 'static {
-    /// Whether it can wait for requests without a task ([`super::waiting`]).
+    /// `true` if the connection can wait for requests without a task ([`super::idle`]).
     const CAN_WAIT: bool = false;
 
-    /// Whether bodies can be lent to it.
+    /// `true` if the connection can send bodies without copying them.
     const CAN_LEND: bool = false;
 
-    /// Makes the coming close a reset, or an orderly one again: for a client that would take an
-    /// orderly end for the end of the body, while the body has not ended.
+    /// Makes the next close a reset, or orderly again. A reset tells the client that a body is
+    /// incomplete if the client would take an orderly end as the body's end.
     fn reset_on_close(&self, reset: bool);
 
-    /// Receives what has arrived, as far as there is room; 0 at the end.
+    /// Receives the bytes that have arrived, at most `room.len()`. Returns 0 at the end.
     fn poll_receive(&mut self, context: &mut Context<'_>, room: &mut [u8]) -> Poll<io::Result<usize>> {
         let mut room = ReadBuf::new(room);
         ready!(Pin::new(self).poll_read(context, &mut room))?;
@@ -34,11 +34,11 @@ pub(super) trait ClientIo: AsyncRead + AsyncWrite + Unpin + Send + 'static {
         Pin::new(self).poll_write(context, bytes)
     }
 
-    /// Has segments that are not full wait for more bytes, until that is taken back.
+    /// Makes the kernel hold back partial segments, or stops that.
     fn cork(&self, _corked: bool) {}
 
-    /// Sends some of a head and of the body after it without copying the body. `None` where that
-    /// cannot be; nothing was sent then.
+    /// Sends part of a head and the following body without copying the body. Returns `None` if that
+    /// is impossible; no bytes were sent then.
     fn poll_lend(
         &mut self,
         _context: &mut Context<'_>,
@@ -54,12 +54,12 @@ impl ClientIo for TcpStream {
     const CAN_LEND: bool = true;
 
     fn reset_on_close(&self, reset: bool) {
-        // A socket that is gone already needs no reset.
+        // A closed socket needs no reset.
         let _ = socket2::SockRef::from(self).set_linger(reset.then_some(Duration::ZERO));
     }
 
-    // Both without what the C library's calls do for threads that are cancelled, which is two
-    // locked instructions each.
+    // Both methods avoid the C library's calls, which handle thread cancellation with two locked
+    // instructions each.
 
     fn poll_receive(&mut self, context: &mut Context<'_>, room: &mut [u8]) -> Poll<io::Result<usize>> {
         loop {
@@ -67,7 +67,8 @@ impl ClientIo for TcpStream {
             let mut count = 0;
             let receive = || {
                 (_, count) = rustix::net::recv(&*self, &mut *room, RecvFlags::empty())?;
-                // All that was there: to say so spares the call that would find no more.
+                // A short read means that no bytes are left. Returning `WouldBlock` saves a system
+                // call that would find none.
                 if (1..room.len()).contains(&count) { Err(io::ErrorKind::WouldBlock.into()) } else { Ok(()) }
             };
             match self.try_io(Interest::READABLE, receive) {
@@ -90,7 +91,7 @@ impl ClientIo for TcpStream {
     }
 
     fn cork(&self, corked: bool) {
-        // Where it is refused, more segments are sent.
+        // Without the cork the kernel sends more segments.
         let _ = rustix::net::sockopt::set_tcp_cork(self, corked);
     }
 

@@ -1,9 +1,9 @@
-//! One accepted connection: PROXY protocol, then TLS, then the protocol that its first bytes or
-//! ALPN choose. One in the clear, or that the kernel encrypts, may have waited without a task
-//! before ([`super::waiting`]), and may go back to that.
+//! One accepted connection: PROXY protocol, then TLS, then the protocol chosen by ALPN or the first
+//! bytes. A cleartext connection may have waited without a task before ([`super::idle`]), and may
+//! return to waiting.
 //!
-//! The chosen protocol's future is boxed, so that a connection takes the memory of what it speaks
-//! and not of the largest thing that it might have spoken.
+//! The chosen protocol's future is boxed. A connection therefore uses the memory of its own
+//! protocol, not of the largest possible one.
 
 use super::client_io::ClientIo;
 use super::http1::StartState;
@@ -29,67 +29,67 @@ use std::time::Instant;
 use tokio::net::TcpStream;
 use tokio::sync::OwnedSemaphorePermit;
 
-/// A connection as it was accepted.
+/// Newly accepted connection.
 pub(super) struct AcceptedConnection {
-    /// The socket.
+    /// Client socket.
     pub stream: TcpStream,
-    /// Its far end.
+    /// Address of the peer.
     pub peer: SocketAddr,
-    /// Its place among those that may be open.
+    /// Permit that counts against the connection limit.
     pub seat: ConnectionPermit,
 }
 
-/// What a connection has for as long as it lives.
+/// State of a connection for its whole life.
 pub(super) struct ConnectionContext {
-    /// Who is at its far end.
+    /// Client at the far end.
     pub client: Arc<Client>,
-    /// The limits that hold for it.
+    /// Limits of this connection.
     pub live: Arc<ConnectionLimits>,
-    /// Its place among those that may be open.
+    /// Permit that counts against the connection limit.
     pub _seat: ConnectionPermit,
 }
 
-/// What a connection has that was begun elsewhere.
+/// State of a connection that another loop has already read from.
 pub(super) struct ResumeState {
-    /// Bytes that were read and not used.
+    /// Bytes read but not used.
     input: BytesMut,
-    /// When the first of them was there.
+    /// Arrival time of the first byte.
     received: Instant,
-    /// What is left of a reply.
+    /// Rest of a reply.
     output: MessageOutput,
-    /// Its account, if there is such a reply.
+    /// Record of that reply, if there is one.
     glanced: Option<FastReply>,
-    /// Nothing was answered before: the client may yet speak another protocol.
+    /// No request was answered before: the client may still choose another protocol.
     is_new: bool,
-    /// What the input begins with cannot be answered at once.
+    /// The request at the start of `input` cannot be answered at once.
     is_ordinary: bool,
 }
 
 impl ResumeState {
-    /// What `guest` has said.
+    /// Captures the bytes that `guest` has sent.
     pub fn of(input: &[u8], received: Instant, guest: &IdleConnection) -> Self {
         let (input, output) = (spare::filled(BufferClass::Client, input), MessageOutput::default());
         Self { input, received, output, glanced: None, is_new: !guest.has_spoken, is_ordinary: true }
     }
 
-    /// The same with what is left of the reply to what was said before.
+    /// Adds the rest of the reply to an earlier request.
     pub fn answering(self, glanced: FastReply, output: MessageOutput) -> Self {
         Self { output, glanced: Some(glanced), ..self }
     }
 
-    /// What nobody has looked at.
+    /// Captures bytes that no code has parsed yet.
     fn with(input: BytesMut, is_new: bool) -> Self {
         let (received, output) = (Instant::now(), MessageOutput::default());
         Self { input, received, output, glanced: None, is_new, is_ordinary: false }
     }
 }
 
-/// What a task is handed with the connection that it is to serve. Should the task end before it
-/// begins, as at a shutdown, a reply that is under way counts as cut.
+/// State that a task receives with its connection. If the task ends before its start, as at a
+/// shutdown, an unfinished reply counts as cut.
 pub(super) struct ResumeGuard<H: Handler>(Option<(ResumeState, Arc<Shared<H>>)>);
 
 impl<H: Handler> ResumeGuard<H> {
-    /// Hands over `begun`.
+    /// Wraps `begun` for handing over.
     pub fn new(begun: ResumeState, shared: Arc<Shared<H>>) -> Self {
         Self(Some((begun, shared)))
     }
@@ -115,8 +115,8 @@ impl<H: Handler> Drop for ResumeGuard<H> {
     }
 }
 
-/// Takes in what was accepted: in the clear it waits for what the client says, else it has a task
-/// from the start.
+/// Starts an accepted connection. A cleartext connection waits without a task; any other gets a
+/// task at once.
 pub(super) fn start<H: Handler>(
     arrival: AcceptedConnection,
     entrance: Arc<ListenerContext>,
@@ -133,7 +133,7 @@ pub(super) fn start<H: Handler>(
     park_or_spawn(stream, standing, due, shared);
 }
 
-/// Lets a new connection wait until `due`, or gives it a task.
+/// Puts a new connection into the idle set until `due`, or gives it a task.
 fn park_or_spawn<H: Handler>(
     stream: TcpStream,
     standing: ConnectionContext,
@@ -146,7 +146,7 @@ fn park_or_spawn<H: Handler>(
     }
 }
 
-/// Lets a connection wait without a task until `due`, and gives it back where that cannot be.
+/// Puts a connection into the idle set until `due`. Returns the connection if that fails.
 fn park(
     stream: TcpStream,
     standing: ConnectionContext,
@@ -185,7 +185,7 @@ async fn serve<H: Handler>(
         let standing = ConnectionContext { client: Arc::new(client), live, _seat: seat };
         return resume(stream, ResumeGuard::new(begun, shared), standing).await;
     };
-    // The handshake's memory goes when it is over.
+    // Boxed: the memory of the handshake is freed at its end.
     let shaking = Box::pin(handshake(Rewind::new(early.freeze(), stream), tls, &mut client, &live));
     let Some(stream) = shaking.await else {
         shared.metrics.tls_failures.increment();
@@ -202,8 +202,8 @@ async fn serve<H: Handler>(
     }
 }
 
-/// The TLS stream of a client that shakes hands in time. It is large, and a task keeps room for
-/// every place that it was ever moved through, hence the box.
+/// Performs the TLS handshake within the time limit and returns the stream. The stream is boxed
+/// because it is large: a task reserves room for each place that a value moves through.
 async fn handshake(
     stream: Rewind<TcpStream>,
     tls: &Tls,
@@ -223,7 +223,7 @@ async fn handshake(
     }
 }
 
-/// Serves a connection in the clear to its end, or until it waits without a task.
+/// Serves a cleartext connection to its end, or until it returns to the idle set.
 pub(super) async fn resume<H: Handler>(
     mut stream: TcpStream,
     handover: ResumeGuard<H>,
@@ -263,8 +263,8 @@ pub(super) async fn resume<H: Handler>(
     }
 }
 
-/// Whether the client speaks HTTP/2 without being asked (RFC 9113 section 3.3). Reads until its
-/// first bytes can be told from HTTP/1; a client that says nothing is left to the HTTP/1 loop.
+/// Returns `true` if the client starts HTTP/2 with prior knowledge (RFC 9113 section 3.3). Reads
+/// until the first bytes differ from HTTP/1. A silent client is left to the HTTP/1 loop.
 async fn begins_as_http2<T: ClientIo, H: Handler>(
     socket: &mut BufferedConnection<T>,
     live: &ConnectionLimits,
@@ -289,20 +289,20 @@ async fn begins_as_http2<T: ClientIo, H: Handler>(
         if !read_more.await {
             return false;
         }
-        // Should it not go on, it has the time that a head has.
+        // A client that stops within the preface has the time limit of a head.
         let begun = *socket.begun.get_or_insert_with(Instant::now);
         socket.deadline.set(begun + live.head_timeout);
     }
 }
 
-/// A connection's place among those that may be open, while it lives.
+/// Permit of an open connection. Dropping it frees the place.
 pub(super) struct ConnectionPermit {
     metrics: Arc<Metrics>,
     _place: OwnedSemaphorePermit,
 }
 
 impl ConnectionPermit {
-    /// Takes `place`, and counts the connection as open.
+    /// Takes `place` and counts the connection as open.
     pub fn new(metrics: Arc<Metrics>, place: OwnedSemaphorePermit) -> Self {
         metrics.connections_open.add(1);
         Self { metrics, _place: place }

@@ -73,7 +73,8 @@ impl BoundServer {
     /// before accepting connections.
     ///
     /// # Errors
-    /// Returns an error if a thread or runtime cannot be started. Workers already started are stopped again.
+    /// Returns an error if a thread or runtime cannot be started. Workers already started are
+    /// stopped again.
     pub fn start<H: Handler>(
         self,
         handler: Arc<H>,

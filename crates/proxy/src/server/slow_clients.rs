@@ -1,12 +1,14 @@
-//! How long a client is waited for that takes its response, or sends its body, too slowly.
+//! Time limits for clients that take their response, or send their body, too slowly.
 //!
-//! Two rules hold. A client that moves nothing for `idle_timeout` is given up; that is a timer of
-//! the connection. And a client that moves a little now and then would keep its connection for
-//! ever: so the time that was spent in waiting for it is added up, and whenever it reaches
-//! `idle_timeout`, at least `rate_min` bytes for each second of it must have moved. Only waiting
-//! counts: a response that its origin delivers slowly is not the client's fault. What the kernel
-//! buffers counts as moved. A client that never lets us wait costs nothing here, not even a look at
-//! the clock.
+//! - A client that moves nothing for `idle_timeout` is closed. The connection's timer enforces this
+//!   rule.
+//! - Otherwise a client could keep its connection forever by moving a few bytes now and then. The
+//!   waiting time is therefore added up. Each time the sum reaches `idle_timeout`, at least
+//!   `rate_min` bytes per second of it must have moved.
+//!
+//! Only time spent waiting for the client counts: a slow origin is not the client's fault. Bytes in
+//! the kernel's buffer count as moved. A client that never makes us wait costs nothing here, not
+//! even a clock reading.
 
 use crate::metrics::Metrics;
 use crate::transport::Deadline;
@@ -14,47 +16,46 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 
-/// The two rules, as the settings have them.
+/// The two rules, as configured.
 #[derive(Clone, Debug)]
 pub(super) struct SlowClientPolicy {
-    /// The longest pause, and the time over which the rate is taken.
+    /// Maximum pause, and the waiting time over which the rate is measured.
     pub pause: Duration,
-    /// Bytes a second; 0 for none.
+    /// Minimum bytes per second; 0 for no minimum.
     pub rate_min: u64,
-    /// Where clients that are given up are counted.
+    /// Metrics that count the clients closed for slowness.
     pub metrics: Arc<Metrics>,
 }
 
 impl SlowClientPolicy {
-    /// Bytes that a client moves in the time of the longest pause, if it is not too slow; at least
-    /// one.
+    /// Returns the minimum number of bytes moved within the maximum pause, at least 1.
     pub fn bytes_min(&self) -> u64 {
         ((self.pause.as_secs_f64() * self.rate_min as f64) as u64).max(1)
     }
 }
 
-/// How one client has done so far.
+/// Waiting time and progress of one client.
 #[derive(Debug, Default)]
 pub(super) struct ClientProgress {
-    /// Time spent in waiting since the rate was last looked at.
+    /// Waiting time since the last check of the rate.
     waited: Duration,
-    /// Bytes moved since then.
+    /// Bytes moved since the last check.
     moved: u64,
-    /// When the wait began that lasts.
+    /// Start of the current wait, if one is going on.
     since: Option<Instant>,
 }
 
-/// The client is too slow.
+/// Error: the client is too slow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct TooSlow;
 
 impl ClientProgress {
-    /// The client has to be waited for.
+    /// Starts a wait for the client, unless one is going on.
     pub fn waits(&mut self) {
         self.since.get_or_insert_with(Instant::now);
     }
 
-    /// The same. Ready once it has moved nothing for too long.
+    /// Starts a wait likewise. Returns ready once the client has moved nothing for too long.
     pub fn poll_stalled(
         &mut self,
         deadline: &mut Deadline,
@@ -68,8 +69,8 @@ impl ClientProgress {
         Poll::Ready(TooSlow)
     }
 
-    /// The client has taken or sent so many bytes. An error when that is too little for all the
-    /// waiting.
+    /// Records that the client has moved `bytes`. Returns an error if that is too little for the
+    /// waiting time.
     pub fn moved(&mut self, bytes: usize, patience: &SlowClientPolicy) -> Result<(), TooSlow> {
         if self.since.is_none() && self.waited.is_zero() {
             return Ok(());
@@ -78,16 +79,15 @@ impl ClientProgress {
         self.add(waited, bytes as u64, patience)
     }
 
-    /// The client has taken so many bytes at once, before anybody would have had to wait: they make
-    /// good for earlier waits.
+    /// Records `bytes` that the client took without a wait. They count against earlier waits.
     pub fn took_at_once(&mut self, bytes: usize) {
         if !self.waited.is_zero() {
             self.moved = self.moved.saturating_add(bytes as u64);
         }
     }
 
-    /// What was written before is flushed, so many bytes of it. A wait for that ends here: what
-    /// follows, be it the origin's time or an idle connection's, is not the client's.
+    /// Records that `bytes` of earlier output are flushed. This ends the current wait. The time
+    /// that follows belongs to the origin or an idle connection, not to the client.
     pub fn flushed(&mut self, bytes: usize, patience: &SlowClientPolicy) -> Result<(), TooSlow> {
         if self.since.is_none() { Ok(()) } else { self.moved(bytes, patience) }
     }
@@ -112,7 +112,7 @@ impl ClientProgress {
 mod tests {
     use super::*;
 
-    /// The bytes moved after each of these waits in seconds, to the first refusal.
+    /// Index of the first step of (wait in seconds, bytes moved) that is refused.
     fn course(rate_min: u64, steps: &[(u64, u64)]) -> Option<usize> {
         let patience = SlowClientPolicy { pause: Duration::from_secs(10), rate_min, metrics: Arc::default() };
         let mut pace = ClientProgress::default();

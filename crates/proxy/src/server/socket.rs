@@ -1,5 +1,4 @@
-//! A client connection with its read buffer, its output and its deadline: what the HTTP/1 loop
-//! polls.
+//! Client connection with its read buffer, output and deadline, as the HTTP/1 loop polls it.
 
 use super::client_io::ClientIo;
 use super::slow_clients::{ClientProgress, SlowClientPolicy, TooSlow};
@@ -13,34 +12,35 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-/// One connection and its buffers.
+/// Connection and its buffers.
 pub(super) struct BufferedConnection<T> {
-    /// The connection.
+    /// Transport of the connection.
     pub io: T,
-    /// Bytes read and not yet used.
+    /// Bytes read but not yet used.
     pub input: BytesMut,
-    /// When the first of them was there, if they were read before somebody waits for a head.
+    /// Arrival time of the first byte in `input`, if the bytes came before a head was awaited.
     pub begun: Option<Instant>,
-    /// Bytes on their way out.
+    /// Bytes to be sent.
     pub output: MessageOutput,
-    /// When to give up waiting.
+    /// Time at which waiting ends.
     pub deadline: Deadline,
-    /// How fast the client takes what is sent.
+    /// Speed at which the client takes the reply.
     pub pace: ClientProgress,
-    /// The client has ended its sending; when to take it for gone, unless it takes bytes.
+    /// Set once the client has ended its sending. Passes when the client counts as gone, unless it
+    /// takes bytes.
     ended: Option<Deadline>,
-    /// The read buffer was made larger than an idle connection should hold.
+    /// The read buffer is larger than an idle connection may hold.
     enlarged: bool,
-    /// Segments wait until they are full.
+    /// The kernel holds back partial segments.
     is_corked: bool,
 }
 
-/// The client can no longer be reached.
+/// Error: the client can no longer be reached.
 #[derive(Debug)]
 pub(super) struct ClientGone;
 
 impl<T: ClientIo> BufferedConnection<T> {
-    /// A connection that must say something within `first`.
+    /// Creates a connection whose first bytes must arrive within `first`.
     pub fn new(io: T, first: Duration) -> Self {
         Self {
             io,
@@ -55,7 +55,7 @@ impl<T: ClientIo> BufferedConnection<T> {
         }
     }
 
-    /// Reads what has arrived into `input`; `Ok(0)` is the end.
+    /// Reads arrived bytes into `input`. Returns `Ok(0)` at the end.
     pub fn poll_fill(&mut self, context: &mut Context<'_>, room: usize) -> Poll<io::Result<usize>> {
         if self.input.capacity() == 0 {
             self.input = spare::take(BufferClass::Client);
@@ -71,21 +71,20 @@ impl<T: ClientIo> BufferedConnection<T> {
         filled
     }
 
-    /// Does without a read buffer while there is nothing in it.
+    /// Returns the read buffer to the pool if it is empty.
     pub fn spare(&mut self) {
         if self.input.is_empty() && self.input.capacity() > 0 && !self.enlarged {
             spare::give(BufferClass::Client, std::mem::take(&mut self.input));
         }
     }
 
-    /// Takes bytes into `input`, which is empty, that were read without it.
+    /// Puts bytes that were read elsewhere into `input`, which must be empty.
     pub fn put_back(&mut self, bytes: &[u8]) {
         debug_assert!(self.input.is_empty(), "they come before what is in it");
         self.input = spare::filled(BufferClass::Client, bytes);
     }
 
-    /// Gives back what a large head or body made of the read buffer, before the connection goes
-    /// idle.
+    /// Frees a read buffer that a large head or body has enlarged, before the connection goes idle.
     pub fn shrink(&mut self) {
         if self.enlarged && self.input.is_empty() {
             self.input = BytesMut::new();
@@ -93,12 +92,12 @@ impl<T: ClientIo> BufferedConnection<T> {
         }
     }
 
-    /// Ready once the client has gone. What it sends meanwhile stays in `input`; when that is full,
-    /// nothing more is read and nothing noticed.
+    /// Returns ready once the client has gone. Bytes that arrive meanwhile stay in `input`. When
+    /// `input` is full, reading stops and a closed connection is not noticed.
     ///
-    /// A client that ends its sending may have left, or wait for its answer: on the wire the two
-    /// look the same until something is sent to it. So it is given [`ENDED_TIME`] without a byte
-    /// before it counts as gone.
+    /// A client that ends its sending has either left or waits for its reply. On the wire the two
+    /// look alike until bytes are sent. The client therefore counts as gone after [`ENDED_TIME`]
+    /// without taking a byte.
     pub fn poll_gone(&mut self, context: &mut Context<'_>) -> Poll<ClientGone> {
         if let Some(ended) = &mut self.ended {
             ended.set_if_lifted(ENDED_TIME);
@@ -117,14 +116,14 @@ impl<T: ClientIo> BufferedConnection<T> {
         Poll::Pending
     }
 
-    /// Writes all output, to a client that must not be too slow to take it.
+    /// Writes all output. Fails if the client is too slow.
     pub fn poll_send(
         &mut self,
         context: &mut Context<'_>,
         patience: &SlowClientPolicy,
     ) -> Poll<Result<(), ClientGone>> {
-        // Else each acknowledgement that comes between two pieces has the kernel send what is left
-        // of the first, a few bytes, as a packet.
+        // Without the cork, an acknowledgement between two pieces makes the kernel send the first
+        // piece's last few bytes as a packet.
         if !self.is_corked && self.output.data.len() > SENT_AT_ONCE {
             self.io.cork(true);
             self.is_corked = true;
@@ -171,15 +170,15 @@ impl<T: ClientIo> BufferedConnection<T> {
         poll_fn(|context| self.poll_send(context, patience)).await
     }
 
-    /// Closes in order.
+    /// Closes the connection in order.
     pub async fn close(mut self) {
         let _ = tokio::time::timeout(LINGER_TIME, self.io.shutdown()).await;
     }
 
     /// Closes while the client may still be sending. RFC 9112 section 9.6: "If a server performs an
     /// immediate close of a TCP connection, there is a significant risk that the client will not be
-    /// able to read the last HTTP response"; so the write side is closed first, and what still
-    /// comes is read and dropped for a while.
+    /// able to read the last HTTP response". The write side is therefore closed first. Further
+    /// bytes are read and dropped for at most [`LINGER_TIME`].
     pub async fn linger(mut self) {
         let lingering = async {
             self.io.shutdown().await?;
@@ -203,26 +202,26 @@ impl From<TooSlow> for ClientGone {
     }
 }
 
-/// Room in the read buffer: more than most request heads take.
+/// Size of the read buffer: more than most request heads need.
 pub(super) const INPUT_BYTES: usize = BufferClass::Client.bytes();
 
-/// Below so much room the buffer is made larger, or its used part reclaimed.
+/// Minimum free bytes. Below, the buffer grows or its used part is reclaimed.
 const ROOM_MIN: usize = 1024;
 
-/// Pipelined bytes read while an earlier request is being answered.
+/// Maximum number of pipelined bytes read while an earlier request is answered.
 const READ_AHEAD_MAX: usize = 16 * 1024;
 
-/// Bytes of a body that the kernel takes over in one go, sixteen pages: of these no rest stays
-/// behind for an acknowledgement to send.
+/// Bytes of a body that the kernel takes in one call: 16 pages. No partial segment of such a body
+/// stays behind for an acknowledgement to send.
 pub(super) const SENT_AT_ONCE: usize = 64 << 10;
 
-/// How long a client that has ended its sending is waited for without taking a byte.
+/// Time without a taken byte after which a client that has ended its sending counts as gone.
 const ENDED_TIME: Duration = Duration::from_secs(2);
 
-/// Bytes read and dropped from a client that goes on sending after its last response.
+/// Maximum bytes read and dropped from a client that keeps sending after its last response.
 pub(super) const LINGER_BYTES_MAX: usize = 256 * 1024;
 
-/// How long that may take, and how long an orderly close may.
+/// Maximum time for dropping those bytes, and for an orderly close.
 const LINGER_TIME: Duration = Duration::from_secs(2);
 
 #[cfg(test)]
@@ -233,8 +232,8 @@ mod tests {
     use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
     use tokio::net::{TcpListener, TcpStream};
 
-    /// Takes every byte, and has the first flush wait, as TLS does whose records the kernel does
-    /// not take at once.
+    /// Takes every byte. Its first flush waits, as with TLS when the kernel does not take all
+    /// records at once.
     struct SlowFlush(usize);
 
     impl ClientIo for SlowFlush {
@@ -274,7 +273,7 @@ mod tests {
         for _ in 0..2 {
             socket.output.head.extend_from_slice(b"a reply");
             socket.send(&patience).await.expect("the client took all of it");
-            // Nothing is on its way: the origin is waited for, or the next request.
+            // Nothing is being sent: the loop waits for the origin or the next request.
             tokio::time::sleep(pause * 2).await;
         }
         assert_eq!(patience.metrics.clients_slow.value(), 0);

@@ -1,5 +1,5 @@
-//! A worker: an OS thread with its own runtime and its own listeners, on which its connections live
-//! and end.
+//! Worker: an OS thread with its own runtime and listeners. A connection stays on its worker until
+//! the end.
 
 use super::connection::{self, AcceptedConnection, ConnectionPermit};
 use super::running::Control;
@@ -16,33 +16,33 @@ use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
-/// What a worker needs to start.
+/// Arguments for starting a worker.
 pub(super) struct Worker<H> {
-    /// Its number, from 0.
+    /// Number of the worker, from 0.
     pub number: usize,
-    /// Its listeners.
+    /// Listeners of the worker.
     pub listening: Vec<WorkerListener>,
-    /// What all connections share.
+    /// State shared by all connections.
     pub shared: Arc<Shared<H>>,
-    /// How it is told to stop.
+    /// Drain signal and cut time.
     pub control: Arc<Control>,
-    /// Places for connections, over all workers.
+    /// Permits for open connections, shared by all workers.
     pub places: Arc<Semaphore>,
-    /// How many places there are.
+    /// Total number of permits.
     pub places_max: u32,
-    /// Called inside the runtime before anything is accepted.
+    /// Function called inside the runtime before the first accept.
     pub on_worker: Arc<dyn Fn(usize) + Send + Sync>,
 }
 
 /// One listener of a worker.
 pub(super) struct WorkerListener {
-    /// Which `listen` entry it belongs to.
+    /// Index of the `listen` entry.
     pub index: usize,
-    /// The socket.
+    /// Listening socket.
     pub socket: std::net::TcpListener,
     /// Networks whose connections begin with a PROXY protocol header.
     pub proxies: Arc<[IpNet]>,
-    /// Its certificates, when it speaks TLS.
+    /// TLS setup, if the listener uses TLS.
     pub tls: Option<Tls>,
 }
 
@@ -53,7 +53,7 @@ impl<H: Handler> Worker<H> {
         let name = format!("worker-{}", self.number);
         std::thread::Builder::new().name(name).spawn(move || {
             runtime.block_on(self.run());
-            // What did not end in time is dropped with the runtime, and accounted for as cut.
+            // Dropping the runtime drops the remaining tasks. Their replies count as cut.
             drop(runtime);
         })
     }
@@ -66,9 +66,9 @@ impl<H: Handler> Worker<H> {
         }
         self.control.drain.watch().draining().await;
         let cut_at = self.control.cut_at.lock().unwrap_or_else(Instant::now);
-        // All places are free when the connections of every worker have ended. Until then this
-        // runtime is needed: other workers' clients may read what a fetch or an upstream connection
-        // here brings.
+        // All permits are free when the connections of every worker have ended. The runtime must
+        // run until then: clients of other workers may depend on a fetch or upstream connection
+        // here.
         let ended = self.places.acquire_many(self.places_max);
         if tokio::time::timeout_at(cut_at.into(), ended).await.is_err() {
             tracing::warn!(worker = self.number, "connections still open at the deadline are cut");
@@ -76,10 +76,10 @@ impl<H: Handler> Worker<H> {
     }
 }
 
-/// Has connections that wait answered, until the server drains.
+/// Serves idle connections until the server drains.
 async fn serve_idle<H: Handler>(shared: Arc<Shared<H>>) {
     if let Err(error) = idle::serve(shared).await {
-        // Each connection has a task of its own then.
+        // Each connection then has its own task.
         tracing::warn!(%error, "connections cannot wait together");
     }
 }
@@ -117,26 +117,26 @@ async fn accept_all<H: Handler>(listening: WorkerListener, shared: Arc<Shared<H>
     }
 }
 
-/// What connections of one listener have in common.
+/// State shared by the connections of one listener.
 pub(super) struct ListenerContext {
-    /// Which `listen` entry it is.
+    /// Index of the `listen` entry.
     pub index: usize,
-    /// The address listened on; its host may be unspecified.
+    /// Address of the listener; its host may be unspecified.
     pub local: SocketAddr,
     proxies: Arc<[IpNet]>,
-    /// Its certificates, when it speaks TLS.
+    /// TLS setup, if the listener uses TLS.
     pub tls: Option<Tls>,
 }
 
 impl ListenerContext {
-    /// Whether a connection from `peer` begins with a request, in the clear.
+    /// Returns `true` if a connection from `peer` begins with a cleartext request.
     pub fn is_plain(&self, peer: IpAddr) -> bool {
         self.tls.is_none() && !self.is_proxy(peer)
     }
 
-    /// Who is at the far end of `stream`, as far as the socket tells.
+    /// Returns the client at the far end of `stream`, as far as the socket tells.
     pub fn client(&self, stream: &TcpStream, peer: SocketAddr) -> Client {
-        // A system call is needed only when the listener takes any local address.
+        // Only a listener on any local address needs this system call.
         let local = match self.local.ip().is_unspecified() {
             true => stream.local_addr().unwrap_or(self.local),
             false => self.local,
@@ -144,14 +144,15 @@ impl ListenerContext {
         Client { address: peer, local, listener: self.index, tls: self.tls.is_some(), server_name: None }
     }
 
-    /// Whether a connection from `peer` begins with a PROXY protocol header.
+    /// Returns `true` if a connection from `peer` begins with a PROXY protocol header.
     pub fn is_proxy(&self, peer: IpAddr) -> bool {
         !self.proxies.is_empty() && self.proxies.iter().any(|network| network.contains(&peer))
     }
 }
 
-/// Accepts one connection once there is a place for it; until then it waits in the kernel's
-/// backlog. When another worker takes the last place in between, the connection waits here, unread.
+/// Accepts one connection once a permit is free. Until then connections wait in the kernel's
+/// backlog. If another worker takes the last permit in between, the accepted connection waits here,
+/// unread.
 async fn accept(
     listener: &TcpListener,
     places: &Arc<Semaphore>,
@@ -160,14 +161,14 @@ async fn accept(
     if places.available_permits() == 0 {
         metrics.connections_full.increment();
     }
-    // Held for an instant only: a worker that waits for connections must not keep a place from the
-    // others.
+    // Hold the permit for an instant only: a worker waiting for connections must not keep a permit
+    // from the others.
     drop(places.acquire().await.map_err(io::Error::other)?);
     let (stream, peer) = listener.accept().await?;
     let place = Arc::clone(places).acquire_owned().await.map_err(io::Error::other)?;
     Ok(AcceptedConnection { stream, peer, seat: ConnectionPermit::new(Arc::clone(metrics), place) })
 }
 
-/// Pause after a failed accept: most likely file descriptors ran out, and trying at once would fail
-/// again.
+/// Pause after a failed accept. File descriptors have probably run out, so an immediate retry would
+/// fail too.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);

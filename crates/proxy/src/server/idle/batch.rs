@@ -1,15 +1,16 @@
-//! Answers those who have called, several at a time, and each step for all of them before the next:
+//! Serves several ready connections together, one step for all before the next step:
 //!
 //! ```text
 //!   read a, b, c ─► look up a, b, c: replies and log lines ─► send a, b, c
 //! ```
 //!
-//! A hit is short, and goes through more code, the kernel's most of all, than a core's first cache
-//! holds. So each step is done for as many as there are while its code is at hand. A reply that can
-//! wait for the others' is small, and the last that its client has asked for by now; any other is
-//! sent at once, or by a task. One that waits is counted and logged as sent when it is put
-//! together: what the kernel does not take of it a task sends, and should the client go meanwhile,
-//! that is counted.
+//! A hit is short, but runs more code than a core's first-level cache holds, most of it the
+//! kernel's. Each step therefore runs for all ready connections while its code is in the cache.
+//!
+//! A reply waits for the others if it is small and answers the last request its client has sent so
+//! far. Any other reply is sent at once, or by a task. A waiting reply is counted and logged as
+//! sent when it is written into the buffer. A task sends any rest that the kernel does not take. If
+//! the client closes meanwhile, that is counted.
 
 use super::ROOM;
 use super::set::{IdleConnection, IdleKey, IdleSet, ReadyEvent};
@@ -27,41 +28,41 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Who answers.
+/// Serves batches of ready connections.
 pub(super) struct BatchServer<H> {
     shared: Arc<Shared<H>>,
     parser: HeadParser,
-    /// What has just arrived, of one guest behind the other.
+    /// Bytes just received, all connections in one buffer.
     arrived: Box<[u8; ARRIVED_BYTES]>,
-    /// Who has just called.
+    /// Connections of the current batch.
     heard: Vec<ReadyConnection>,
-    /// Replies that wait to be sent, one behind the other.
+    /// Replies to be sent, in one buffer.
     replies: Vec<u8>,
-    /// What a connection did not take of a reply.
+    /// Rest of a reply that a connection did not take.
     output: MessageOutput,
-    /// Calls and answers since tasks had their turn.
+    /// Events and replies since other tasks last ran.
     pub work: usize,
 }
 
-/// A guest who has called.
+/// Connection with bytes to read.
 struct ReadyConnection {
     key: IdleKey,
-    /// There may be an end behind what it says.
+    /// The peer may have closed after these bytes.
     is_last: bool,
-    /// Where in what has arrived its words are.
+    /// Range of its received bytes in `arrived`.
     said: Range<usize>,
-    /// Where its reply waits.
+    /// Range of its reply in `replies`.
     reply: Range<usize>,
     fate: AfterServe,
 }
 
-/// What becomes of a guest.
+/// Next state of a connection.
 enum AfterServe {
-    /// It waits for the next request.
+    /// Stays in the idle set.
     Waits,
-    /// It has gone.
+    /// Is closed.
     Gone,
-    /// It needs a task, which begins with that.
+    /// Moves to a task that continues from this state.
     Leaves(ResumeState),
 }
 
@@ -78,9 +79,9 @@ impl<H: Handler> BatchServer<H> {
         }
     }
 
-    /// Answers the first few of those who have called.
+    /// Serves the first [`AT_ONCE`] events, or fewer.
     pub fn serve_batch(&mut self, calls: &mut Vec<ReadyEvent>) {
-        // They have come by now: one look at the clock does for all.
+        // All requests have arrived by now, so one clock reading serves all.
         let received = Instant::now();
         let few = calls.drain(..calls.len().min(AT_ONCE));
         self.work += few.len();
@@ -94,7 +95,7 @@ impl<H: Handler> BatchServer<H> {
                 if let (AfterServe::Waits, Some(guest)) = (&each.fate, room.guest(each.key)) {
                     each.fate = self.serve_ready_or_close(guest, each, received);
                 }
-                // Nobody waits long for one who asks for much.
+                // Send early, so that one busy client does not delay the other replies.
                 if self.work >= work_sent + GUEST_WORK {
                     work_sent = self.work;
                     self.send_replies(room, &mut heard[..=number], received);
@@ -108,7 +109,7 @@ impl<H: Handler> BatchServer<H> {
         self.replies.shrink_to(REPLIES_BYTES_KEPT);
     }
 
-    /// Reads what those who have called say.
+    /// Reads the bytes that have arrived on the ready connections.
     fn read_ready(
         &mut self,
         room: &mut IdleSet,
@@ -130,8 +131,8 @@ impl<H: Handler> BatchServer<H> {
         }
     }
 
-    /// As [`Self::converse`]; a panic, which has been reported by then, ends the guest that it is
-    /// about and no other.
+    /// Runs [`Self::serve_ready`]. A panic closes only the connection concerned; the panic hook has
+    /// reported it by then.
     fn serve_ready_or_close(
         &mut self,
         guest: &mut IdleConnection,
@@ -148,8 +149,8 @@ impl<H: Handler> BatchServer<H> {
         })
     }
 
-    /// Answers as much of what a guest says, whose first bytes were there at `received`, as can be
-    /// answered at once.
+    /// Answers all requests of a connection that can be answered at once. Their first bytes arrived
+    /// at `received`.
     fn serve_ready(
         &mut self,
         guest: &mut IdleConnection,
@@ -159,12 +160,12 @@ impl<H: Handler> BatchServer<H> {
         let begun = self.work;
         let mut said = heard.said.clone();
         loop {
-            // Else there may be more, of which the kernel would not tell again.
+            // Otherwise more bytes may be waiting, and the kernel reports them only once.
             let is_all = said.len() < INPUT_BYTES && !heard.is_last;
             while !said.is_empty() {
                 let answered = match self.work < begun + GUEST_WORK {
                     true => self.answer(guest, said.clone(), is_all, received),
-                    // It goes on and on; as a task it takes turns with others.
+                    // The client keeps sending. As a task it takes turns with other tasks.
                     false => None,
                 };
                 let Some(ServedHit { glanced, head_bytes, reply }) = answered else {
@@ -193,8 +194,8 @@ impl<H: Handler> BatchServer<H> {
         }
     }
 
-    /// Answers what the bytes of `said` begin with. A reply to all of them may wait if that
-    /// `is_all` there is.
+    /// Answers the request at the start of `said`. The reply may wait for the batch if it answers
+    /// all of `said` and `is_all` is set: no more bytes are there.
     fn answer(
         &mut self,
         guest: &mut IdleConnection,
@@ -216,7 +217,7 @@ impl<H: Handler> BatchServer<H> {
                 waits = true;
                 WriteOutcome { bytes: whole.len(), is_flushed: true }
             }
-            // That takes a while, and so a task.
+            // A large body takes a while to send, so a task sends it.
             [_, body] if body.len() > SENT_AT_ONCE => WriteOutcome { bytes: 0, is_flushed: true },
             slices => WriteOutcome { bytes: stream.send(slices), is_flushed: true },
         };
@@ -228,7 +229,7 @@ impl<H: Handler> BatchServer<H> {
         Some(ServedHit { glanced: glanced?, head_bytes: plain.head_bytes, reply: start..self.replies.len() })
     }
 
-    /// Sends the replies that have waited.
+    /// Sends the waiting replies of `heard`.
     fn send_replies(&self, room: &mut IdleSet, heard: &mut [ReadyConnection], received: Instant) {
         for each in heard {
             let reply = std::mem::take(&mut each.reply);
@@ -240,7 +241,7 @@ impl<H: Handler> BatchServer<H> {
         }
     }
 
-    /// Sends one of them.
+    /// Sends one waiting reply.
     fn send_reply(&self, guest: &mut IdleConnection, reply: Range<usize>, received: Instant) -> AfterServe {
         let reply = &self.replies[reply];
         let sent = guest.stream.send(&[IoSlice::new(reply)]);
@@ -252,7 +253,7 @@ impl<H: Handler> BatchServer<H> {
         AfterServe::Leaves(ResumeState::of(&[], received, guest).answering(FastReply::Settled, output))
     }
 
-    /// Lets a guest wait on, or go.
+    /// Leaves a connection in the set, or removes it.
     fn apply_outcome(&self, heard: ReadyConnection) {
         let guest = ROOM.with_borrow_mut(|room| {
             let room = room.as_mut()?;
@@ -273,25 +274,25 @@ impl<H: Handler> BatchServer<H> {
     }
 }
 
-/// What became of a request.
+/// Outcome of an answered request.
 struct ServedHit {
     glanced: FastReply,
     /// Bytes of its head.
     head_bytes: usize,
-    /// Where the reply waits, if it does.
+    /// Range of the waiting reply in `replies`; empty if the reply does not wait.
     reply: Range<usize>,
 }
 
-/// So many are answered together.
+/// Maximum number of connections served together.
 pub(in crate::server) const AT_ONCE: usize = 16;
 
-/// Room for what they say, and behind it for what one of them goes on to say.
+/// Buffer for one read of each connection, and one further read of one connection.
 const ARRIVED_BYTES: usize = READ_ON + INPUT_BYTES;
 
 const READ_ON: usize = AT_ONCE * INPUT_BYTES;
 
-/// So many answers one connection gets at a time, unless it has a task.
+/// Maximum number of replies that one connection gets in a row without a task.
 pub(in crate::server) const GUEST_WORK: usize = 16;
 
-/// Bytes kept for replies that wait.
+/// Bytes of the reply buffer kept between batches.
 const REPLIES_BYTES_KEPT: usize = 256 << 10;

@@ -1,20 +1,21 @@
-//! Connections that wait for a request, without a task of their own.
+//! Idle connections: cleartext connections that wait for a request without a task of their own.
 //!
 //! ```text
-//!   accepted ──► room ──► hit in RAM: answered here, and it waits on
-//!                 ▲  └──► anything else ──► a task of its own (connection) ──┐
-//!                 └──────────── several hits in a row ◄──────────────────────┘
+//!   accepted ──► idle set ──► hit in RAM: answered here, stays in the set
+//!                 ▲      └──► anything else ──► a task of its own (connection) ──┐
+//!                 └──────────── several hits in a row ◄─────────────────────────┘
 //! ```
 //!
-//! Most requests are hits in RAM, which wait for nothing. To wake a connection's task for one, and
-//! to have the runtime watch its socket, costs as much as the hit's own decisions. So the
-//! connections that a worker has in the clear wait together, in one epoll instance which the
-//! runtime watches as a single descriptor; and a hit is read, looked up
-//! and sent from there, several at a time ([`attendant`]). A connection that asks for anything
-//! else, or does not take all of a reply, gets a task with what it has said so far, and comes back
-//! once [`HITS_TO_RETURN`] hits were sent to it at once.
+//! Most requests are hits in RAM and never block. Waking a task and having the runtime watch a
+//! socket costs as much as the hit's own decisions. The idle connections of a worker therefore
+//! share one epoll instance, which the runtime watches as one descriptor. The worker reads, looks
+//! up and sends hits there, several at a time ([`batch`]).
 //!
-//! Idle connections cost a slot here, and no task.
+//! A connection gets a task for any other request, and when the kernel takes only part of a reply.
+//! The task continues with the bytes read so far. The connection returns after [`HITS_TO_RETURN`]
+//! hits, each sent at once.
+//!
+//! An idle connection costs one slot and no task.
 
 mod batch;
 mod set;
@@ -42,11 +43,12 @@ use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
 
 thread_local! {
-    /// This worker's.
+    /// Idle set of this worker.
     static ROOM: RefCell<Option<IdleSet>> = const { RefCell::new(None) };
 }
 
-/// Lets a connection of this worker wait; it is given back where that cannot be, and needs a task.
+/// Puts a connection into this worker's idle set. Returns the connection if that fails; the caller
+/// then spawns a task.
 pub(super) fn admit(guest: IdleConnection) -> Result<(), IdleConnection> {
     ROOM.with_borrow_mut(|room| match room {
         Some(room) => room.admit(guest),
@@ -54,9 +56,9 @@ pub(super) fn admit(guest: IdleConnection) -> Result<(), IdleConnection> {
     })
 }
 
-/// Answers those who wait on this thread, until the server drains; then they are closed.
+/// Serves the idle connections of this thread until the server drains, then closes them.
 pub(super) async fn serve<H: Handler>(shared: Arc<Shared<H>>) -> io::Result<()> {
-    // It may not outlive this future: nobody would answer.
+    // The set must not outlive this future: no code would answer its connections.
     let _closing = Closing;
     let mut waiter = IdlePoller::open(shared.drain.watch())?;
     let mut attendant = BatchServer::new(shared);
@@ -65,8 +67,8 @@ pub(super) async fn serve<H: Handler>(shared: Arc<Shared<H>>) -> io::Result<()> 
         let mut together = calls.len();
         while !calls.is_empty() && attendant.work < TURN_WORK {
             attendant.serve_batch(&mut calls);
-            // While several are answered, others call: the runtime would ask the kernel twice for
-            // those.
+            // More requests arrive while several are answered. Asking the kernel here saves the
+            // runtime's two system calls.
             if calls.is_empty() && together > 1 {
                 gather(&mut calls);
                 together = calls.len();
@@ -75,37 +77,37 @@ pub(super) async fn serve<H: Handler>(shared: Arc<Shared<H>>) -> io::Result<()> 
         if attendant.work >= TURN_WORK {
             attendant.work = 0;
             close_overdue();
-            // Tasks have their turn in between.
+            // Other tasks run here.
             tokio::task::yield_now().await;
         }
     }
-    // Who has asked before the end is answered.
+    // Answer requests that arrived before the drain.
     while gather(&mut calls) || !calls.is_empty() {
         attendant.serve_batch(&mut calls);
     }
     Ok(())
 }
 
-/// Closes all connections that wait on this thread.
+/// Closes all idle connections of this thread when dropped.
 struct Closing;
 
 impl Drop for Closing {
     fn drop(&mut self) {
-        // Outside of the borrow: what a connection holds may be given back in any way.
+        // Close outside the borrow: dropping a connection may run code that borrows the set.
         ROOM.take().into_iter().for_each(IdleSet::close);
     }
 }
 
-/// What the room waits for.
+/// Event sources of the idle set: epoll, the next due time and the drain signal.
 struct IdlePoller {
     epoll: AsyncFd<Arc<OwnedFd>>,
-    /// When to look for those whose time is over.
+    /// Time of the next search for overdue connections.
     deadline: Deadline,
     drain: DrainWatch,
 }
 
 impl IdlePoller {
-    /// Opens this thread's room.
+    /// Creates this thread's idle set.
     fn open(drain: DrainWatch) -> io::Result<Self> {
         let room = IdleSet::new()?;
         #[expect(
@@ -117,7 +119,8 @@ impl IdlePoller {
         Ok(Self { epoll, deadline: Deadline::after(set::SWEEP_MIN), drain })
     }
 
-    /// Waits for calls, and gathers them, unless some have been left; false once the server drains.
+    /// Waits until `calls` has events, and collects them if it is empty. Returns `false` once the
+    /// server drains.
     fn poll_calls(&mut self, context: &mut Context<'_>, calls: &mut Vec<ReadyEvent>) -> Poll<bool> {
         if self.drain.poll_draining(context).is_ready() {
             return Poll::Ready(false);
@@ -134,7 +137,8 @@ impl IdlePoller {
                     }
                 }
                 Poll::Ready(Err(_)) => return Poll::Ready(false),
-                // Only who has not asked meanwhile has been waited for in vain.
+                // Look for overdue connections only when no events are left: a connection with a
+                // request is not overdue.
                 Poll::Pending => {
                     self.sweep(context);
                     return Poll::Pending;
@@ -158,7 +162,7 @@ impl IdlePoller {
     }
 }
 
-/// Closes connections whose time is over.
+/// Closes overdue connections.
 fn close_overdue() {
     ROOM.with_borrow_mut(|room| {
         let now = Instant::now();
@@ -168,16 +172,16 @@ fn close_overdue() {
     });
 }
 
-/// Takes what calls there are. True when there may be more.
+/// Appends pending events to `calls`. Returns `true` if there may be more.
 fn gather(calls: &mut Vec<ReadyEvent>) -> bool {
-    // What the kernel refuses it refuses for a moment: the call takes nothing but a sound
-    // descriptor.
+    // An error of the call is temporary, since its descriptor is always valid.
     ROOM.with_borrow_mut(|room| room.as_mut().is_some_and(|room| room.calls(calls).unwrap_or(true)))
 }
 
-/// So many hits in a row, each sent at once, bring a connection back that has a task.
+/// Number of hits in a row, each sent at once, after which a task's connection returns to the idle
+/// set.
 pub(super) const HITS_TO_RETURN: u32 = 8;
 
-/// After so many calls and answers tasks have their turn. Those who are answered together may get
-/// [`attendant::GUEST_WORK`] answers each more.
+/// Number of events and replies after which other tasks run. A batch under way may add
+/// [`GUEST_WORK`] replies for each of its connections.
 pub(super) const TURN_WORK: usize = 256;

@@ -1,8 +1,7 @@
-//! The connections that wait, and the descriptor through which the kernel says which of them have
-//! something to say.
+//! Set of idle connections, with the epoll descriptor that reports the readable ones.
 //!
-//! Its connections are known by keys, each of which was given once: what the kernel said of a
-//! connection that has left meanwhile is not taken for its successor's.
+//! Each connection has a key that is used only once. An event of a closed connection therefore
+//! never counts for the next connection in the slot.
 
 use super::IdleStream;
 use crate::server::connection::ConnectionContext;
@@ -14,66 +13,66 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::{Duration, Instant};
 
-/// A connection that waits for a request.
+/// Connection that waits for a request.
 pub(in crate::server) struct IdleConnection {
-    /// The connection.
+    /// Client socket.
     pub stream: IdleStream,
-    /// What else it has.
+    /// Client, limits and permit of the connection.
     pub standing: ConnectionContext,
-    /// When to give up waiting for it.
+    /// Time at which the connection is closed.
     pub due: Instant,
-    /// It has asked for something before.
+    /// The client has sent a request before.
     pub has_spoken: bool,
 }
 
-/// All that wait on one thread.
+/// All idle connections of one thread.
 pub(super) struct IdleSet {
     epoll: Arc<OwnedFd>,
-    /// Room for what the kernel says.
+    /// Buffer for the kernel's events.
     events: Vec<epoll::Event>,
     slots: Vec<Slot>,
-    /// Slots without a guest.
+    /// Indexes of empty slots.
     free: Vec<u32>,
-    /// No guest is due before that.
+    /// Lower bound of all due times.
     due_next: Option<Instant>,
-    /// Whom to tell when that comes earlier.
+    /// Waker called when `due_next` becomes earlier.
     waker: Option<Waker>,
 }
 
 #[derive(Default)]
 struct Slot {
-    /// How many guests it had before.
+    /// Number of connections that the slot held before.
     round: u32,
     guest: Option<IdleConnection>,
 }
 
-/// A guest's key: its slot, and which of the slot's guests it is.
+/// Key of an idle connection: slot index and the slot's `round`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct IdleKey(u64);
 
-/// What the kernel says of a guest.
+/// Readiness event of an idle connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReadyEvent {
-    /// Which it is.
+    /// Key of the connection.
     pub key: IdleKey,
-    /// There may be an end behind what it says.
+    /// The peer may have closed after the readable bytes.
     pub is_last: bool,
 }
 
 impl IdleSet {
-    /// An empty room.
+    /// Creates an empty set.
     pub fn new() -> io::Result<Self> {
         let epoll = Arc::new(epoll::create(epoll::CreateFlags::CLOEXEC)?);
         let events = Vec::with_capacity(CALLS_MAX);
         Ok(Self { epoll, events, slots: Vec::new(), free: Vec::new(), due_next: None, waker: None })
     }
 
-    /// The descriptor that is readable while some guest has something to say.
+    /// Returns the epoll descriptor. The descriptor is readable while a connection has events.
     pub fn descriptor(&self) -> Arc<OwnedFd> {
         Arc::clone(&self.epoll)
     }
 
-    /// Lets a guest in; it is given back when the kernel takes no more.
+    /// Adds a connection. Returns the connection if the kernel refuses it.
     pub fn admit(&mut self, guest: IdleConnection) -> Result<(), IdleConnection> {
         let index = self.free.pop().unwrap_or(self.slots.len() as u32);
         if index as usize == self.slots.len() {
@@ -94,7 +93,7 @@ impl IdleSet {
         Ok(())
     }
 
-    /// Takes note that a guest is due then; whether that is sooner than any was known to be.
+    /// Records a due time. Returns `true` if `due` is earlier than all recorded times.
     pub fn expect(&mut self, due: Instant) -> bool {
         let is_sooner = self.due_next.is_none_or(|next| due < next);
         if is_sooner {
@@ -103,17 +102,17 @@ impl IdleSet {
         is_sooner
     }
 
-    /// The guest, while it is here.
+    /// Returns the connection with this key, if the set still holds it.
     pub fn guest(&mut self, key: IdleKey) -> Option<&mut IdleConnection> {
         let slot = self.slots.get_mut(key.index())?;
         slot.guest.as_mut().filter(|_| slot.round == key.round())
     }
 
-    /// Lets a guest go.
+    /// Removes a connection from the set.
     pub fn release(&mut self, key: IdleKey) -> Option<IdleConnection> {
         self.guest(key)?;
         let guest = self.take(key.index())?;
-        // One that the kernel does not know any more is gone as well.
+        // An error means that the kernel has already dropped the descriptor.
         let _ = epoll::delete(&*self.epoll, &guest.stream);
         Some(guest)
     }
@@ -126,8 +125,8 @@ impl IdleSet {
         Some(guest)
     }
 
-    /// Appends to `calls` what the kernel says at once of at most [`CALLS_MAX`] guests. True when
-    /// there may be more.
+    /// Appends the pending events of at most [`CALLS_MAX`] connections to `calls`, without waiting.
+    /// Returns `true` if there may be more.
     pub fn calls(&mut self, calls: &mut Vec<ReadyEvent>) -> io::Result<bool> {
         self.events.clear();
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -136,15 +135,15 @@ impl IdleSet {
         Ok(count == self.events.capacity())
     }
 
-    /// Who is woken when the time at which somebody may be due comes earlier.
+    /// Sets the waker to call when the earliest due time moves forward.
     pub fn wake_by(&mut self, waker: &Waker) {
         if !self.waker.as_ref().is_some_and(|known| known.will_wake(waker)) {
             self.waker = Some(waker.clone());
         }
     }
 
-    /// When to look next for those whose time is over. Each look passes by everybody, so there is
-    /// [`SWEEP_MIN`] at least between two.
+    /// Returns the time of the next search for overdue connections. A search visits every slot, so
+    /// at least [`SWEEP_MIN`] passes between two.
     pub fn sweep_next(&self) -> Option<Instant> {
         Some(self.due_next? + SWEEP_MIN)
     }
@@ -155,7 +154,7 @@ impl IdleSet {
         guests.for_each(drop);
     }
 
-    /// Closes connections whose time is over; none that stays is due before `now`.
+    /// Closes overdue connections. No remaining connection is due before `now`.
     pub fn close_overdue(&mut self, now: Instant) {
         self.due_next = None;
         for index in 0..self.slots.len() {
@@ -185,10 +184,10 @@ impl From<epoll::Event> for ReadyEvent {
     }
 }
 
-/// How long after its time a connection may be found to be over. Least time between two looks.
+/// Maximum delay of closing an overdue connection, and minimum time between two searches.
 pub(super) const SWEEP_MIN: Duration = Duration::from_millis(100);
 
-/// Guests of whom the kernel is asked at once.
+/// Maximum number of events per system call.
 const CALLS_MAX: usize = 64;
 
 #[cfg(test)]
@@ -252,7 +251,7 @@ mod tests {
     #[test]
     fn whom_the_kernel_does_not_take_is_given_back() {
         let mut room = IdleSet::new().expect("a descriptor");
-        // A file has no readiness to wait for.
+        // epoll refuses files, which have no readiness.
         let not_a_socket = std::env::current_exe().and_then(std::fs::File::open).map(OwnedFd::from);
         let given_back = room.admit(guest(not_a_socket.expect("this test").into(), Instant::now()));
         assert!(given_back.is_err() && room.due_next.is_none());
@@ -278,7 +277,7 @@ mod tests {
         assert_eq!((room.due_next, room.free.len(), far.len()), (None, 3, 3));
     }
 
-    /// Each look passes by everybody who waits.
+    /// A search visits every idle connection.
     #[test]
     fn however_many_are_due_there_are_few_looks() {
         let mut room = IdleSet::new().expect("a descriptor");

@@ -1,4 +1,4 @@
-//! The socket of a connection that waits without a task. It never blocks.
+//! Non-blocking socket of an idle connection.
 
 use crate::transport::try_send_zero_copy;
 use rustix::io::Errno;
@@ -8,21 +8,21 @@ use std::io::{self, IoSlice};
 use std::net::TcpStream;
 use std::os::fd::{AsFd, BorrowedFd};
 
-/// A socket in non-blocking mode.
+/// Socket in non-blocking mode.
 pub(in crate::server) struct IdleStream(TcpStream);
 
 impl IdleStream {
-    /// Wraps `stream`, which is non-blocking.
+    /// Wraps `stream`, which must be non-blocking.
     pub fn new(stream: TcpStream) -> Self {
         Self(stream)
     }
 
-    /// Gives the socket to the runtime of this thread.
+    /// Registers the socket with this thread's runtime.
     pub fn into_active(self) -> io::Result<tokio::net::TcpStream> {
         tokio::net::TcpStream::from_std(self.0)
     }
 
-    /// Reads the bytes that have arrived; 0 at the end.
+    /// Reads the bytes that have arrived. Returns 0 at the end of the stream.
     pub fn receive(&self, bytes: &mut [u8]) -> io::Result<usize> {
         loop {
             match recv(&self.0, &mut *bytes, RecvFlags::empty()) {
@@ -32,8 +32,8 @@ impl IdleStream {
         }
     }
 
-    /// Writes as much as the kernel takes at once, and returns how many bytes that is. A failure
-    /// comes again when the rest is sent.
+    /// Writes as many bytes as the kernel takes at once, and returns their number. An error counts
+    /// as 0 bytes: sending the rest reports the error again.
     pub fn send(&self, slices: &[IoSlice<'_>]) -> usize {
         let copied = || match slices {
             [whole] => send(&self.0, whole, SendFlags::NOSIGNAL),

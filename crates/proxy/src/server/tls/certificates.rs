@@ -1,4 +1,4 @@
-//! Certificates by server name, out of PEM files that may change under us.
+//! Certificates by server name, read from PEM files that may change at any time.
 
 use crate::message::Shown;
 use crate::server::Error;
@@ -16,56 +16,57 @@ use std::sync::Arc;
 use std::time::SystemTime;
 use webpki::EndEntityCert;
 
-/// The certificates of one listener.
+/// Certificates of one listener.
 #[derive(Debug)]
 pub(in crate::server) struct Certificates {
     table: ArcSwap<Table>,
     sources: Mutex<Sources>,
 }
 
-/// Certificates by the names in them.
+/// Certificates by their DNS names.
 #[derive(Debug)]
 struct Table {
-    /// For clients that name no server, or one that no certificate is for: the first.
+    /// The first certificate, for clients that name no server or an unknown one.
     default: Arc<Named>,
     exact: HashMap<String, Arc<Named>>,
-    /// By what stands after `*.`.
+    /// Wildcard certificates by the name after `*.`.
     wildcard: HashMap<String, Arc<Named>>,
 }
 
-/// A certificate with its key, and the DNS names that it is for, in lower case.
+/// Certificate with its key and its DNS names in lower case.
 #[derive(Debug)]
 struct Named {
     key: Arc<CertifiedKey>,
     names: Vec<String>,
 }
 
-/// Where the certificates came from, and what the files looked like.
+/// Certificate files and their last known state.
 #[derive(Debug)]
 struct Sources {
     files: Vec<Certificate>,
     stamps: Vec<Stamp>,
 }
 
-/// What changes when a file is replaced: modification time and length of certificate and key.
+/// Modification time and length of the certificate and the key. They change when a file is
+/// replaced.
 type Stamp = [Option<(SystemTime, u64)>; 2];
 
 impl Certificates {
     /// Reads all files.
     pub fn read(files: &[Certificate]) -> Result<Self, Error> {
-        // The stamps come first: a change while the files are read will be seen as a change later.
+        // Take the stamps first: a change during the read is then noticed later.
         let sources = Sources { files: files.to_vec(), stamps: stamps(files) };
         Ok(Self { table: ArcSwap::from_pointee(Table::read(files)?), sources: Mutex::new(sources) })
     }
 
-    /// Takes these in place of those in use.
+    /// Replaces the certificates in use.
     pub fn replace(&self, read: Self) {
         *self.sources.lock() = read.sources.into_inner();
         self.table.store(read.table.into_inner());
     }
 
-    /// Reads the files again when one has changed since they were last read. A certificate that
-    /// cannot be used is reported once, not at every look.
+    /// Reads the files again if one has changed since the last read. A certificate that cannot be
+    /// used is reported once, not at every check.
     pub fn replace_if_changed(&self) {
         let files = {
             let mut sources = self.sources.lock();
@@ -78,7 +79,7 @@ impl Certificates {
         };
         match Self::read(&files) {
             Ok(read) => {
-                // A reload that named others meanwhile has the last word.
+                // Skip if a reload has configured other files meanwhile.
                 if self.sources.lock().files == files {
                     self.replace(read);
                 }
@@ -90,7 +91,7 @@ impl Certificates {
 }
 
 impl Certificates {
-    /// The certificate for `name`, among those that there are now.
+    /// Returns the current certificate for `name`.
     pub fn shown_for(&self, name: &str) -> Arc<dyn Shown> {
         let table = self.table.load_full();
         let named = Arc::clone(table.choose(name));
@@ -98,7 +99,7 @@ impl Certificates {
     }
 }
 
-/// A certificate among the others of its listener.
+/// Certificate together with its listener's table.
 struct Chosen {
     table: Arc<Table>,
     named: Arc<Named>,
@@ -144,8 +145,8 @@ impl Table {
         Ok(Self { default: default.ok_or_else(none)?, exact, wildcard })
     }
 
-    /// The certificate for `name`: its own, else a wildcard's (which stands for one label, RFC 6125
-    /// section 6.4.3), else the default.
+    /// Returns the certificate for `name`: an exact match, else a wildcard, else the default. A
+    /// wildcard stands for one label (RFC 6125 section 6.4.3).
     fn choose(&self, name: &str) -> &Arc<Named> {
         let name = name.trim_end_matches('.').to_ascii_lowercase();
         let parent = name.split_once('.').map(|(_, parent)| parent);
@@ -154,7 +155,7 @@ impl Table {
     }
 }
 
-/// One certificate with its key, and the DNS names that it is for.
+/// Reads one certificate with its key and its DNS names.
 fn read_one(source: &Certificate) -> Result<Named, Error> {
     let fail = |path: &Path, problem: String| Error::Certificate { path: path.to_owned(), problem };
     let unreadable = |error: &dyn std::fmt::Display| fail(&source.certificate, error.to_string());

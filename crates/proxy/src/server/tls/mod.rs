@@ -1,4 +1,4 @@
-//! TLS towards clients: rustls, with certificates chosen by server name and replaced while running.
+//! TLS towards clients: rustls, with certificates chosen by server name and replaced at run time.
 
 mod certificates;
 
@@ -16,23 +16,23 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-/// A TLS listener's side of the handshake. Clones share it.
+/// TLS setup of a listener. Clones share the certificates.
 #[derive(Clone)]
 pub(super) struct Tls {
     acceptor: TlsAcceptor,
     certificates: Arc<Certificates>,
 }
 
-/// An encrypted connection.
+/// Encrypted client connection.
 pub(super) type Stream = TlsStream<Rewind<TcpStream>>;
 
-/// HTTP/2 over TLS (RFC 9113 section 3.1).
+/// ALPN name of HTTP/2 over TLS (RFC 9113 section 3.1).
 pub(super) const ALPN_H2: &[u8] = b"h2";
 
 const ALPN_HTTP1: &[u8] = b"http/1.1";
 
 impl Tls {
-    /// Reads the certificates. `None` when there are none: then the listener is plain.
+    /// Reads the certificates. Returns `None` for a plain listener, which has none.
     pub fn load(listen: &Listen) -> Result<Option<Self>, Error> {
         let sources = &listen.tls;
         if sources.is_empty() {
@@ -50,34 +50,35 @@ impl Tls {
             .with_no_client_auth()
             .with_cert_resolver(Arc::clone(&certificates) as Arc<_>);
         config.alpn_protocols = vec![ALPN_H2.to_vec(), ALPN_HTTP1.to_vec()];
-        // Tickets let clients resume on any worker without state of ours; their keys change every
+        // Tickets let clients resume on any worker without server state. Their keys change every
         // few hours.
         config.ticketer = ring::Ticketer::new().map_err(unusable)?;
         Ok(Some(Self { acceptor: TlsAcceptor::from(Arc::new(config)), certificates }))
     }
 
-    /// Shakes hands.
+    /// Performs the TLS handshake.
     pub async fn accept(&self, io: Rewind<TcpStream>) -> std::io::Result<Stream> {
         self.acceptor.accept(io).await
     }
 
-    /// The server that a client has asked for, with the certificate that it is shown for that.
+    /// Returns the requested server name with the certificate shown for it.
     pub fn server_name(&self, name: &str) -> ServerName {
         ServerName::new(name, self.certificates.shown_for(name))
     }
 
-    /// Reads these certificates, for [`Self::replace`].
+    /// Reads certificates for [`Self::replace`].
     pub fn read(&self, sources: &[Certificate]) -> Result<Certificates, Error> {
         Certificates::read(sources)
     }
 
-    /// Takes these certificates in the place of those in use.
+    /// Replaces the certificates in use.
     pub fn replace(&self, read: Certificates) {
         self.certificates.replace(read);
     }
 }
 
-/// Reads certificates again whose files have changed, until the server drains. Blocks the thread.
+/// Checks the certificate files until the server drains, and reads changed ones again. Blocks the
+/// thread.
 pub(super) fn watch<'a>(all: impl Iterator<Item = &'a Tls>, drain: &Drain) {
     let all: Vec<&Tls> = all.collect();
     while !drain.wait_for(LOOK_EVERY) {
@@ -87,5 +88,5 @@ pub(super) fn watch<'a>(all: impl Iterator<Item = &'a Tls>, drain: &Drain) {
     }
 }
 
-/// How often the files are looked at.
+/// Interval between two checks of the files.
 const LOOK_EVERY: Duration = Duration::from_secs(3);
