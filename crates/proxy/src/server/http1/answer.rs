@@ -1,4 +1,4 @@
-//! Waiting for the handler's reply while the request's body arrives.
+//! Waits for the handler's reply while the request's body arrives.
 
 use super::incoming::RequestBodyFailure;
 use super::{Connection, RequestBodyReader};
@@ -9,13 +9,13 @@ use shoal_wire::{RequestRefusal, response};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
-/// What a request led to.
+/// Outcome of handling a request.
 pub(super) enum HandlerOutcome {
     /// The handler's reply.
     Reply(Reply),
-    /// Its body made no sense or stalled before there was a reply.
+    /// The body was invalid or stalled before the reply.
     Refused(RequestRefusal),
-    /// The client left. The handler was dropped.
+    /// The client left, so the handler was dropped.
     Gone,
 }
 
@@ -48,8 +48,7 @@ impl<T: ClientIo> Connection<T> {
         Poll::Pending
     }
 
-    /// Takes in the request's body; when nobody wants more of it, sees whether the client is still
-    /// there.
+    /// Reads the request's body. If no consumer wants more, checks that the client is still there.
     pub(super) fn poll_client(
         &mut self,
         context: &mut Context<'_>,
@@ -71,7 +70,8 @@ impl<T: ClientIo> Connection<T> {
         fields: &HeaderMap,
         incoming: &mut Option<RequestBodyReader>,
     ) {
-        // 101 is final for us and comes as a reply; anything but 1xx would end the exchange.
+        // Skip 101, which is final and comes as a reply, and any status outside 1xx, which would
+        // end the exchange.
         if !status.is_informational() || status == StatusCode::SWITCHING_PROTOCOLS {
             return;
         }

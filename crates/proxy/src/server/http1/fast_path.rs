@@ -1,10 +1,9 @@
-//! The short way through a connection: a hit in RAM is written where it stands, and the head never
-//! leaves the buffer.
+//! Fast path of a connection: a hit in RAM is sent at once, and the request head never leaves the
+//! buffer.
 //!
-//! The request is read into memory of the thread, and the reply is put together in such, and
-//! written at once. Only what is no such request, and what of a reply the kernel does not take, is
-//! copied into the connection; so a connection that is served hits holds no buffer of its own for
-//! them.
+//! The request and the reply use buffers of the thread. A request without a hit is copied into the
+//! connection, as are reply bytes that the kernel does not take. A connection that serves only hits
+//! therefore has no buffers of its own.
 
 use super::{AfterReply, Connection, NoRequest, head};
 use crate::message::{AccessRecord, Client, FastPathOutcome, Handler, RamHit, ReplyBody, SendProgress};
@@ -24,33 +23,33 @@ use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-/// A hit whose reply is on its way.
+/// Reply to a hit.
 pub(in crate::server) enum FastReply {
-    /// It is sent and settled.
+    /// Sent whole and recorded.
     Sent,
-    /// The same of one that takes a while to send: more such may follow, and are for a task.
+    /// Sent whole and recorded, but large. A connection with such replies keeps its task.
     SentLong,
     /// The rest is in the output.
     Sending {
-        /// What is still to be given back.
+        /// Record to complete after sending.
         record: Option<Box<AccessRecord>>,
         /// Bytes of the reply's head.
         head_bytes: usize,
     },
-    /// It is settled, and the rest is in the output.
+    /// Recorded; the rest is in the output.
     Settled,
 }
 
 impl FastReply {
-    /// Whether the reply is sent whole, and was short.
+    /// Returns `true` if the reply is sent whole and was short.
     pub fn is_sent(&self) -> bool {
         matches!(self, Self::Sent)
     }
 }
 
 impl<T: ClientIo> Connection<T> {
-    /// Reads the first bytes of a head, answers what they ask for if that can be done at once, and
-    /// leaves the rest in the input. Says when they were there.
+    /// Reads the first bytes of a head, and answers the request if that can be done at once. The
+    /// remaining bytes go to the input. Also returns their arrival time.
     pub(super) fn poll_first<H: Handler>(
         &mut self,
         shared: &Shared<H>,
@@ -73,7 +72,8 @@ impl<T: ClientIo> Connection<T> {
         })
     }
 
-    /// The same for what is in the input. `None` leaves everything as it was.
+    /// Answers the request at the start of the input likewise. `None` means that nothing has
+    /// changed.
     pub(super) fn try_fast_path<H: Handler>(
         &mut self,
         shared: &Shared<H>,
@@ -88,7 +88,7 @@ impl<T: ClientIo> Connection<T> {
         Some(glanced)
     }
 
-    /// Answers a request at the front of `bytes` at once, and says how many of them it took.
+    /// Answers a request at the start of `bytes` at once. Also returns the number of bytes used.
     fn serve_buffered<H: Handler>(
         &mut self,
         shared: &Shared<H>,
@@ -109,7 +109,7 @@ impl<T: ClientIo> Connection<T> {
                 [head, body] if T::CAN_LEND && body.len() >= LENT_MIN => lend(io, context, head, body),
                 parts => Pin::new(&mut *io).poll_write_vectored(context, parts),
             };
-            // A failure comes again when the rest is sent.
+            // An error counts as 0 bytes: sending the rest reports the error again.
             let bytes = match written {
                 Poll::Ready(Ok(bytes)) => bytes,
                 _ => 0,
@@ -131,7 +131,7 @@ impl<T: ClientIo> Connection<T> {
         Some((glanced, taken))
     }
 
-    /// Settles a reply that was sent, or sends what is left of it.
+    /// Completes a sent reply, or sends its rest.
     pub(super) async fn finish_glanced<H: Handler>(
         &mut self,
         shared: &Shared<H>,
@@ -157,7 +157,7 @@ impl<T: ClientIo> Connection<T> {
                 account.complete(due);
             }
             FastReply::Settled => {
-                // Only whether it was cut is still to be counted.
+                // Only a cut is still counted.
                 let account = ReplyGuard::open(shared, None, received);
                 if self.socket.send(&self.live.patience).await.is_err() {
                     return AfterReply::Drop;
@@ -171,7 +171,7 @@ impl<T: ClientIo> Connection<T> {
         AfterReply::Keep
     }
 
-    /// Sends what is in the output, and adds what of its data was written to `sent_bytes`.
+    /// Sends the output, and adds the number of its data bytes sent to `sent_bytes`.
     async fn send_counted(&mut self, sent_bytes: &mut u64) -> Result<(), ClientGone> {
         let length = self.socket.output.data.len();
         let sent = self.socket.send(&self.live.patience).await;
@@ -180,7 +180,7 @@ impl<T: ClientIo> Connection<T> {
         sent
     }
 
-    /// Sends the rest of a body, piece by piece.
+    /// Sends the rest of a body, frame by frame.
     async fn send_rest(&mut self, rest: Rest, sent_bytes: &mut u64) -> Result<(), ClientGone> {
         let Rest { mut frames, sent } = rest;
         *sent_bytes += sent;
@@ -205,8 +205,8 @@ impl<T: ClientIo> Connection<T> {
     }
 }
 
-/// Answers `plain` if its response is fresh in RAM: put together at the end of `reply`, through
-/// `write`, and what that does not take goes into `output`, which is empty.
+/// Answers `plain` if its response is fresh in RAM. The reply is built at the end of `reply` and
+/// passed to `write`. Bytes that `write` does not take go to `output`, which must be empty.
 #[inline]
 pub(in crate::server) fn answer<H: Handler>(
     shared: &Shared<H>,
@@ -228,16 +228,15 @@ pub(in crate::server) fn answer<H: Handler>(
     Some(glanced)
 }
 
-/// What became of bytes that were to be written.
+/// Result of a write.
 pub(in crate::server) struct WriteOutcome {
-    /// So many were taken.
+    /// Number of bytes taken.
     pub bytes: usize,
-    /// None of them waits within the connection.
+    /// No taken byte waits within the connection.
     pub is_flushed: bool,
 }
 
-/// Writes the reply to a hit, which is put together at the end of `reply`; what the connection does
-/// not take goes into `output`.
+/// Builds the reply to a hit at the end of `reply` and writes it. Bytes not taken go to `output`.
 #[inline]
 fn send(
     output: &mut MessageOutput,
@@ -264,7 +263,7 @@ fn send(
     SendProgress::Partly
 }
 
-/// Keeps what is left of the reply to a hit of which `written` bytes were sent.
+/// Keeps the rest of the reply to a hit, of which `written` bytes were sent.
 #[cold]
 fn keep(output: &mut MessageOutput, hit: &RamHit<'_>, head: &[u8], written: usize) {
     let sent = written.saturating_sub(head.len());
@@ -278,7 +277,7 @@ fn keep(output: &mut MessageOutput, hit: &RamHit<'_>, head: &[u8], written: usiz
     }
 }
 
-/// Lends a body at once, behind its head.
+/// Sends a head and its body at once, without copying the body.
 fn lend<T: ClientIo>(
     io: &mut T,
     context: &mut Context<'_>,
@@ -293,18 +292,18 @@ fn lend<T: ClientIo>(
     if is_corked && !matches!(lent, Some(Poll::Ready(Ok(bytes))) if bytes < head.len() + body.len()) {
         io.cork(false);
     }
-    // What cannot be lent is copied, with what else is left.
+    // A body that cannot be sent this way is copied with the rest.
     lent.unwrap_or(Poll::Pending)
 }
 
-/// Bodies up to this size are copied behind their head: for the kernel one buffer is less work than
-/// two (at 8 KB by 0.3 µs), and so is one more copy of so few bytes.
+/// Maximum size of bodies that are copied behind their head. For the kernel one buffer is less work
+/// than two (by 0.3 µs at 8 KB), which outweighs the copy.
 const COPIED_MAX: usize = 12 << 10;
 
 thread_local! {
-    /// What has just arrived.
+    /// Buffer for bytes just received.
     static ARRIVED: RefCell<[u8; INPUT_BYTES]> = const { RefCell::new([0; INPUT_BYTES]) };
 
-    /// The reply in the making.
+    /// Buffer in which a reply is built.
     static REPLY: RefCell<Vec<u8>> = const { RefCell::new(Vec::new()) };
 }

@@ -1,4 +1,4 @@
-//! Reply heads as HTTP/1 bytes.
+//! Writes reply heads as HTTP/1 bytes.
 
 use super::RequestSummary;
 use crate::message::{RamHit, ReplyBody, ReplyForm, ReplyHead};
@@ -9,7 +9,7 @@ use shoal_wire::response::{self, Persistence, ResponseFraming};
 use std::io::Write;
 use std::time::Instant;
 
-/// How the reply's body will be delimited.
+/// Returns the framing of the reply's body.
 pub(super) fn framing(asked: &RequestSummary, status: StatusCode, body: &ReplyBody) -> ResponseFraming {
     let length = match body {
         ReplyBody::Empty => Some(0),
@@ -63,7 +63,7 @@ pub(super) fn write(
     out.extend_from_slice(shoal_wire::chunk::CRLF);
 }
 
-/// Appends the whole head of a hit in RAM, as [`write`] does for the same reply.
+/// Appends the whole head of a hit in RAM, equal to the output of [`write`] for the same reply.
 pub(super) fn hit(out: &mut Vec<u8>, hit: &RamHit<'_>, now: Instant) {
     let lines = hit.lines();
     out.reserve(lines.len() + HIT_FIELDS_BYTES);
@@ -86,7 +86,7 @@ pub(super) fn hit(out: &mut Vec<u8>, hit: &RamHit<'_>, now: Instant) {
     out.extend_from_slice(shoal_wire::chunk::CRLF);
 }
 
-/// Appends what a part says of itself.
+/// Appends the Content-Range of a partial response.
 fn content_range(out: &mut Vec<u8>, form: ReplyForm) {
     if let Some(content_range) = form.content_range() {
         // Writing to a vector does not fail.
@@ -94,9 +94,9 @@ fn content_range(out: &mut Vec<u8>, form: ReplyForm) {
     }
 }
 
-/// The Content-Length to declare for a reply without a body: what HEAD would have got as GET, or
-/// what a 304 says of the stored response. RFC 9110 section 8.6 forbids it with 1xx, 204, and 2xx
-/// to CONNECT.
+/// Returns the Content-Length to declare for a reply without a body. For HEAD this is the length of
+/// the GET response, for 304 the stored response's length. RFC 9110 section 8.6 forbids the field
+/// with 1xx, 204, and 2xx to CONNECT.
 pub(super) fn declared(asked: &RequestSummary, head: &ReplyHead, body: &ReplyBody) -> Option<u64> {
     let status = head.status();
     let may_declare = status == StatusCode::NOT_MODIFIED
@@ -112,7 +112,7 @@ pub(super) fn declared(asked: &RequestSummary, head: &ReplyHead, body: &ReplyBod
     }
 }
 
-/// What the head says of the connection when it is kept.
+/// Returns the connection's persistence as the head declares it.
 pub(super) fn persistence(asked: &RequestSummary, keep: bool, status: StatusCode) -> Persistence {
     match (keep, asked.version) {
         _ if status == StatusCode::SWITCHING_PROTOCOLS => Persistence::Upgrade,
@@ -122,5 +122,5 @@ pub(super) fn persistence(asked: &RequestSummary, keep: bool, status: StatusCode
     }
 }
 
-/// What the status line and our own fields of a hit take at most, as a rule.
+/// Expected maximum bytes of the status line and our own fields of a hit.
 const HIT_FIELDS_BYTES: usize = 256;

@@ -1,4 +1,4 @@
-//! A request's body on its way from the socket to its consumer.
+//! Reads a request's body from the socket and passes it to its consumer.
 
 use crate::message::{BodyError, RequestBody, StreamBody};
 use crate::server::body_pipe::{BodyDemand, BodySink, pipe};
@@ -13,34 +13,35 @@ use std::future::poll_fn;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-/// Where the body of the request being answered stands.
+/// State of the body of the current request.
 pub(super) struct RequestBodyReader {
     decoder: BodyDecoder,
-    /// The consumer, until the body has ended, failed or is no longer wanted.
+    /// Pipe to the consumer, until the body has ended, failed or is no longer wanted.
     sink: Option<BodySink>,
     /// The client waits for `100 Continue`.
     continue_owed: bool,
-    /// The reply has begun: an interim response would stand within it.
+    /// The reply has begun: an interim response would stand within the reply.
     replying: bool,
     /// The framing failed, or the client paused for too long.
     failed: bool,
-    /// When to give up a client that pauses; made at its first pause.
+    /// Deadline of the current pause; created at the client's first pause.
     stall: Option<Deadline>,
-    /// How fast it sends.
+    /// Speed at which the client sends.
     pace: ClientProgress,
 }
 
-/// Why a body failed.
+/// Reason for a body's failure.
 #[derive(Debug)]
 pub(super) enum RequestBodyFailure {
     /// The client has gone.
     Gone,
-    /// It sent what makes no sense, or stalled.
+    /// The client sent invalid framing, or stalled.
     Refused(RequestRefusal),
 }
 
 impl RequestBodyReader {
-    /// The body of a request with this head, for both ends. `None` when it has none.
+    /// Creates both ends of the body of a request with this head. Returns `None` if the request has
+    /// no body.
     pub fn of(head: &RequestHead) -> Option<(Self, RequestBody)> {
         let length = match head.body {
             BodyFraming::None => return None,
@@ -60,29 +61,28 @@ impl RequestBodyReader {
         Some((incoming, Some(StreamBody::new(body))))
     }
 
-    /// Whether somebody still waits for more of it.
+    /// Returns `true` if a consumer waits for more of the body.
     pub fn is_active(&self) -> bool {
         self.sink.is_some()
     }
 
-    /// Whether the connection can be used further once the reply is sent, as far as it can be told
-    /// before.
+    /// Returns `true` if the connection can be reused after the reply, as far as known in advance.
     pub fn may_keep(&self) -> bool {
         let wanted = self.sink.as_ref().is_some_and(|sink| !sink.is_abandoned());
         let soon_over = wanted || self.decoder.remaining().is_none_or(|rest| rest <= DRAIN_BYTES_MAX);
-        // A client that was not told to continue may send its body or the next request: it cannot
-        // be told apart.
+        // A client without `100 Continue` may send its body or the next request. The server cannot
+        // tell the two apart.
         !self.failed && !self.continue_owed && soon_over
     }
 
-    /// An interim 100 that the handler passed on stands for ours.
+    /// Records that the handler passed on a 100 response, which replaces ours.
     pub fn continue_sent(&mut self) {
         self.continue_owed = false;
     }
 
-    /// The reply is about to be written. A body that is wanted by now is asked for before; a client
-    /// that is not asked then has its final status instead of a word, and sends the body or leaves
-    /// it.
+    /// Prepares for the reply's start. If the consumer wants the body now, `100 Continue` is sent
+    /// first. Otherwise the client gets only the final status, and decides whether to send the
+    /// body.
     pub fn reply_begins<T>(&mut self, socket: &mut BufferedConnection<T>) {
         if self.sink.as_ref().is_some_and(BodySink::is_wanted) {
             self.ask(socket);
@@ -93,15 +93,15 @@ impl RequestBodyReader {
     fn ask<T>(&mut self, socket: &mut BufferedConnection<T>) {
         if self.continue_owed && !self.replying {
             self.continue_owed = false;
-            // Content that has begun to arrive needs no word (RFC 9110 section 10.1.1).
+            // RFC 9110 section 10.1.1: a server may omit 100 once content has begun to arrive.
             if socket.input.is_empty() {
                 socket.output.head.extend_from_slice(CONTINUE);
             }
         }
     }
 
-    /// Moves what the consumer wants and the client has sent. Ready only when the body fails; its
-    /// end is no event.
+    /// Passes received bytes to the consumer on demand. Returns ready only if the body fails; its
+    /// end is not reported.
     pub fn poll<T: ClientIo>(
         &mut self,
         socket: &mut BufferedConnection<T>,
@@ -144,7 +144,7 @@ impl RequestBodyReader {
         if let Some(sink) = &mut self.sink {
             sink.send(data);
         }
-        // The last byte of a known length is the end: whoever has it need not ask for another
+        // The last byte of a known length ends the body, so the consumer need not ask for another
         // frame.
         if self.decoder.is_ended() {
             self.end(None);
@@ -185,8 +185,8 @@ impl RequestBodyReader {
         RequestBodyFailure::Refused(refusal)
     }
 
-    /// Reads and drops what is left of the body after the reply, so that the connection can be used
-    /// further. False when that is not worth it.
+    /// Reads and drops the rest of the body after the reply, so that the connection can be reused.
+    /// Returns `false` if the rest is too long or too late.
     pub async fn discard<T: ClientIo>(mut self, socket: &mut BufferedConnection<T>) -> bool {
         self.sink = None;
         let mut dropped = 0;
@@ -212,7 +212,7 @@ impl RequestBodyReader {
         may && tokio::time::timeout(DRAIN_TIME, discarding).await.unwrap_or(false)
     }
 
-    /// Whether all of it was read.
+    /// Returns `true` if the whole body was read.
     pub fn is_ended(&self) -> bool {
         self.decoder.is_ended()
     }
@@ -226,11 +226,11 @@ impl From<ClientGone> for RequestBodyFailure {
 
 const CONTINUE: &[u8] = b"HTTP/1.1 100 Continue\r\n\r\n";
 
-/// Room made for each read of a body; the largest frame handed on.
+/// Bytes reserved for each read of a body, and the largest frame passed on.
 const BODY_ROOM: usize = 16 * 1024;
 
-/// Bytes of an unwanted body that are read to save the connection.
+/// Maximum bytes of an unwanted body read in order to keep the connection.
 const DRAIN_BYTES_MAX: u64 = 64 * 1024;
 
-/// How long that may take.
+/// Maximum time for reading them.
 const DRAIN_TIME: Duration = Duration::from_secs(5);

@@ -1,20 +1,20 @@
-//! Interim responses on their way from the handler to the client.
+//! Passes interim responses from the handler to the client.
 
 use crate::message::InterimSink;
 use http::{HeaderMap, StatusCode};
 use std::task::{Context, Poll};
 use tokio::sync::mpsc;
 
-/// The channel that requests of one connection send interim responses through, one request after
-/// the other.
+/// Channel for the interim responses of one connection. Its requests use the channel in turn.
 #[derive(Default)]
 pub(super) struct Interim {
     channel: Option<(InterimSink, mpsc::Receiver<(StatusCode, HeaderMap)>)>,
 }
 
 impl Interim {
-    /// A sink for the next request. The channel is used again unless somebody still holds a sink of
-    /// an earlier request, whose interim responses must not appear before this one's reply.
+    /// Returns a sink for the next request. The channel is reused unless a sink of an earlier
+    /// request is still alive. Interim responses of that request must not appear before this one's
+    /// reply.
     pub fn sink(&mut self) -> InterimSink {
         if !matches!(&self.channel, Some((sink, waiting)) if sink.strong_count() == 1 && waiting.is_empty()) {
             self.channel = Some(mpsc::channel(INTERIM_MAX));
@@ -23,7 +23,7 @@ impl Interim {
         sink.clone()
     }
 
-    /// The next one.
+    /// Polls for the next interim response.
     pub fn poll(&mut self, context: &mut Context<'_>) -> Poll<(StatusCode, HeaderMap)> {
         match &mut self.channel {
             Some((_, waiting)) => match waiting.poll_recv(context) {
@@ -34,13 +34,13 @@ impl Interim {
         }
     }
 
-    /// The next one, if it is there already.
+    /// Returns the next interim response, if one is queued.
     pub fn next_waiting(&mut self) -> Option<(StatusCode, HeaderMap)> {
         self.channel.as_mut().and_then(|(_, waiting)| waiting.try_recv().ok())
     }
 }
 
-/// Interim responses that may wait; more are dropped.
+/// Maximum number of queued interim responses; more are dropped.
 const INTERIM_MAX: usize = 4;
 
 #[cfg(test)]

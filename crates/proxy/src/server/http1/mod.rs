@@ -1,14 +1,14 @@
-//! One HTTP/1 connection: heads in, replies out, for as long as both sides want.
+//! One HTTP/1 connection: reads heads and writes replies until one side ends it.
 //!
 //! ```text
 //!   next_head ──► answer (handler, request body, interim responses) ──► send ──► next_head
-//!       │                     │ client gone: the handler is dropped        │
-//!       └── refuse ───────────┴────────────────────────────────────────────┴──► close, linger or reset
+//!     │                     │ client gone: the handler is dropped        │
+//!     └── refuse ───────────┴────────────────────────────────────────────┴──► close, linger or reset
 //! ```
 //!
-//! A hit takes one read and one write, and for as long as nothing else is asked for no task
-//! ([`super::waiting`]). Buffers, the timer and the channel for interim responses are made once for
-//! the connection and used for every request.
+//! A hit takes one read and one write. While a client asks only for hits, its connection has no
+//! task ([`super::idle`]). Buffers, the timer and the channel for interim responses are created
+//! once per connection and serve every request.
 
 mod answer;
 pub(super) mod fast_path;
@@ -38,18 +38,18 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::Instant;
 
-/// Where a connection stands that is to be served.
+/// State in which a connection starts to be served.
 pub(super) enum StartState {
-    /// Nothing in its input was looked at.
+    /// No code has parsed the input.
     New,
-    /// Its input begins with what cannot be answered at once.
+    /// The request at the start of the input cannot be answered at once.
     Asking,
-    /// A reply is on its way, to what was received then.
+    /// A reply is being sent, to a request received at this time.
     Answering(FastReply, Instant),
 }
 
-/// Serves one connection to its end, or until it may as well wait without a task: then it is given
-/// back.
+/// Serves one connection to its end, or until it can wait without a task. In that case the
+/// connection is returned.
 pub(super) async fn serve<T: ClientIo, H: Handler>(
     socket: BufferedConnection<T>,
     start: StartState,
@@ -72,7 +72,7 @@ struct Connection<T> {
     interim: Interim,
 }
 
-/// What of a request still matters once the handler has it.
+/// Facts about a request that are needed after the handler has it.
 struct RequestSummary {
     method: Method,
     version: Version,
@@ -82,42 +82,42 @@ struct RequestSummary {
     received: Instant,
 }
 
-/// What becomes of the connection.
+/// Next state of the connection after a reply.
 enum AfterReply {
-    /// It waits for the next request.
+    /// Wait for the next request.
     Keep,
-    /// It is closed; the client is done.
+    /// Close: the client sends no more.
     Close,
-    /// It is closed, though the client may still be sending.
+    /// Close, while the client may still be sending.
     Linger,
-    /// The same, after a refusal of what came.
+    /// Close likewise, after refusing invalid bytes.
     Refuse(RequestRefusal),
-    /// It is dropped: the client has gone, or must notice that its response was cut.
+    /// Drop: the client has gone, or must notice that its response was cut.
     Drop,
-    /// It has become a tunnel.
+    /// Carry a tunnel.
     Tunnel(Box<dyn crate::message::TunnelIo>),
 }
 
-/// A request that came.
+/// Next request of a connection.
 enum NextRequest {
-    /// Its head is whole, in the read buffer; and when the first byte of it was there.
+    /// The read buffer holds a whole head. The first byte arrived at this time.
     Head(Instant),
-    /// It is answered already, or the rest of the reply is in the output; and when its first byte
-    /// was there.
+    /// The reply is sent, or its rest is in the output. The first byte of the request arrived at
+    /// this time.
     Glanced(FastReply, Instant),
 }
 
-/// Why no further request came.
+/// Reason for ending the connection without a further request.
 enum NoRequest {
-    /// The client left, was idle for too long, or we are stopping.
+    /// The client left or was idle for too long, or the server is stopping.
     Over,
-    /// What came will not be taken.
+    /// The bytes received are refused.
     Refused(RequestRefusal),
 }
 
 impl<T: ClientIo> Connection<T> {
-    /// What only some requests need is boxed: an idle connection then takes the memory of the wait
-    /// for the next head.
+    /// Boxes the futures that only some requests need. An idle connection then takes only the
+    /// memory of waiting for a head.
     async fn serve<H: Handler>(mut self, shared: &Shared<H>, mut start: StartState) -> Option<T> {
         let mut hits = 0;
         loop {
@@ -160,8 +160,8 @@ impl<T: ClientIo> Connection<T> {
         }
     }
 
-    /// Waits for a whole request head, and says when its first byte was there; or has what is in
-    /// RAM answered at once.
+    /// Waits for a whole request head and returns the arrival time of its first byte. A hit in RAM
+    /// is answered at once.
     async fn next_head<H: Handler>(
         &mut self,
         shared: &Shared<H>,
@@ -205,16 +205,16 @@ impl<T: ClientIo> Connection<T> {
         self.socket.deadline.poll_passed(context).map(|()| Err(NoRequest::Refused(REQUEST_TIMEOUT)))
     }
 
-    /// Waits for the first byte of a head in vain: until the client has been idle for too long, or
-    /// we are stopping.
+    /// Returns ready if no head has begun and the client is idle for too long, or the server is
+    /// stopping.
     fn poll_idle(&mut self, context: &mut Context<'_>) -> Poll<NoRequest> {
         let is_over = self.socket.deadline.poll_passed(context).is_ready()
             || self.drain.poll_draining(context).is_ready();
         if is_over { Poll::Ready(NoRequest::Over) } else { Poll::Pending }
     }
 
-    /// Answers one request. The handler's future ends with this one, so that a client that leaves
-    /// takes it along.
+    /// Answers one request. If the client leaves, dropping this future drops the handler's future
+    /// too.
     async fn exchange<H: Handler>(&mut self, shared: &Shared<H>, received: Instant) -> AfterReply {
         let (asked, mut incoming, answering) = match self.take_request(received) {
             Ok((asked, incoming, request)) => (asked, incoming, shared.handler.handle(request)),
@@ -233,7 +233,7 @@ impl<T: ClientIo> Connection<T> {
         }
     }
 
-    /// Takes the head of a request off the read buffer.
+    /// Takes a request's head from the read buffer.
     fn take_request(
         &mut self,
         received: Instant,
@@ -256,7 +256,7 @@ impl<T: ClientIo> Connection<T> {
         Ok((asked, incoming, Request { head: head.parts, body, client, interim, received }))
     }
 
-    /// Sends the reply and settles what is left of the request.
+    /// Sends the reply and handles the rest of the request.
     async fn finish<H: Handler>(
         &mut self,
         shared: &Shared<H>,
@@ -303,7 +303,7 @@ impl<T: ClientIo> Connection<T> {
         }
     }
 
-    /// Answers what is no request with a refusal, and closes.
+    /// Answers an invalid request with a refusal, then closes.
     async fn refuse<H: Handler>(mut self, shared: &Shared<H>, refusal: RequestRefusal) {
         let reply = shared.refuse(refusal, &self.client);
         let asked = RequestSummary {
@@ -314,13 +314,13 @@ impl<T: ClientIo> Connection<T> {
             upgrade: false,
             received: Instant::now(),
         };
-        // Interim responses of a request that was given up meanwhile do not belong before this one.
+        // Drop interim responses of an abandoned request: they must not appear before this reply.
         self.interim = Interim::default();
         self.finish(shared, &asked, reply, None).await;
         self.socket.linger().await;
     }
 
-    /// Carries bytes between the client and `far` until both are done.
+    /// Copies bytes between the client and `far` until both have ended.
     async fn tunnel<H: Handler>(
         &mut self,
         far: Box<dyn crate::message::TunnelIo>,
@@ -334,7 +334,7 @@ impl<T: ClientIo> Connection<T> {
     }
 }
 
-/// RFC 9110 section 15.5.9: the client did not send a whole request within the time that we wait.
+/// RFC 9110 section 15.5.9: the client did not send a whole request within the time limit.
 const REQUEST_TIMEOUT: RequestRefusal =
     RequestRefusal { status: StatusCode::REQUEST_TIMEOUT, reason: "request not received in time" };
 

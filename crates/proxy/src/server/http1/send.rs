@@ -1,4 +1,4 @@
-//! Sending a reply: the head, then the body from wherever it is.
+//! Sends a reply: the head, then the body from its source.
 
 use super::incoming::RequestBodyFailure;
 use super::{AfterReply, Connection, RequestBodyReader, RequestSummary, head};
@@ -15,42 +15,42 @@ use std::future::poll_fn;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-/// A reply being sent.
+/// State of sending one reply.
 pub(super) struct ReplySender<'a, H: Handler> {
-    /// What it answers.
+    /// Request that the reply answers.
     pub asked: &'a RequestSummary,
-    /// Whether the connection is kept afterwards.
+    /// `true` if the connection is kept afterwards.
     pub keep: bool,
-    /// Its record.
+    /// Record of the reply.
     pub account: ReplyGuard<'a, H>,
-    /// The request's body, which may still be arriving.
+    /// Body of the request, which may still be arriving.
     pub incoming: Option<RequestBodyReader>,
 }
 
-/// A body whose frames are being sent.
+/// Body whose frames are being sent.
 struct StreamedBody {
     frames: StreamBody,
     framing: ResponseFraming,
-    /// Bytes still due when the length was announced.
+    /// Bytes still missing, if the length was announced.
     due: Option<u64>,
     trailers: bool,
     state: StreamState,
 }
 
-/// Where a stream stands.
+/// Progress of a streamed body.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum StreamState {
     Open,
-    /// All that remains is to write the output.
+    /// The body has ended; only the output is left to write.
     Ended,
 }
 
-/// A stream could not be sent to its end: the client has gone, or the body failed or was not as
-/// long as announced.
+/// Error: a body was not sent whole. The client has gone, or the body failed or differed from its
+/// announced length.
 struct SendAborted;
 
 impl<T: ClientIo> Connection<T> {
-    /// Sends a reply to its end or to where it fails.
+    /// Sends a reply to its end or to its failure.
     pub(super) async fn send<H: Handler>(
         &mut self,
         sending: &mut ReplySender<'_, H>,
@@ -63,9 +63,9 @@ impl<T: ClientIo> Connection<T> {
         let status = reply_head.status();
         let framing = head::framing(sending.asked, status, &body);
         sending.keep &= framing != ResponseFraming::UntilClose;
-        // Some clients send the tunnel's first bytes along with CONNECT. When there is no tunnel
-        // they must not be read as a request: whoever chose them may not be whoever asked for the
-        // tunnel.
+        // Some clients send the tunnel's first bytes along with CONNECT. Without a tunnel these
+        // bytes must not be parsed as a request: their author may not be the client that sent
+        // CONNECT.
         sending.keep &= sending.asked.method != Method::CONNECT;
         if matches!(body, ReplyBody::Tunnel(_)) && !sending.may_tunnel(status) {
             tracing::error!(%status, "a tunnel was offered for a request that asked for none");
@@ -113,7 +113,7 @@ impl<T: ClientIo> Connection<T> {
         sending.account.head_bytes = (out.len() - before) as u64;
     }
 
-    /// Sends what is in the output, and `bytes` after it.
+    /// Sends the output, then `bytes`.
     async fn send_memory<H: Handler>(
         &mut self,
         sending: &mut ReplySender<'_, H>,
@@ -129,8 +129,8 @@ impl<T: ClientIo> Connection<T> {
         sent
     }
 
-    /// Sends a body frame by frame, each as it arrives. A body that fails is cut where the client
-    /// can see it: the connection ends before the last chunk or the announced length.
+    /// Sends a body frame by frame as the frames arrive. A failed body is cut visibly: the
+    /// connection ends before the last chunk or the announced length.
     async fn send_stream<H: Handler>(
         &mut self,
         sending: &mut ReplySender<'_, H>,
@@ -139,8 +139,8 @@ impl<T: ClientIo> Connection<T> {
         length: Option<u64>,
     ) -> AfterReply {
         let trailers = framing == ResponseFraming::Chunked && sending.asked.accepts_trailers;
-        // Without a length or chunks, an orderly close would pass for the end of the body, whyever
-        // it comes: a body that fails, a client given up, a task that ends with its worker.
+        // Without a length or chunks, an orderly close would look like the body's end. This would
+        // hide a failed body, a client given up or a task that ends with its worker.
         let until_close = framing == ResponseFraming::UntilClose;
         if until_close {
             self.socket.io.reset_on_close(true);
@@ -164,7 +164,7 @@ impl<T: ClientIo> Connection<T> {
         sending: &mut ReplySender<'_, H>,
     ) -> Poll<Result<(), SendAborted>> {
         loop {
-            // The first frame, when it is there already, leaves together with the head.
+            // The first frame leaves together with the head if it is already there.
             let fresh = self.socket.output.data.is_empty() && stream.state == StreamState::Open;
             let waiting = fresh && !self.fill_from(context, stream)?;
             if !self.socket.output.is_empty() {
@@ -179,7 +179,7 @@ impl<T: ClientIo> Connection<T> {
         }
     }
 
-    /// Writes the output, and counts the data in it once it is written or lost.
+    /// Writes the output, and counts its data once written or lost.
     fn poll_output<H: Handler>(
         &mut self,
         context: &mut Context<'_>,
@@ -195,7 +195,7 @@ impl<T: ClientIo> Connection<T> {
                 sending.account.body_bytes += self.socket.output.data_written() as u64;
                 Poll::Ready(Err(SendAborted))
             }
-            // While the client is slow to take the reply, it may go on sending its request.
+            // A client that takes the reply slowly may still be sending its request.
             Poll::Pending => match &mut sending.incoming {
                 Some(body) if body.is_active() => self.poll_request_body(context, body).map(Err),
                 _ => Poll::Pending,
@@ -203,7 +203,7 @@ impl<T: ClientIo> Connection<T> {
         }
     }
 
-    /// Waits for the next frame: takes in the request's body, and notices a client that leaves.
+    /// Waits for the next frame: reads the request's body, and notices a client that leaves.
     fn poll_waiting(
         &mut self,
         context: &mut Context<'_>,
@@ -211,7 +211,8 @@ impl<T: ClientIo> Connection<T> {
     ) -> Poll<SendAborted> {
         match self.poll_client(context, incoming) {
             Poll::Ready(RequestBodyFailure::Gone) => Poll::Ready(SendAborted),
-            // The reply goes on without the rest of the request; the connection ends after it.
+            // The reply continues without the rest of the request. The connection ends after the
+            // reply.
             Poll::Ready(RequestBodyFailure::Refused(_)) | Poll::Pending => Poll::Pending,
         }
     }
@@ -227,8 +228,8 @@ impl<T: ClientIo> Connection<T> {
         }
     }
 
-    /// Puts the next frame into the output, with the end when it is known to follow. False when
-    /// none is there yet.
+    /// Puts the next frame into the output, and also the body's end if it follows. Returns `false`
+    /// if no frame is ready.
     fn fill_from(
         &mut self,
         context: &mut Context<'_>,
@@ -268,7 +269,8 @@ impl<T: ClientIo> Connection<T> {
 }
 
 impl<H: Handler> ReplySender<'_, H> {
-    /// A client that did not expect the end may have sent more already.
+    /// Returns the connection's next state. A client that expected to continue may have sent more
+    /// already, hence `Linger`.
     fn next(&self) -> AfterReply {
         match (self.keep, self.asked.keep_alive) {
             (true, _) => AfterReply::Keep,
@@ -277,8 +279,8 @@ impl<H: Handler> ReplySender<'_, H> {
         }
     }
 
-    /// Whether the connection may become a tunnel: the client asked for one, and what it sends next
-    /// belongs to it.
+    /// Returns `true` if the connection may become a tunnel: the client asked for one, and its next
+    /// bytes belong to the tunnel.
     fn may_tunnel(&self, status: StatusCode) -> bool {
         let asked = self.asked;
         let connected = asked.method == Method::CONNECT && status.is_success();
@@ -288,7 +290,8 @@ impl<H: Handler> ReplySender<'_, H> {
 }
 
 impl StreamedBody {
-    /// Takes note of data; more of it than announced would be read as the next response.
+    /// Counts data. Bytes beyond the announced length would be read as the next response, and are
+    /// an error.
     fn count(&mut self, bytes: usize) -> Result<(), SendAborted> {
         if let Some(due) = &mut self.due {
             *due = due.checked_sub(bytes as u64).ok_or(SendAborted)?;
@@ -296,7 +299,7 @@ impl StreamedBody {
         Ok(())
     }
 
-    /// Appends what ends the body.
+    /// Appends the end of the body.
     fn end(&mut self, tail: &mut Vec<u8>, last: Option<Frame<Bytes>>) -> Result<(), SendAborted> {
         if self.due.is_some_and(|due| due > 0) {
             return Err(SendAborted);

@@ -1,5 +1,5 @@
-//! What a connection that has a task holds while it waits for a request: no read buffer, whatever
-//! came before.
+//! Checks the memory of a connection with a task that waits for a request: no read buffer after any
+//! kind of request.
 
 use super::*;
 use crate::metrics::Metrics;
@@ -38,7 +38,7 @@ async fn answer(connection: &mut Connection<TcpStream>, server: &StreamServer<Sc
     assert!(matches!(next, AfterReply::Keep), "the connection goes on");
 }
 
-/// Bytes of the read buffer after a look for the next request, which is in vain.
+/// Returns the capacity of the read buffer after a poll for the next request, which finds none.
 async fn held(connection: &mut Connection<TcpStream>, server: &StreamServer<Scripted>) -> usize {
     let mut waiting = Box::pin(connection.next_head(&server.0, false));
     assert!(poll_fn(|context| Poll::Ready(waiting.as_mut().poll(context).is_pending())).await);
@@ -89,7 +89,7 @@ async fn a_connection_that_waits_holds_no_read_buffer() {
         said.expect("the server reads");
         assert_eq!(held, 0, "after {what}");
     }
-    // What has come of a head is kept, of course.
+    // A partial head is kept.
     let (mut connection, mut far) = connection(&server).await;
     far.write_all(b"GET / HT").await.expect("it is open");
     far.flush().await.expect("it is open");

@@ -1,20 +1,20 @@
-//! What HTTP/1's parser sees to and the reading of fields does not: sizes, the authority, Host,
-//! Expect, cookies.
+//! Checks done by HTTP/1's parser but not by the field decoder: sizes, authority, Host, Expect,
+//! cookies.
 
 use http::request::Parts;
 use http::{HeaderValue, Method, header};
 use shoal_wire::{Authority, BODY_BYTES_MAX, HeadLimits, RequestRefusal};
 
-/// Checks a request head and brings its cookies into the form that HTTP/1 and the exchange know.
+/// Checks a request head, and joins its cookies as HTTP/1 and the exchange expect.
 pub(super) fn head(parts: &mut Parts, limits: &HeadLimits) -> Result<(), RequestRefusal> {
     if target_bytes(parts) > limits.target_bytes_max {
         return Err(RequestRefusal::target_too_long());
     }
-    // A URI is ASCII (RFC 3986 section 2); HTTP/1 would have it refused one hop further.
+    // A URI is ASCII (RFC 3986 section 2). HTTP/1 would refuse others at the next hop.
     if !parts.uri.path_and_query().is_none_or(|path| path.as_str().is_ascii()) {
         return Err(RequestRefusal::bad_request("invalid request target"));
     }
-    // Crumbs are one field, however many the client has made of it.
+    // Cookie fields are joined first, so that they count as one field.
     join_cookies(parts);
     if parts.headers.len() > limits.fields_max {
         return Err(RequestRefusal::fields_too_large("too many fields"));
@@ -31,8 +31,8 @@ fn target_bytes(parts: &Parts) -> usize {
 
 /// RFC 9113 section 8.3.1: "A server SHOULD treat a request as malformed if it contains a Host
 /// header field that identifies an entity that differs from the entity in the ":authority"
-/// pseudo-header field"; the rest is as in HTTP/1.1: one authority, without user information, with
-/// a port for CONNECT.
+/// pseudo-header field". The other rules are HTTP/1.1's: one authority, without user information,
+/// with a port for CONNECT.
 fn authority(parts: &Parts) -> Result<(), RequestRefusal> {
     let mut hosts = parts.headers.get_all(header::HOST).iter();
     let host =
@@ -60,8 +60,8 @@ fn authority(parts: &Parts) -> Result<(), RequestRefusal> {
     }
 }
 
-/// As in HTTP/1.1: one number in digits, and one that can be. The stream compares it with the body,
-/// and would pass over one that is no number; whoever gets the request next may not.
+/// Checks Content-Length as HTTP/1.1 does: one number of digits, in range. The stream ignores an
+/// invalid number when it compares lengths, but the next recipient may not.
 fn content_length(parts: &Parts) -> Result<(), RequestRefusal> {
     let mut lengths = parts.headers.get_all(header::CONTENT_LENGTH).iter();
     let (length, second) = (lengths.next(), lengths.next());

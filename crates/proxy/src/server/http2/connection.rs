@@ -1,4 +1,4 @@
-//! The connection's task: reads, has frames taken, writes, and looks after time.
+//! Task of one connection: reads, processes frames, writes, and watches timers.
 
 use super::StreamContext;
 use super::incoming::{FrameProgress, FrameReader};
@@ -17,7 +17,7 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use tokio::io::AsyncReadExt;
 
-/// One connection.
+/// State of one connection.
 pub(super) struct Connection<T, H: Handler> {
     io: T,
     input: BytesMut,
@@ -25,26 +25,26 @@ pub(super) struct Connection<T, H: Handler> {
     incoming: FrameReader,
     streams: Arc<StreamContext<H>>,
     watch: ConnectionMonitor,
-    /// Something was written that was not flushed.
+    /// Bytes were written but not flushed.
     unflushed: bool,
     /// The last write or flush had to wait.
     waits: bool,
     /// Bytes read, and bytes written after a wait.
     moved: (u64, u64),
-    /// Bytes written since others had their turn.
+    /// Bytes written in the current turn.
     turn_bytes: usize,
-    /// GOAWAY was sent, and a ping behind it.
+    /// GOAWAY and a ping behind it were sent.
     leaves: bool,
     /// GOAWAY has named the last stream.
     is_final: bool,
-    /// Everything was said: the client is to close, until then.
+    /// Deadline for the client to close, once all output was sent.
     closing: Option<Deadline>,
-    /// Bytes that came after that.
+    /// Bytes read and dropped since `closing` was set.
     thrown_away: usize,
 }
 
 impl<T: ClientIo, H: Handler> Connection<T, H> {
-    /// A connection of which `input` was read.
+    /// Creates a connection. `input` holds bytes already read.
     pub fn new(io: T, input: BytesMut, streams: Arc<StreamContext<H>>) -> Self {
         let live = &streams.live;
         let watch = ConnectionMonitor::new(live, streams.shared.drain.watch());
@@ -78,7 +78,7 @@ impl<T: ClientIo, H: Handler> Connection<T, H> {
         }
     }
 
-    /// Serves it; ready at its end.
+    /// Serves the connection. Returns ready at its end.
     pub fn poll(&mut self, context: &mut Context<'_>) -> Poll<()> {
         self.streams.link.lock().set_waker(context);
         self.turn_bytes = 0;
@@ -86,7 +86,8 @@ impl<T: ClientIo, H: Handler> Connection<T, H> {
             if self.closing.is_some() {
                 return self.poll_closed(context);
             }
-            // An error of the socket is the end; the streams learn of it when this is dropped.
+            // A socket error ends the connection. The streams notice when the connection is
+            // dropped.
             if self.take_frames(context).is_err() {
                 return Poll::Ready(());
             }
@@ -120,7 +121,7 @@ impl<T: ClientIo, H: Handler> Connection<T, H> {
         }
     }
 
-    /// Takes what has come and writes what there is, until both have to wait.
+    /// Reads frames and writes output until both must wait.
     fn take_frames(&mut self, context: &mut Context<'_>) -> io::Result<()> {
         loop {
             let taken = match self.incoming.take(&mut self.input, &mut self.output, &self.streams) {
@@ -137,13 +138,13 @@ impl<T: ClientIo, H: Handler> Connection<T, H> {
                 return Ok(());
             }
             match taken {
-                // Its frames wait for room in the output, or for tasks that end.
+                // Frames wait for room in the output, or for tasks to end.
                 FrameProgress::Blocked if !self.output.is_clogged() && !self.is_crowded() => {}
                 FrameProgress::Blocked => return Ok(()),
                 FrameProgress::All { .. } if self.output.is_clogged() => return Ok(()),
                 FrameProgress::All { wanted } => match self.poll_fill(context, wanted)? {
-                    // A client that ends its sending has gone, unlike one of HTTP/1: it can neither
-                    // acknowledge anything nor open a window. RFC 9113 section 9.1: "it is expected
+                    // A client that ends its sending has gone, unlike in HTTP/1: it can neither
+                    // acknowledge frames nor open a window. RFC 9113 section 9.1: "it is expected
                     // that clients will not close connections until it is determined that no
                     // further communication with a server is necessary".
                     Poll::Ready(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
@@ -154,7 +155,7 @@ impl<T: ClientIo, H: Handler> Connection<T, H> {
         }
     }
 
-    /// Says why nothing more is taken or answered.
+    /// Ends the connection with GOAWAY and the error `code`.
     fn give_up(&mut self, code: ErrorCode) {
         self.streams.shared.metrics.h2_given_up.increment();
         tracing::debug!(client = %self.streams.client.address, ?code, "HTTP/2 connection given up");
@@ -164,11 +165,11 @@ impl<T: ClientIo, H: Handler> Connection<T, H> {
         self.closing = Some(Deadline::after(LEAVE_TIME));
     }
 
-    /// The client has answered our pings: it is there, or it knows that no more streams are taken.
+    /// Handles answers to our pings: the client is alive, or has seen the first GOAWAY.
     fn answer_pongs(&mut self) {
         for ping in self.incoming.pongs() {
-            // One that was not sent asks for nothing: GOAWAY may name no more streams than it has
-            // named before (section 6.8).
+            // An answer to a ping that was not sent is ignored: a later GOAWAY must not name a
+            // higher stream (section 6.8).
             if ping == LAST_PING && self.leaves {
                 self.take_no_more();
             } else if ping == ALIVE_PING {
@@ -177,7 +178,7 @@ impl<T: ClientIo, H: Handler> Connection<T, H> {
         }
     }
 
-    /// Says which streams were taken up, after which none are.
+    /// Stops accepting streams and sends GOAWAY with the last accepted one.
     fn take_no_more(&mut self) {
         if !std::mem::replace(&mut self.is_final, true) {
             self.incoming.take_no_more();
@@ -186,7 +187,7 @@ impl<T: ClientIo, H: Handler> Connection<T, H> {
         }
     }
 
-    /// Frames and writes what there is; ready when nothing is left.
+    /// Frames and writes pending output. Returns ready if nothing is left.
     fn poll_output(&mut self, context: &mut Context<'_>) -> io::Result<Poll<()>> {
         loop {
             self.streams.link.lock().pump(&mut self.output);
@@ -229,7 +230,7 @@ impl<T: ClientIo, H: Handler> Connection<T, H> {
         Ok(filled)
     }
 
-    /// Gives back what is not needed while nothing happens.
+    /// Frees buffers that are not needed while the connection waits.
     fn rest(&mut self) {
         if self.input.is_empty() && self.input.capacity() > 0 {
             spare::give(BufferClass::Client, std::mem::take(&mut self.input));
@@ -259,8 +260,8 @@ impl<T: ClientIo, H: Handler> Connection<T, H> {
         self.incoming.is_crowded(&self.streams)
     }
 
-    /// Writes the last frames, and waits for the client to close: a socket that is closed with
-    /// bytes unread would take from the client what it has yet to read.
+    /// Writes the last frames and waits for the client to close. Closing a socket with unread bytes
+    /// would reset it and destroy replies the client has not read yet.
     fn poll_closed(&mut self, context: &mut Context<'_>) -> Poll<()> {
         let Some(closing) = &mut self.closing else { return Poll::Ready(()) };
         if closing.poll_passed(context).is_ready() {
@@ -291,17 +292,17 @@ impl<T, H: Handler> Drop for Connection<T, H> {
     }
 }
 
-/// What GOAWAY names while streams may still be on their way (RFC 9113 section 6.8).
+/// Stream number in the first GOAWAY, while streams may still be on the way (RFC 9113 section 6.8).
 const STREAM_MAX: u32 = 0x7fff_ffff;
 
-/// What our pings carry: one asks whether the client is there, the other follows the first GOAWAY.
+/// Payloads of our pings. One checks that the client is alive, the other follows the first GOAWAY.
 const ALIVE_PING: [u8; 8] = *b"shoal up";
 const LAST_PING: [u8; 8] = *b"shoal by";
 
-/// Bytes that are written before the thread's other connections have their turn.
+/// Bytes written before other connections of the thread get their turn.
 const TURN_BYTES_MAX: usize = 1 << 20;
 
-/// Room for at least so many bytes is made before a read.
+/// Minimum free bytes in the buffer before a read.
 const ROOM_MIN: usize = 1024;
 
 #[cfg(test)]

@@ -1,9 +1,9 @@
-//! The short way of a stream: a hit in RAM is framed where its request was read.
+//! Fast path of a stream: a hit in RAM is framed as soon as its request is parsed.
 //!
-//! The ordinary way opens a stream and starts a task for it, with a channel for interim responses.
-//! A hit needs none of that: its head and body go into the connection's output at once, when the
-//! client's windows take the whole body. Where they do not, a stream is opened, and a task sends
-//! the body at the pace of the client.
+//! The ordinary path opens a stream and starts a task with a channel for interim responses. A hit
+//! needs neither if the client's windows take the whole body: head and body go into the
+//! connection's output at once. Otherwise a stream is opened, and a task sends the body at the
+//! client's pace.
 
 use super::StreamContext;
 use super::output::{COPIED_MAX, FrameOutput};
@@ -15,8 +15,8 @@ use shoal_wire::FastPathRequest;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// Answers a plain request that is fresh in RAM. `None` leaves everything as it was; nothing has
-/// been sent then.
+/// Answers a plain request that is fresh in RAM. `None` means that no bytes were sent and nothing
+/// has changed.
 pub(super) fn answer<H: Handler>(
     streams: &Arc<StreamContext<H>>,
     id: u32,
@@ -27,7 +27,7 @@ pub(super) fn answer<H: Handler>(
     let mut rest = None;
     let handler = &streams.shared.handler;
     let glance = handler.try_fast_path(plain, &streams.client, received, |hit| {
-        // What is copied nobody holds.
+        // A copied body needs no memory charge.
         let is_copied = hit.content.len() <= COPIED_MAX;
         let hold = if is_copied { None } else { hit.keeper.hold(hit.content.len()) };
         if is_copied || hold.is_some() {
@@ -71,7 +71,7 @@ fn frame(
     SendProgress::Whole { head_bytes }
 }
 
-/// A reply that is still to be sent.
+/// Reply still to be sent.
 struct RemainingReply {
     sending: StreamSender,
     block: Vec<u8>,
@@ -79,7 +79,7 @@ struct RemainingReply {
     head_bytes: u64,
 }
 
-/// Sends a reply and settles its record.
+/// Sends a reply and completes its record.
 async fn finish<H: Handler>(
     streams: Arc<StreamContext<H>>,
     rest: Option<RemainingReply>,

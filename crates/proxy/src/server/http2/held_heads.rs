@@ -1,30 +1,29 @@
-//! Memory of request heads that streams hold until they are answered, and of trailers until they
-//! are read: bounded for a connection and for all.
+//! Memory limits on request heads until their reply, and on trailers until they are read.
 //!
-//! HPACK makes a head of 64 KiB out of the few bytes that name entries of a table (RFC 7541,
-//! section 7.3), and a stream keeps its head while an origin is asked. So a connection may hold
-//! [`OF_CONNECTION`] of them, and all together [`OF_ALL`]; a request beyond that is refused. Hits
-//! that are answered where they were read hold none.
+//! HPACK can expand a few bytes that name table entries into a head of 64 KiB (RFC 7541, section
+//! 7.3). A stream keeps its head while an origin is asked. One connection may therefore hold
+//! [`OF_CONNECTION`] bytes of heads, and all connections together [`OF_ALL`]. Requests beyond
+//! either limit are refused. Hits on the fast path hold no head.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
-/// What the streams of one connection hold.
+/// Bytes held by the streams of one connection.
 #[derive(Default)]
 pub(super) struct HeldHeads(Arc<AtomicUsize>);
 
-/// The share of one stream; it is given back when dropped.
+/// Share of one stream, released when dropped.
 pub(super) struct HeldHead {
     connection: Arc<AtomicUsize>,
     bytes: usize,
 }
 
 impl HeldHeads {
-    /// A share for a head whose names and values have so many bytes; `None` when a limit is
-    /// reached.
+    /// Reserves memory for a head with `text_bytes` bytes of names and values. Returns `None` if a
+    /// limit is reached.
     pub fn hold(&self, text_bytes: usize) -> Option<HeldHead> {
         let held = HeldHead { connection: Arc::clone(&self.0), bytes: text_bytes };
-        // Counted first, and given back by the drop of what is too much.
+        // Counted first; dropping `held` releases a share that exceeds a limit.
         let of_connection = self.0.fetch_add(text_bytes, Relaxed) + text_bytes;
         let of_all = ALL.fetch_add(text_bytes, Relaxed) + text_bytes;
         (of_connection <= OF_CONNECTION && of_all <= OF_ALL).then_some(held)
@@ -38,13 +37,13 @@ impl Drop for HeldHead {
     }
 }
 
-/// What all streams of the process hold.
+/// Bytes held by all streams of the process.
 static ALL: AtomicUsize = AtomicUsize::new(0);
 
-/// Sixteen of the largest heads by default, or those of 1,700 browsers.
+/// Limit per connection: 16 of the largest heads by default, or the heads of 1,700 browsers.
 const OF_CONNECTION: usize = 1 << 20;
 
-/// A connection's share 64 times.
+/// Limit of the process: 64 times a connection's limit.
 const OF_ALL: usize = 64 << 20;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! What a client sends: frames, field blocks, and the streams that they open.
+//! Reads a client's frames and field blocks, and opens the streams.
 
 use super::held_heads::HeldHead;
 use super::output::FrameOutput;
@@ -17,53 +17,53 @@ use std::cell::RefCell;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// The reading side of a connection.
+/// Reading side of a connection.
 #[derive(Default)]
 pub(super) struct FrameReader {
     /// The preface was read.
     begun: bool,
-    /// And its settings.
+    /// The first SETTINGS frame was read.
     settled: bool,
-    /// Frames that were taken.
+    /// Number of frames read.
     frames: u64,
     decoder: Decoder,
-    /// A field block of which more is to come.
+    /// Field block that continues in further frames.
     block: Option<Block>,
     last_stream: u32,
-    /// No further streams are taken.
+    /// No further streams are accepted.
     ends: bool,
-    /// When the bytes came that are being taken.
+    /// Arrival time of the bytes being parsed.
     received: Option<Instant>,
-    /// Pings of ours that were answered since the last look, at most two: there are no others of
-    /// ours.
+    /// Payloads of our pings that were answered since the last check. The server sends only two
+    /// kinds.
     pongs: [Option<[u8; 8]>; 2],
-    /// Bytes read, and those among them that were field blocks or bodies.
+    /// Total bytes read, and the number of them in field blocks or bodies.
     bytes: u64,
     useful: u64,
 }
 
 struct Block {
-    /// The number of the frame that it began with.
+    /// Number of the frame that began the block.
     began: u64,
     stream: u32,
     end_stream: bool,
     bytes: Vec<u8>,
 }
 
-/// How far it came.
+/// Result of reading frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum FrameProgress {
-    /// All that was whole; the next frame wants at least so many bytes more.
+    /// All whole frames were read.
     All {
-        /// 0 where that is not known.
+        /// Minimum number of further bytes for the next frame; 0 if unknown.
         wanted: usize,
     },
-    /// More is there, and waits.
+    /// Further frames are there, but must wait.
     Blocked,
 }
 
 impl FrameReader {
-    /// Takes the frames that are there whole. An error ends the connection.
+    /// Reads all whole frames. An error ends the connection.
     pub fn take<H: Handler>(
         &mut self,
         input: &mut BytesMut,
@@ -95,7 +95,7 @@ impl FrameReader {
             match frame.and_then(|frame| self.frame(frame, payload.len(), output, streams)) {
                 Ok(()) => {}
                 Err(FrameError { stream: None, code }) => return Err(code),
-                // A stream that is idle has nothing to reset.
+                // An idle stream cannot be reset.
                 Err(FrameError { stream: Some(stream), code }) if self.is_unopened(stream) => {
                     return Err(code);
                 }
@@ -113,29 +113,29 @@ impl FrameReader {
         Ok(taken)
     }
 
-    /// So many bytes were read.
+    /// Counts `bytes` as read.
     pub fn filled(&mut self, bytes: usize) {
         self.bytes += bytes as u64;
         self.received = None;
     }
 
-    /// The last stream that was taken up.
+    /// Returns the last stream that was accepted.
     pub fn last_stream(&self) -> u32 {
         self.last_stream
     }
 
-    /// No further streams are taken.
+    /// Stops accepting streams.
     pub fn take_no_more(&mut self) {
         self.ends = true;
     }
 
-    /// What our pings carried that were answered.
+    /// Takes the payloads of our pings that were answered.
     pub fn pongs(&mut self) -> impl Iterator<Item = [u8; 8]> + use<> {
         std::mem::take(&mut self.pongs).into_iter().flatten()
     }
 
-    /// What has begun and not ended, told from others by its number: the preface, a frame that is
-    /// no body, or a field block.
+    /// Returns the number of the unfinished element, if any: the preface, a frame other than DATA,
+    /// or a field block. The number tells elements apart.
     pub fn begun(&self, input: &BytesMut) -> Option<u64> {
         let is_body = FrameHead::read(input).is_some_and(|head| head.kind == 0);
         match &self.block {
@@ -145,13 +145,13 @@ impl FrameReader {
         }
     }
 
-    /// Whether so many tasks are at work that no more are started. Those of streams that were reset
-    /// end as soon as they run.
+    /// Returns `true` if the limit on running tasks is reached. Tasks of reset streams count until
+    /// they run and end.
     pub fn is_crowded<H>(&self, streams: &StreamContext<H>) -> bool {
         streams.link.lock().tasks() >= 2 * streams.live.h2_streams.max(1) as usize
     }
 
-    /// Whether the preface is there and was taken.
+    /// Reads the preface. Returns `false` if it is incomplete.
     fn take_preface(&mut self, input: &mut BytesMut) -> Result<bool, ErrorCode> {
         let there = input.len().min(PREFACE.len());
         if input[..there] != PREFACE[..there] {
@@ -165,9 +165,9 @@ impl FrameReader {
         Ok(true)
     }
 
-    /// Whether a frame may come now. "The sequence MUST be followed by a SETTINGS frame" (section
-    /// 3.4); and of a field block, "any number of CONTINUATION frames can be sent, as long as the
-    /// preceding frame is on the same stream" (section 6.10), and nothing else.
+    /// Checks that a frame may come now. "The sequence MUST be followed by a SETTINGS frame"
+    /// (section 3.4). Within a field block, "any number of CONTINUATION frames can be sent, as long
+    /// as the preceding frame is on the same stream" (section 6.10), and no other frame.
     fn in_place(&mut self, head: FrameHead) -> Result<(), FrameError> {
         let is_settings = head.kind == FrameKind::Settings as u8 && head.flags & ACK == 0;
         let was_settled = std::mem::replace(&mut self.settled, true);
@@ -233,8 +233,8 @@ impl FrameReader {
         }
     }
 
-    /// Whether the client has not opened the stream, or cannot; once no more are taken, it may not
-    /// know which those are.
+    /// Returns `true` if the client has not opened the stream, or cannot open it. After GOAWAY the
+    /// client may not know the last accepted stream.
     fn is_unopened(&self, stream: u32) -> bool {
         is_ours(stream) || stream > self.last_stream && !self.ends
     }
@@ -247,8 +247,8 @@ impl FrameReader {
         streams: &Arc<StreamContext<H>>,
     ) -> Result<(), FrameError> {
         let mut block = self.block.take().ok_or(FrameError::connection(ErrorCode::PROTOCOL_ERROR))?;
-        // What is compressed may be as large as what it stands for; frames without an end, or
-        // without contents, may not.
+        // A compressed block may be as large as its fields, but continuation without end or
+        // contents is abuse.
         if more.is_empty() && !end_headers || block.bytes.len() > 2 * streams.live.limits.head_bytes_max {
             return Err(FrameError::connection(ErrorCode::ENHANCE_YOUR_CALM));
         }
@@ -260,7 +260,7 @@ impl FrameReader {
         Ok(())
     }
 
-    /// A whole field block: a request, or trailers.
+    /// Handles a whole field block: a request or trailers.
     fn fields<H: Handler>(
         &mut self,
         stream: u32,
@@ -299,7 +299,7 @@ impl FrameReader {
         streams: &Arc<StreamContext<H>>,
     ) -> Result<(), FrameError> {
         if self.ends {
-            // GOAWAY has said that it is not taken up.
+            // GOAWAY has declared this stream as not accepted.
             return Ok(());
         }
         self.last_stream = stream;
@@ -334,7 +334,7 @@ impl FrameReader {
         Ok(())
     }
 
-    /// Has a task answer the stream with 431.
+    /// Starts a task that answers the stream with 431.
     fn refuse<H: Handler>(
         &mut self,
         stream: u32,
@@ -347,7 +347,7 @@ impl FrameReader {
         self.start(stream, (head, end_stream, None), received, streams);
     }
 
-    /// Has a task answer the stream.
+    /// Starts a task that answers the stream.
     fn start<H: Handler>(
         &mut self,
         id: u32,
@@ -364,7 +364,7 @@ impl FrameReader {
         tokio::spawn(stream::serve(asked, Arc::clone(streams)));
     }
 
-    /// Ends a stream for the client's fault.
+    /// Resets a stream for an error of the client.
     fn reset<H>(stream: u32, code: ErrorCode, streams: &StreamContext<H>) -> Result<(), ErrorCode> {
         let metrics = &streams.shared.metrics;
         match code {
@@ -378,14 +378,15 @@ impl FrameReader {
     }
 }
 
-/// Whether a stream would be one that a server opens.
+/// Returns `true` for the number of a server-initiated stream.
 fn is_ours(stream: u32) -> bool {
     stream != 0 && stream.is_multiple_of(2)
 }
 
-/// Trailers, after which nothing comes; of a stream that is over they mean nothing. But it is not
-/// opened again: "The identifier of a newly established stream MUST be numerically greater than all
-/// streams that the initiating endpoint has opened or reserved" (section 5.1.1).
+/// Handles trailers, which end the client's half of the stream. Trailers of a closed stream are
+/// ignored, but a request on it is an error: "The identifier of a newly established stream MUST be
+/// numerically greater than all streams that the initiating endpoint has opened or reserved"
+/// (section 5.1.1).
 fn trailers<H>(
     stream: u32,
     fields: &FieldList,
@@ -404,22 +405,22 @@ fn trailers<H>(
     link.lock().received_trailers(stream, (trailers, held))
 }
 
-/// Streams that may be reset before they are answered, beyond those that are answered meanwhile: a
-/// browser that leaves a page gives up all it has open, and may do so again at once; a client that
-/// goes beyond is sent away.
+/// Maximum number of streams reset before their reply, less the streams answered. A browser that
+/// leaves a page cancels all its open requests, perhaps twice in a row. Above the limit the
+/// connection ends.
 fn resets_max(streams_max: u32) -> u32 {
     2 * streams_max.max(10)
 }
 
-/// Streams that we reset for the client's errors, beyond those that are answered meanwhile.
+/// Maximum number of streams reset for the client's errors, less the streams answered.
 const ERRORS_MAX: u32 = 512;
 
-/// Of what a client sends, one part in so many at least must be field blocks or bodies, or we must
-/// have answered as much; but for this many bytes.
+/// Inverse of the minimum share of received bytes that must be field blocks or bodies. Bytes of our
+/// responses count too. The first [`USELESS_BYTES`] bytes are exempt.
 const USELESS_SHARE: u64 = 8;
 const USELESS_BYTES: u64 = 1 << 20;
 
 thread_local! {
-    /// The fields of the block that is being read.
+    /// Fields of the block being decoded.
     static FIELDS: RefCell<FieldList> = RefCell::default();
 }

@@ -1,5 +1,5 @@
-//! One HTTP/2 connection: streams in, each answered where its request is read, when it is a hit in
-//! RAM, or by a task of its own.
+//! One HTTP/2 connection. Each stream is answered at its request if that is a hit in RAM, else by
+//! its own task.
 //!
 //! ```text
 //!   read ──► frames ──► field lists ──► glance ───────────────────────► output ──► write
@@ -7,14 +7,18 @@
 //!                           └──► stream ──► handler ──► Sending ──► pump ──┘
 //! ```
 //!
-//! The frames are `shoal_wire`'s, the streams are [`state`]'s. What a client may ask for is
-//! answered in the order that it was read, and all that a turn of the connection's task has framed
-//! leaves in one call. A hit opens no stream and starts no task. A connection that waits holds no
-//! buffer.
+//! `shoal_wire` parses the frames, and [`state`] keeps the streams. Control frames are answered in
+//! the order of reading. All frames that one turn of the connection's task has produced leave in
+//! one call. A hit opens no stream and starts no task. A waiting connection holds no buffer.
 //!
-//! What a client may abuse has a limit: the fields of a head and the frames that carry them,
-//! streams that it resets before they are answered (CVE-2023-44487), the heads of those that wait
-//! for an answer, its own errors, frames that ask for nothing, and what it does not take.
+//! The following have limits, since a client may abuse them:
+//!
+//! - the fields of a head and the frames that carry them,
+//! - streams reset before their reply (CVE-2023-44487),
+//! - heads of requests that wait for a reply,
+//! - errors of the client,
+//! - frames that ask for nothing,
+//! - bytes that the client does not take.
 
 mod check;
 mod connection;
@@ -45,7 +49,7 @@ use std::sync::Arc;
 #[cfg(any(test, feature = "fuzzing"))]
 pub(super) use state::{CONNECTION_WINDOW, STREAM_WINDOW};
 
-/// Serves one connection to its end; `input` was read from it already.
+/// Serves one connection to its end. `input` holds bytes already read from it.
 pub(super) async fn serve<T: ClientIo, H: Handler>(
     io: T,
     input: BytesMut,
@@ -64,12 +68,12 @@ pub(super) async fn serve<T: ClientIo, H: Handler>(
     poll_fn(|context| connection.poll(context)).await;
 }
 
-/// What the streams of one connection share.
+/// State shared by the streams of one connection.
 struct StreamContext<H> {
     shared: Arc<Shared<H>>,
     live: Arc<ConnectionLimits>,
     client: Arc<Client>,
     link: SharedState,
-    /// Memory of the heads of requests that are not answered.
+    /// Memory of the heads of unanswered requests.
     heads: HeldHeads,
 }

@@ -1,6 +1,5 @@
-//! Looks after a connection between its frames: idle ones are closed, dead ones are found out by
-//! pings, slow requests are given up, and draining sends GOAWAY, as keys do that have encrypted
-//! much.
+//! Watches a connection between its frames. Closes idle connections, finds dead ones by pings, ends
+//! late requests, and sends GOAWAY when the server drains.
 
 use crate::server::drain::DrainWatch;
 use crate::server::limits::ConnectionLimits;
@@ -9,61 +8,62 @@ use crate::transport::Deadline;
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
-/// See the head of this file.
+/// Timers and pings of one connection.
 pub(super) struct ConnectionMonitor {
     drain: DrainWatch,
     idle: Deadline,
     keep_alive: Duration,
-    /// The number of what has begun to arrive, and when it is to be there.
+    /// Number of the unfinished element, and its deadline.
     begun: Option<(u64, Deadline)>,
     head_timeout: Duration,
     ping: Deadline,
     ping_unanswered: bool,
-    /// Bytes have waited to be taken ever since the time between two pings began.
+    /// Output has been waiting since the current ping interval began.
     pressed: bool,
     leaving: bool,
-    /// Bytes that the client had sent and taken when the time between two pings began.
+    /// Bytes that the client had sent and taken when the current ping interval began.
     moved_before: (u64, u64),
-    /// The time between two pings, and what a client is to take in it.
+    /// Length of the ping interval, and the minimum speed of the client.
     patience: SlowClientPolicy,
 }
 
-/// What is to be done.
+/// Action that the connection must take.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum MonitorAction {
-    /// No further streams are to be opened.
+    /// Announce that no further streams are accepted.
     GoAway,
-    /// The time between two pings is over: the streams are to be looked at, and the client is to
-    /// show that it is there unless it was asked before.
+    /// The ping interval has ended: check the streams. Ping the client unless an earlier ping is
+    /// unanswered.
     Look {
-        /// Whether to ask.
+        /// `true` if a ping is to be sent.
         ping: bool,
     },
-    /// It has had time to leave since GOAWAY, and no stream is left.
+    /// End: the client had time to leave since GOAWAY, and no stream is left.
     Over,
-    /// A head or another frame has begun, and is not there in time.
+    /// End: a head or other frame has begun and is late.
     Late,
-    /// The client is not there, or takes too little of what waits for it.
+    /// End: the client has gone, or takes its output too slowly.
     Dead,
 }
 
-/// How the connection does.
+/// Activity of the connection.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ConnectionActivity {
-    /// Streams being answered.
+    /// Number of streams being answered.
     pub streams: usize,
-    /// When the last of them ended.
+    /// Time at which the last stream ended.
     pub quiet_since: Instant,
-    /// Whether bytes wait to be taken.
+    /// `true` if output waits for the client.
     pub is_pressed: bool,
-    /// The number of a frame or of a head of which a part is there, and which is no body.
+    /// Number of the unfinished frame or head, if it is not a DATA frame.
     pub begun: Option<u64>,
-    /// Bytes read, and bytes written after a wait: for these the client has taken others.
+    /// Bytes read, and bytes written after a wait. The latter show that the client has taken
+    /// earlier bytes.
     pub moved: (u64, u64),
 }
 
 impl ConnectionMonitor {
-    /// Of a connection whose preface is due.
+    /// Creates the monitor of a connection whose preface has not arrived.
     pub fn new(live: &ConnectionLimits, drain: DrainWatch) -> Self {
         let keep_alive = live.keep_alive.max(KEEP_ALIVE_MIN);
         Self {
@@ -81,13 +81,13 @@ impl ConnectionMonitor {
         }
     }
 
-    /// The client has answered a ping.
+    /// Records that the client has answered a ping.
     pub fn pong(&mut self) {
         self.ping_unanswered = false;
     }
 
-    /// Waits until something is to be done. After [`MonitorAction::GoAway`] and
-    /// [`MonitorAction::Look`] it is to be asked again.
+    /// Waits until an action is due. Poll again after [`MonitorAction::GoAway`] and
+    /// [`MonitorAction::Look`].
     pub fn poll(&mut self, context: &mut Context<'_>, doing: &ConnectionActivity) -> Poll<MonitorAction> {
         self.pressed &= doing.is_pressed;
         if !self.leaving && (self.drain.poll_draining(context).is_ready()) {
@@ -99,8 +99,8 @@ impl ConnectionMonitor {
         while self.idle.poll_passed(context).is_ready() {
             let now = Instant::now();
             if self.leaving {
-                // A stream ends when its last bytes are handed over; a slow client has yet to take
-                // them.
+                // A stream ends when its last bytes are handed over. A slow client may still have
+                // to take them.
                 if doing.streams == 0 && !doing.is_pressed {
                     return Poll::Ready(MonitorAction::Over);
                 }
@@ -125,14 +125,14 @@ impl ConnectionMonitor {
         MonitorAction::GoAway
     }
 
-    /// Ready when what has begun to arrive is not there in time.
+    /// Returns ready if the unfinished element is late.
     fn poll_begun(&mut self, context: &mut Context<'_>, doing: &ConnectionActivity) -> Poll<()> {
-        // A client that takes too little makes us read late, which is not its request's fault.
+        // A client that takes output slowly delays our reading, so its request is not late.
         let Some(number) = doing.begun.filter(|_| !doing.is_pressed) else {
             self.begun = None;
             return Poll::Pending;
         };
-        // Another than at the last look has its own time.
+        // A different element gets its own deadline.
         if self.begun.as_ref().is_none_or(|(begun, _)| *begun != number) {
             self.begun = None;
         }
@@ -140,10 +140,10 @@ impl ConnectionMonitor {
         begun.1.poll_passed(context)
     }
 
-    /// A client that neither answers a ping within the time between two nor moves anything else is
-    /// gone, whatever streams it has open. The ping waits behind all that the kernels hold, which
-    /// may be megabytes. And one that takes too little of what waits for it is too slow, whatever
-    /// it says meanwhile.
+    /// Returns ready at the end of a ping interval. A client is gone if it neither answers the ping
+    /// nor moves other bytes within an interval, whether or not streams are open. The ping may wait
+    /// behind megabytes in the kernels' buffers. A client that takes its output too slowly is
+    /// closed even if it sends frames.
     fn poll_ping(&mut self, context: &mut Context<'_>, doing: &ConnectionActivity) -> Poll<MonitorAction> {
         if self.ping.poll_passed(context).is_pending() {
             return Poll::Pending;
@@ -155,7 +155,7 @@ impl ConnectionMonitor {
         if is_slow {
             self.patience.metrics.clients_slow.increment();
         }
-        // Streams that are open have their own patience with what is sent.
+        // Open streams have their own limits on request bodies.
         let lives = takes || doing.streams > 0 && read > 0;
         if is_slow || self.ping_unanswered && !lives {
             return Poll::Ready(MonitorAction::Dead);
@@ -165,10 +165,10 @@ impl ConnectionMonitor {
     }
 }
 
-/// A connection without streams lives at least so long: the first request needs time to arrive.
+/// Minimum life of a connection without streams: the first request needs time to arrive.
 const KEEP_ALIVE_MIN: Duration = Duration::from_secs(1);
 
-/// After GOAWAY: how often to look whether the last stream has ended and its client has taken it.
+/// Interval of checks after GOAWAY for the end of the last stream and its output.
 pub(super) const LEAVE_TIME: Duration = Duration::from_secs(2);
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
-//! Frames on their way out: as many as there are leave in one call.
+//! Frames to be written; one call writes as many as there are.
 //!
-//! Heads of frames, field blocks and small bodies stand in one text; larger bodies are not copied,
-//! and are written from where they are. An output that is empty holds no memory.
+//! Frame heads, field blocks and small bodies are in one buffer. Larger bodies are written from
+//! their own memory without a copy. An empty output holds no memory.
 
 use crate::message::Hold;
 use bytes::Bytes;
@@ -16,57 +16,57 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use tokio::io::AsyncWrite;
 
-/// What waits to be written.
+/// Frames that wait to be written.
 #[derive(Default)]
 pub(super) struct FrameOutput {
     text: Vec<u8>,
     bodies: VecDeque<BodyChunk>,
-    /// Bytes of the text that were written.
+    /// Number of bytes of `text` already written.
     written: usize,
-    /// Bytes in all that were not.
+    /// Number of bytes still to be written.
     left: usize,
-    /// Bytes of responses that ever were put in: field blocks and bodies.
+    /// Total response bytes ever added: field blocks and bodies.
     responses: u64,
-    /// A field block was put in, and so what the first begins with.
+    /// The first field block was added, and with it the table size update.
     begun: bool,
 }
 
-/// A piece of a body, as long as a frame.
+/// Piece of a body, as long as a frame.
 struct BodyChunk {
-    /// The place in the text before which it comes.
+    /// Position in `text` before which the piece comes.
     before: usize,
-    /// The body, shared: to hold a piece of it by itself would take an allocation.
+    /// The whole body, shared: a separate piece would need an allocation.
     body: MemoryBody,
-    /// What of it is to be written.
+    /// Range of the body still to be written.
     rest: Range<usize>,
-    /// What is charged for the body, of its last piece.
+    /// Memory charge for the body; held by the body's last piece.
     _hold: Option<Hold>,
 }
 
 impl FrameOutput {
-    /// Whether all was written.
+    /// Returns `true` if everything was written.
     pub fn is_empty(&self) -> bool {
         self.left == 0
     }
 
-    /// Whether streams that have more should wait until some was written.
+    /// Returns `true` if streams with more data should wait for a write.
     pub fn is_full(&self) -> bool {
         self.left >= FULL_BYTES
     }
 
-    /// Whether the client should not be listened to either: what it says may call for more. That
-    /// takes twice as much, lest a long reply, which fills the output again and again, keep the
-    /// client from being heard.
+    /// Returns `true` if the client's frames should not be read either, since answers would add
+    /// more output. The limit is twice that of [`Self::is_full`]: a long reply fills the output
+    /// again and again, and must not stop reading.
     pub fn is_clogged(&self) -> bool {
         self.left >= 2 * FULL_BYTES
     }
 
-    /// Bytes of responses that ever were put in.
+    /// Returns the total response bytes ever added.
     pub fn response_bytes(&self) -> u64 {
         self.responses
     }
 
-    /// Has `write` append frames.
+    /// Calls `write` to append frames.
     pub fn frames(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         let text = self.text();
         let before = text.len();
@@ -74,15 +74,15 @@ impl FrameOutput {
         self.left += self.text.len() - before;
     }
 
-    /// Appends whole frames, and empties `frames`.
+    /// Appends whole frames and empties `frames`.
     pub fn append(&mut self, frames: &mut Vec<u8>) {
         if !frames.is_empty() {
             self.frames(|text| text.append(frames));
         }
     }
 
-    /// Appends the HEADERS of a stream, whose block `write` appends, cut into frames of at most
-    /// `frame_bytes_max`.
+    /// Appends the HEADERS of a stream, cut into frames of at most `frame_bytes_max`. `write`
+    /// appends the field block.
     pub fn fields(&mut self, id: u32, end: bool, frame_bytes_max: usize, write: impl FnOnce(&mut Vec<u8>)) {
         let is_first = !std::mem::replace(&mut self.begun, true);
         let text = self.text();
@@ -113,7 +113,7 @@ impl FrameOutput {
         self.responses += length as u64;
     }
 
-    /// Appends a frame of body.
+    /// Appends a DATA frame.
     pub fn data(&mut self, id: u32, data: Bytes, end: bool) {
         self.data_head(id, data.len(), end);
         if data.len() <= COPIED_MAX {
@@ -123,8 +123,8 @@ impl FrameOutput {
         self.shared(data.into(), rest, None);
     }
 
-    /// Appends a whole body with which a stream ends, cut into frames; with what is charged for it
-    /// until it is written.
+    /// Appends a whole body that ends the stream, cut into frames. The memory charge is held until
+    /// the body is written.
     pub fn body(
         &mut self,
         id: u32,
@@ -137,7 +137,7 @@ impl FrameOutput {
             start = rest.end;
             let is_last = start == place.end;
             self.data_head(id, rest.len(), is_last);
-            // What comes behind it is copied.
+            // The pieces behind this one are copied.
             let is_last_shared = place.end - start <= COPIED_MAX;
             match rest.len() <= COPIED_MAX {
                 true => self.copied(&body[rest]),
@@ -167,7 +167,7 @@ impl FrameOutput {
         self.left += data.len();
     }
 
-    /// Writes some of it; says how many bytes.
+    /// Writes some of the output and returns the number of bytes.
     pub fn poll_write<T: AsyncWrite + Unpin>(
         &mut self,
         io: &mut T,
@@ -231,7 +231,7 @@ impl FrameOutput {
                 self.bodies.pop_front();
             }
         }
-        // A client that takes little by little must not make the text grow for ever.
+        // Without this, the text would grow forever for a client that takes a few bytes at a time.
         if self.written > TEXT_BYTES_KEPT {
             self.text.drain(..self.written);
             self.bodies.iter_mut().for_each(|piece| piece.before -= self.written);
@@ -253,7 +253,8 @@ impl FrameOutput {
         }
     }
 
-    /// The text to append to; that of an empty output is one that another connection has left.
+    /// Returns the text to append to. An empty output reuses a buffer that another connection has
+    /// freed.
     fn text(&mut self) -> &mut Vec<u8> {
         if self.text.capacity() == 0 {
             (self.text, self.bodies) = SPARE.with_borrow_mut(Vec::pop).unwrap_or_default();
@@ -262,26 +263,27 @@ impl FrameOutput {
     }
 }
 
-/// So much is written before more of a stream is framed.
+/// Number of waiting bytes above which streams are not framed further.
 const FULL_BYTES: usize = 64 * 1024;
 
-/// Bodies up to this size are copied behind their head: for the kernel, and for TLS, one piece is
-/// less work than two, and so is one more copy of so few bytes.
+/// Maximum size of bodies that are copied behind their head. For the kernel and TLS one piece is
+/// less work than two, which outweighs the copy.
 pub(super) const COPIED_MAX: usize = 4096;
 
-/// Pieces of one call.
+/// Maximum number of pieces in one call.
 const SLICES_MAX: usize = 64;
 
-/// Capacity of a text that is kept for the next connection.
+/// Maximum capacity of a text that is kept for reuse.
 const TEXT_BYTES_KEPT: usize = 32 * 1024;
 
-/// Places for bodies that are kept with it.
+/// Maximum capacity of the body queue that is kept with a text.
 const BODIES_KEPT: usize = 64;
 
-/// Texts that a thread keeps: more than one is in use only while clients keep us waiting.
+/// Maximum number of texts kept by a thread. Several are in use only while clients keep the server
+/// waiting.
 const SPARE_MAX: usize = 16;
 
-/// An output's memory.
+/// Buffers of an output.
 type Spare = (Vec<u8>, VecDeque<BodyChunk>);
 
 thread_local! {
@@ -294,7 +296,7 @@ mod tests {
     use crate::transport::narrow::ThrottledStream;
     use proptest::prelude::*;
 
-    /// Frames one behind the other, as they must be written.
+    /// Appends the frames in the expected order.
     fn expected(out: &mut Vec<u8>, id: u32, body: &[u8], frame_bytes_max: usize) {
         let pieces: Vec<&[u8]> = body.chunks(frame_bytes_max).collect();
         for (at, piece) in pieces.iter().enumerate() {

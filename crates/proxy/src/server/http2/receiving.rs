@@ -1,38 +1,39 @@
-//! The client's half of a stream, for whoever reads the request's body.
+//! Receiving half of a stream, for the reader of the request's body.
 
 use super::state::{SharedState, StreamClosed};
 use bytes::Bytes;
 use http::HeaderMap;
 use std::task::{Context, Poll};
 
-/// Reads one stream. Dropped before the end, it has the rest thrown away.
+/// Reads one stream. When dropped before the end, the rest is discarded.
 pub(super) struct StreamReceiver {
     link: SharedState,
     id: u32,
-    /// The stream has ended with its head.
+    /// The stream ended with its head.
     bodiless: bool,
-    /// There was no body, or its end was read.
+    /// The body is empty, or its end was read.
     ended: bool,
 }
 
 impl StreamReceiver {
-    /// Of the stream `id` that was just opened, and has `ended` with its head or not.
+    /// Creates the half of the newly opened stream `id`. `ended` means that the client ended it
+    /// with the head.
     pub fn new(link: SharedState, id: u32, ended: bool) -> Self {
         Self { link, id, bodiless: ended, ended }
     }
 
-    /// Whether the client has ended the stream with the request's head.
+    /// Returns `true` if the client ended the stream with the request's head.
     pub fn ended_with_head(&self) -> bool {
         self.bodiless
     }
 
-    /// Whether nothing more comes.
+    /// Returns `true` if no more bytes will come.
     pub fn is_ended(&self) -> bool {
         self.ended || self.link.lock().stream(self.id).is_ok_and(|stream| stream.receive.is_read())
     }
 
-    /// The next bytes; `None` at the end of the body. What was taken is to be
-    /// [`release`](Self::release)d.
+    /// Polls for the next bytes; `None` is the end of the body. The caller must
+    /// [`release`](Self::release) the bytes.
     pub fn poll_data(&mut self, context: &mut Context<'_>) -> Poll<Option<Result<Bytes, StreamClosed>>> {
         if self.ended {
             return Poll::Ready(None);
@@ -52,24 +53,24 @@ impl StreamReceiver {
         }
     }
 
-    /// Whether the client may send, as far as it can know: other streams may hold what it may send
-    /// in all.
+    /// Returns `true` if the windows known to the client let it send. Other streams may hold the
+    /// connection's window.
     pub fn may_come(&self) -> bool {
         self.link.lock().may_send(self.id)
     }
 
-    /// Bytes that have come of what is not yet there whole.
+    /// Returns the number of bytes that have arrived of an unfinished frame.
     pub fn arriving(&self) -> usize {
         self.link.lock().stream(self.id).map_or(0, |stream| stream.receive.arriving)
     }
 
-    /// The trailers, once the end was read.
+    /// Returns the trailers, once the end was read.
     pub fn trailers(&mut self) -> Option<HeaderMap> {
         let (trailers, _held) = self.link.lock().stream(self.id).ok()?.receive.trailers.take()?;
         Some(trailers)
     }
 
-    /// Lets the client send so many bytes more.
+    /// Lets the client send `bytes` more.
     pub fn release(&mut self, bytes: usize) {
         self.link.lock().release(self.id, bytes);
     }

@@ -1,4 +1,4 @@
-//! A request's body on an HTTP/2 stream.
+//! Request body on an HTTP/2 stream.
 
 use super::receiving::StreamReceiver;
 use super::state::StreamClosed;
@@ -15,17 +15,17 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
-/// Reads data and trailers. Flow control opens the stream's window only for what was taken.
+/// Reads data and trailers. Flow control opens the stream's window only for the bytes taken.
 pub(super) struct H2Body {
     stream: StreamReceiver,
-    /// Where `100 Continue` goes once the body is wanted, when the client waits for it.
+    /// Sink for `100 Continue` once the body is wanted, if the client waits for it.
     continue_to: Option<InterimSink>,
-    /// Bytes still to come, when the client said how many.
+    /// Bytes still to come, if the client announced the length.
     remaining: Option<u64>,
     live: Arc<ConnectionLimits>,
     stall: Option<Deadline>,
     pace: ClientProgress,
-    /// Bytes that had come of a frame when the client had last been waited for long enough.
+    /// Bytes of the current frame that had arrived at the last timeout.
     arrived: usize,
     state: State,
 }
@@ -37,7 +37,7 @@ enum State {
 }
 
 impl H2Body {
-    /// The body of a stream, whose client must not be slower than `live` has it.
+    /// Creates the body of a stream. `live` sets the minimum speed of the client.
     pub fn new(
         stream: StreamReceiver,
         continue_to: Option<InterimSink>,
@@ -91,8 +91,8 @@ impl H2Body {
         loop {
             let may_come = self.stream.may_come();
             if !may_come {
-                // Other streams hold the connection's window, which is not the client's fault: its
-                // time begins anew.
+                // Other streams hold the connection's window, so the client is not at fault. Its
+                // time starts again.
                 self.pace = ClientProgress::default();
             }
             let arriving = self.stream.arriving();
@@ -105,7 +105,7 @@ impl H2Body {
             }
             stall.set_if_lifted(patience.pause);
             ready!(stall.poll_passed(context));
-            // A frame may be longer than what a slow client sends in one pause.
+            // A frame may be longer than a slow client sends within one pause.
             self.arrived = arriving;
             stall.set(Instant::now() + patience.pause);
         }
@@ -126,8 +126,8 @@ impl Body for H2Body {
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         if let Some(sink) = self.continue_to.take() {
-            // A full channel means that the client has been sent other interim responses; it will
-            // not wait.
+            // A full channel means that the client has got other interim responses and does not
+            // wait.
             let _ = sink.try_send((StatusCode::CONTINUE, HeaderMap::new()));
         }
         match self.state {

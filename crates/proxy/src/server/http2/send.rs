@@ -1,4 +1,4 @@
-//! Sending replies on an HTTP/2 stream, within what flow control allows.
+//! Sends replies on an HTTP/2 stream within the limits of flow control.
 
 use super::sending::StreamSender;
 use super::state::StreamClosed;
@@ -20,36 +20,36 @@ use std::io::Write;
 use std::task::{Context, Poll, ready};
 use std::time::Instant;
 
-/// Sends one body.
+/// State of sending one body.
 pub(super) struct BodySender<'p> {
     stream: StreamSender,
     patience: &'p SlowClientPolicy,
     stall: Deadline,
     pace: ClientProgress,
-    /// Bytes handed to the connection so far.
+    /// Bytes passed to the connection so far.
     pub sent: u64,
 }
 
-/// Why a body was not sent whole.
+/// Reason for not sending a whole body.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum SendError {
     /// The client reset the stream or closed the connection.
     ByClient,
-    /// The client opened no window for too long, or too little in all.
+    /// The client opened no window for too long, or was too slow overall.
     Stalled,
-    /// The body failed, or was not as long as announced: what the client is told.
+    /// The body failed, or differed from its announced length. The client gets this code.
     Body(ErrorCode),
 }
 
 impl<'p> BodySender<'p> {
-    /// Sends on `stream`, to a client that must not be too slow to take it.
+    /// Creates a sender on `stream`. `patience` sets the minimum speed of the client.
     pub fn new(stream: StreamSender, patience: &'p SlowClientPolicy) -> Self {
         let mut stall = Deadline::after(patience.pause);
         stall.lift();
         Self { stream, patience, stall, pace: ClientProgress::default(), sent: 0 }
     }
 
-    /// Sends `bytes`, and the end after them when `last`.
+    /// Sends `bytes`, and ends the stream after them if `last` is set.
     pub async fn bytes(&mut self, mut bytes: Bytes, last: bool) -> Result<(), SendError> {
         while !bytes.is_empty() {
             let room = poll_fn(|context| self.poll_room(context)).await?;
@@ -62,7 +62,7 @@ impl<'p> BodySender<'p> {
         Ok(())
     }
 
-    /// Sends a body that arrives in frames; `length` when it was announced.
+    /// Sends a body that arrives in frames. `length` is its announced length.
     pub async fn frames(&mut self, mut frames: StreamBody, length: Option<u64>) -> Result<(), SendError> {
         let mut due = length;
         loop {
@@ -93,7 +93,7 @@ impl<'p> BodySender<'p> {
         }
     }
 
-    /// Ends the stream in order, unless bytes are missing.
+    /// Ends the stream in order. Fails if announced bytes are missing.
     fn end(&mut self, due: Option<u64>, trailers: Option<HeaderMap>) -> Result<(), SendError> {
         if due.is_some_and(|due| due > 0) {
             return Err(SendError::Body(ErrorCode::INTERNAL_ERROR));
@@ -107,7 +107,7 @@ impl<'p> BodySender<'p> {
         Ok(sent?)
     }
 
-    /// Tells the client why nothing more comes.
+    /// Resets the stream with a code for the reason, unless the client ended it.
     pub fn stop(&mut self, why: &SendError) {
         match why {
             SendError::ByClient => {}
@@ -142,7 +142,7 @@ impl From<TooSlow> for SendError {
     }
 }
 
-/// The head of a reply with `length` as its Content-Length, if any.
+/// Returns the head of a reply, with `length` as its Content-Length if given.
 pub(super) fn head(reply: ReplyHead, length: Option<u64>, now: Instant) -> (StatusCode, HeaderMap) {
     let (status, mut fields) = match reply {
         ReplyHead::Built(status, fields) => (status, fields),
@@ -172,8 +172,8 @@ pub(super) fn head(reply: ReplyHead, length: Option<u64>, now: Instant) -> (Stat
     (status, fields)
 }
 
-/// Appends the head of a hit in RAM, as [`head`] makes it of the same reply; returns the bytes of
-/// its names and values.
+/// Appends the head of a hit in RAM, equal to that of [`head`] for the same reply. Returns the
+/// bytes of its names and values.
 pub(super) fn hit(block: &mut Vec<u8>, hit: &RamHit<'_>, now: Instant) -> u64 {
     encode::status(block, hit.status().as_u16());
     let mut bytes = STATUS_BYTES + encode::lines(block, hit.lines());
@@ -200,7 +200,7 @@ pub(super) fn hit(block: &mut Vec<u8>, hit: &RamHit<'_>, now: Instant) -> u64 {
     bytes as u64
 }
 
-/// A head as a field block.
+/// Encodes a head as a field block.
 pub(super) fn block(status: StatusCode, fields: &HeaderMap) -> Vec<u8> {
     let mut block = Vec::with_capacity(BLOCK_BYTES);
     encode::status(&mut block, status.as_u16());
@@ -220,13 +220,13 @@ fn put(block: &mut Vec<u8>, fields: &HeaderMap) {
     }
 }
 
-/// Bytes of a head's names and values: what they take in a block depends on the connection.
+/// Returns the bytes of a head's names and values. Its encoded size depends on the connection.
 pub(super) fn head_bytes(fields: &HeaderMap) -> u64 {
     let fields = fields.iter().map(|(name, value)| name.as_str().len() + value.len());
     (STATUS_BYTES + fields.sum::<usize>()) as u64
 }
 
-/// An interim response as a field block.
+/// Encodes an interim response as a field block.
 pub(super) fn interim(status: StatusCode, mut fields: HeaderMap) -> Vec<u8> {
     strip(&mut fields);
     block(status, &fields)
@@ -235,15 +235,15 @@ pub(super) fn interim(status: StatusCode, mut fields: HeaderMap) -> Vec<u8> {
 /// Bytes of `:status` and its value.
 const STATUS_BYTES: usize = ":status200".len();
 
-/// What a Content-Range value takes at most: three numbers of twenty digits.
+/// Maximum bytes of a Content-Range value: three numbers of 20 digits.
 const CONTENT_RANGE_BYTES_MAX: usize = "bytes -/".len() + 3 * 20;
 
-/// Room for most heads.
+/// Initial capacity, enough for most heads.
 const BLOCK_BYTES: usize = 512;
 
-/// What a client is told of a body that failed. That the origin cancelled, or wants less to do,
-/// matters to clients: gRPC has statuses of its own for them. Other reasons are about the origin's
-/// connection, and REFUSED_STREAM would have a request that was answered sent again.
+/// Returns the error code for a failed body. A cancellation or overload at the origin matters to
+/// clients: gRPC has separate statuses for the two. Other reasons concern the origin's connection.
+/// REFUSED_STREAM would make the client repeat a request that was answered.
 fn code_for(error: &BodyError) -> ErrorCode {
     match error {
         BodyError::Reset(code)

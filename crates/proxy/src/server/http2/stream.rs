@@ -1,4 +1,4 @@
-//! One HTTP/2 stream: a request to the handler, its reply back.
+//! One HTTP/2 stream: passes a request to the handler and sends its reply.
 
 use super::held_heads::HeldHead;
 use super::receiving::StreamReceiver;
@@ -24,17 +24,17 @@ use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 
-/// A request, and the two halves of its stream.
+/// Request with the two halves of its stream.
 pub(super) struct StreamRequest {
-    /// The head, unless it is not taken.
+    /// Head of the request, or the reason for refusing it.
     pub head: Result<Parts, RequestRefusal>,
-    /// Our half.
+    /// Sending half.
     pub sending: StreamSender,
-    /// The client's half.
+    /// Receiving half.
     pub receiving: StreamReceiver,
-    /// When its last byte was there.
+    /// Arrival time of the request.
     pub received: Instant,
-    /// The head's share of memory.
+    /// Memory share of the head.
     pub held: Option<HeldHead>,
 }
 
@@ -73,7 +73,7 @@ type Interim = mpsc::Receiver<(StatusCode, HeaderMap)>;
 impl<H: Handler> Stream<'_, H> {
     async fn exchange(mut self, parts: Parts, body: StreamReceiver) {
         let (sink, mut interim) = mpsc::channel(INTERIM_MAX);
-        // What comes on a CONNECT stream belongs to the tunnel, not to the request.
+        // Bytes on a CONNECT stream belong to the tunnel, not to the request.
         let (body, tunnelled) = match self.method == Method::CONNECT {
             true => (None, Some(body)),
             false => (self.request_body(&parts, body, &sink), None),
@@ -94,8 +94,8 @@ impl<H: Handler> Stream<'_, H> {
     }
 
     fn request_body(&self, parts: &Parts, body: StreamReceiver, sink: &InterimSink) -> Option<StreamBody> {
-        // GET and HEAD are lookups unless there are bytes. With other methods the origin is told of
-        // the end as the client has told.
+        // GET and HEAD without bytes are lookups. With other methods the origin sees the same end
+        // of the body as the client sent.
         let is_lookup = parts.method == Method::GET || parts.method == Method::HEAD;
         if body.ended_with_head() || is_lookup && body.is_ended() {
             return None;
@@ -107,7 +107,8 @@ impl<H: Handler> Stream<'_, H> {
         Some(StreamBody::new(H2Body::new(body, continue_to, length, live)))
     }
 
-    /// The handler's reply; `None` when the client gave the stream up, which drops the handler.
+    /// Polls for the handler's reply. Returns `None` if the client reset the stream; the caller
+    /// then drops the handler.
     fn poll_reply(
         &mut self,
         context: &mut Context<'_>,
@@ -127,7 +128,7 @@ impl<H: Handler> Stream<'_, H> {
         // RFC 9113 section 8.6: "HTTP/2 removes support for the 101 (Switching Protocols)
         // informational status code".
         if status.is_informational() && status != StatusCode::SWITCHING_PROTOCOLS {
-            // Fails when the stream has ended, which the next poll will notice.
+            // Fails if the stream has ended; the next poll notices.
             let _ = self.sending.interim(send::interim(status, fields));
         }
     }
@@ -176,13 +177,14 @@ impl<H: Handler> Stream<'_, H> {
         }
     }
 
-    /// The Content-Length to say, if any: as in HTTP/1, none with 1xx, 204 and 2xx to CONNECT.
+    /// Returns the Content-Length to send, if any. As in HTTP/1, 1xx, 204 and 2xx to CONNECT have
+    /// none.
     fn content_length(&self, status: StatusCode, head: &ReplyHead, body: &ReplyBody) -> Option<u64> {
         let bodiless = self.method == Method::HEAD || status == StatusCode::NOT_MODIFIED;
         match body {
             _ if is_bodiless(status) && status != StatusCode::NOT_MODIFIED => None,
             ReplyBody::Empty if bodiless => head.declared_length(),
-            // The end of the stream says it, unless the origin did: its head passes as it is.
+            // The end of the stream gives the length. A relayed head keeps the origin's field.
             ReplyBody::Empty if matches!(head, ReplyHead::Relayed(_)) => head.declared_length(),
             ReplyBody::Empty => Some(0),
             ReplyBody::Memory(bytes) => Some(bytes.len() as u64),
@@ -206,8 +208,8 @@ async fn tunnel<H: Handler>(
     account.complete(Instant::now());
 }
 
-/// Whether the stream ends with the head. A client of gRPC takes an empty frame of data behind a
-/// head with `grpc-status` for the end of a response that lacks trailers.
+/// Returns `true` if the stream ends with the head. A gRPC client takes an empty DATA frame behind
+/// a head with `grpc-status` as a response without trailers.
 fn is_empty(body: &ReplyBody) -> bool {
     match body {
         ReplyBody::Empty => true,
@@ -217,5 +219,5 @@ fn is_empty(body: &ReplyBody) -> bool {
     }
 }
 
-/// Interim responses that may wait; more are dropped.
+/// Maximum number of queued interim responses; more are dropped.
 const INTERIM_MAX: usize = 4;

@@ -1,4 +1,4 @@
-//! A CONNECT stream of HTTP/2 (RFC 9113 section 8.5) as something to read from and write to.
+//! Wraps a CONNECT stream of HTTP/2 (RFC 9113 section 8.5) for reading and writing.
 
 use super::receiving::StreamReceiver;
 use super::sending::StreamSender;
@@ -13,26 +13,26 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 pub(super) struct StreamIo {
     receive: StreamReceiver,
     send: StreamSender,
-    /// Received and not yet read.
+    /// Bytes received but not yet read.
     held: Bytes,
 }
 
 impl StreamIo {
-    /// The stream's two halves.
+    /// Joins the stream's two halves.
     pub fn new(receive: StreamReceiver, send: StreamSender) -> Self {
         Self { receive, send, held: Bytes::new() }
     }
 }
 
-/// The far side of a stream's tunnel. Where it takes nothing, nobody reads the stream, and its
-/// reset would go unnoticed.
+/// Far side of a stream's tunnel. Polls the stream too: while the far side takes no bytes, the
+/// stream is not read and a reset would go unnoticed.
 pub(super) struct TunnelPeer<T> {
     io: T,
     stream: (SharedState, u32),
 }
 
 impl<T> TunnelPeer<T> {
-    /// The far side of `near`.
+    /// Wraps `io`, the far side of `near`.
     pub fn new(io: T, near: &StreamIo) -> Self {
         Self { io, stream: near.send.link() }
     }
@@ -105,7 +105,7 @@ impl AsyncWrite for StreamIo {
         Poll::Ready(Ok(count))
     }
 
-    /// The connection writes by itself.
+    /// Does nothing: the connection flushes by itself.
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))
     }
@@ -117,7 +117,7 @@ impl AsyncWrite for StreamIo {
     }
 }
 
-/// What was not read holds the connection's window no longer.
+/// Returns unread bytes to the connection's window.
 impl Drop for StreamIo {
     fn drop(&mut self) {
         self.receive.release(self.held.len());

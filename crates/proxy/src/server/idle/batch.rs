@@ -277,7 +277,7 @@ impl<H: Handler> BatchServer<H> {
 /// Outcome of an answered request.
 struct ServedHit {
     glanced: FastReply,
-    /// Bytes of its head.
+    /// Bytes of the request's head.
     head_bytes: usize,
     /// Range of the waiting reply in `replies`; empty if the reply does not wait.
     reply: Range<usize>,

@@ -1,17 +1,17 @@
-//! What a connection and the tasks of its streams share: the streams that are open, their windows,
-//! and what waits to be framed.
+//! State shared by a connection and its stream tasks: open streams, their windows and queued
+//! frames.
 //!
 //! ```text
 //!   task ──► Sending ──► queue of its stream ──► ready ──► pump, by the connection ──► Output
 //!   connection ──► received ──► queue of its stream ──► Receiving ──► task
 //! ```
 //!
-//! The connection's task alone reads and writes the socket. The lock is held for changes in memory
-//! only; everything that shares it runs on one thread, so that nobody ever waits for it.
+//! Only the connection's task reads and writes the socket. The lock is held only for changes in
+//! memory. All its users run on one thread, so the lock is never contended.
 //!
-//! A body's bytes are handed over only when both windows, the stream's and the connection's, have
-//! room for them: what has been handed over can be sent, and a client that opens no window is
-//! noticed where the bytes come from.
+//! A body's bytes are queued only if the windows of both stream and connection have room. Queued
+//! bytes can therefore be sent at once. A client that opens no window is noticed at the source of
+//! the bytes.
 
 mod receive;
 mod send;
@@ -28,53 +28,53 @@ use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Instant;
 
-/// The way to a connection's [`State`]. Clones share it.
+/// Handle to a connection's [`State`]. Clones share the state.
 #[derive(Clone)]
 pub(super) struct SharedState(Arc<Mutex<State>>);
 
-/// See the head of this file.
+/// State of a connection's streams.
 pub(super) struct State {
     open: BTreeMap<u32, Stream>,
-    /// Streams with something to frame, each in its turn.
+    /// Streams with frames to write, in turn.
     ready: VecDeque<u32>,
     /// Streams whose tasks wait for the connection's window.
     starved: VecDeque<u32>,
-    /// Frames that wait for no turn: resets, and room for more.
+    /// Frames written ahead of all streams: resets and window updates.
     control: Vec<u8>,
-    /// Bytes that may be handed over for all streams together.
+    /// Bytes that may be queued on all streams together.
     window: i64,
-    /// The window that a stream begins with.
+    /// Initial send window of a stream.
     stream_window: i64,
-    /// The largest frame that the client takes, and we write.
+    /// Maximum size of a frame to the client.
     frame_bytes_max: usize,
     /// Bytes that the client may send on all streams together.
     receive_window: i64,
-    /// Bytes that were read, and that the client has not been told of.
+    /// Bytes read but not yet credited by WINDOW_UPDATE.
     receive_due: u32,
-    /// Streams that the client reset before they were answered, less those that were answered.
+    /// Number of streams that the client reset before their reply, less the streams answered.
     resets: u32,
-    /// Streams that we reset for the client's errors, less those that were answered.
+    /// Number of streams reset for the client's errors, less the streams answered.
     errors: u32,
-    /// Tasks of streams, also of those that the client has reset.
+    /// Number of running stream tasks, including those of reset streams.
     tasks: usize,
     quiet_since: Instant,
-    /// The connection's task.
+    /// Waker of the connection's task.
     waker: Option<Waker>,
 }
 
-/// One stream.
+/// State of one stream.
 #[derive(Default)]
 pub(super) struct Stream {
     pub receive: ReceiveHalf,
     pub send: SendHalf,
 }
 
-/// The stream was reset, or the connection has gone.
+/// Error: the stream was reset, or the connection has gone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct StreamClosed;
 
 impl SharedState {
-    /// Of a connection that begins.
+    /// Creates the state of a new connection.
     pub fn new() -> Self {
         Self(Arc::new(Mutex::new(State {
             open: BTreeMap::new(),
@@ -94,13 +94,13 @@ impl SharedState {
         })))
     }
 
-    /// Locks it, for as long as nothing is waited for.
+    /// Locks the state. The caller must not await while it holds the lock.
     pub fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock()
     }
 
-    /// Opens a stream: `remaining` bytes of body are said to come, or any number, or none when it
-    /// has `ended`. Its task gets both halves.
+    /// Opens a stream and returns both halves for its task. `remaining` is the announced length of
+    /// the body, if known. `ended` means that there is no body.
     pub fn open(&self, id: u32, ended: bool, remaining: Option<u64>) -> (StreamSender, StreamReceiver) {
         let mut state = self.lock();
         let receive = ReceiveHalf::new(ended, remaining);
@@ -112,15 +112,15 @@ impl SharedState {
 }
 
 impl State {
-    /// Streams that are open for the client.
+    /// Returns the number of open streams.
     pub fn open_streams(&self) -> usize {
         self.open.len()
     }
 
-    /// Whether so many are open that the client may open no further. "Streams that are in the
-    /// "open" state or in either of the "half-closed" states count toward the maximum number of
-    /// streams" (section 5.1.2): one whose halves have both ended does not, though somebody may
-    /// still hold its body; but of these there are no more either.
+    /// Returns `true` if the client may not open further streams. "Streams that are in the "open"
+    /// state or in either of the "half-closed" states count toward the maximum number of streams"
+    /// (section 5.1.2). A stream with both halves ended does not count, though its body may still
+    /// be unread. Such streams have the same limit.
     pub fn is_full(&self, streams_max: usize) -> bool {
         let is_closed = |stream: &&Stream| stream.send.sent && stream.receive.ended;
         let open = self.open.len();
@@ -128,41 +128,41 @@ impl State {
             && (open >= 2 * streams_max || open - self.open.values().filter(is_closed).count() >= streams_max)
     }
 
-    /// Streams that have a task.
+    /// Returns the number of running stream tasks.
     pub fn tasks(&self) -> usize {
         self.tasks
     }
 
-    /// When the last stream ended.
+    /// Returns the time at which the last stream ended.
     pub fn quiet_since(&self) -> Instant {
         self.quiet_since
     }
 
-    /// A stream has ended now.
+    /// Records that a stream has ended at `now`.
     pub fn note_end(&mut self, now: Instant) {
         self.quiet_since = now;
     }
 
-    /// Remembers whom to wake when something is to be written.
+    /// Sets the waker called when output is queued.
     pub fn set_waker(&mut self, context: &Context<'_>) {
         if !self.waker.as_ref().is_some_and(|waker| waker.will_wake(context.waker())) {
             self.waker = Some(context.waker().clone());
         }
     }
 
-    /// The stream, unless it is over.
+    /// Returns the stream if it is open.
     pub fn stream(&mut self, id: u32) -> Result<&mut Stream, StreamClosed> {
         self.open.get_mut(&id).ok_or(StreamClosed)
     }
 
-    /// Ready once the stream is over; wakes the task of our half, which asks.
+    /// Returns ready once the stream has ended. Otherwise registers the sending task to be woken.
     pub fn poll_gone(&mut self, id: u32, context: &Context<'_>) -> Poll<()> {
         let Ok(stream) = self.stream(id) else { return Poll::Ready(()) };
         stream.send.waker = Some(context.waker().clone());
         Poll::Pending
     }
 
-    /// Ends a stream, if it is not over, and says so to the client.
+    /// Resets a stream, if open, and sends RST_STREAM.
     pub fn reset(&mut self, id: u32, code: ErrorCode) {
         if self.remove(id) {
             http2::write_reset(&mut self.control, id, code);
@@ -170,13 +170,13 @@ impl State {
         }
     }
 
-    /// Says to the client that a stream is over that was not opened, or not any more.
+    /// Sends RST_STREAM for a stream that is not open.
     pub fn refuse(&mut self, id: u32, code: ErrorCode) {
         http2::write_reset(&mut self.control, id, code);
     }
 
-    /// The client has reset a stream. How many it has reset before they were answered, less those
-    /// that were answered.
+    /// Handles a reset by the client. Returns the number of streams reset before their reply, less
+    /// the streams answered.
     pub fn reset_by_client(&mut self, id: u32) -> u32 {
         let answered = self.open.get(&id).is_none_or(|stream| stream.send.answered);
         self.remove(id);
@@ -184,7 +184,8 @@ impl State {
         self.resets
     }
 
-    /// A stream was ended for the client's error; says how many were that were not made up for.
+    /// Resets a stream for the client's error. Returns the number of such errors, less the streams
+    /// answered.
     pub fn reset_for_error(&mut self, id: u32, code: ErrorCode) -> u32 {
         match self.stream(id) {
             Ok(_) => self.reset(id, code),
@@ -194,13 +195,13 @@ impl State {
         self.errors
     }
 
-    /// A stream was answered, which makes up for one that was not.
+    /// Counts an answered stream, which offsets one reset and one error.
     fn count_answered(&mut self) {
         self.resets = self.resets.saturating_sub(1);
         self.errors = self.errors.saturating_sub(1);
     }
 
-    /// The connection is over, and all streams with it.
+    /// Closes the connection's state and all streams.
     pub fn close(&mut self) {
         while let Some((&id, _)) = self.open.first_key_value() {
             self.remove(id);
@@ -208,7 +209,7 @@ impl State {
         self.waker = None;
     }
 
-    /// Gives back what a burst of streams has left.
+    /// Frees memory left from a burst of streams.
     pub fn shrink(&mut self) {
         if self.open.is_empty() {
             self.ready = VecDeque::new();
@@ -217,8 +218,8 @@ impl State {
         }
     }
 
-    /// Forgets a stream of which nothing is left to be done. "A server MAY request that the client
-    /// abort transmission of a request without error by sending a RST_STREAM with an error code of
+    /// Removes a stream with nothing left to do. "A server MAY request that the client abort
+    /// transmission of a request without error by sending a RST_STREAM with an error code of
     /// NO_ERROR after sending a complete response" (section 8.1).
     fn remove_if_done(&mut self, id: u32) {
         let Ok(Stream { receive, send }) = self.stream(id) else { return };
@@ -231,7 +232,7 @@ impl State {
         }
     }
 
-    /// Forgets a stream, and wakes whoever waits for it. Whether there was one.
+    /// Removes a stream and wakes its tasks. Returns `true` if the stream existed.
     fn remove(&mut self, id: u32) -> bool {
         let Some(Stream { receive, send }) = self.open.remove(&id) else { return false };
         [receive.waker, send.waker].into_iter().flatten().for_each(Waker::wake);
@@ -250,8 +251,8 @@ impl State {
     }
 }
 
-/// Bytes that a client may send on one stream before somebody has read them.
+/// Bytes that a client may send on one stream before they are read.
 pub(in crate::server) const STREAM_WINDOW: u32 = 128 * 1024;
 
-/// The same over all streams.
+/// Bytes that a client may send on all streams before they are read.
 pub(in crate::server) const CONNECTION_WINDOW: u32 = 512 * 1024;

@@ -1,4 +1,4 @@
-//! The client's half of streams: what came and was not read, and how much more may come.
+//! Receiving halves of streams: unread bytes, and windows for more.
 
 use super::super::held_heads::HeldHead;
 use super::{CONNECTION_WINDOW, STREAM_WINDOW, State, Stream};
@@ -8,28 +8,28 @@ use shoal_wire::http2::{self, ErrorCode, FrameError};
 use std::collections::VecDeque;
 use std::task::Waker;
 
-/// The client's half.
+/// Receiving half of a stream.
 #[derive(Default)]
 pub(in super::super) struct ReceiveHalf {
     /// Bytes that the client may send.
     window: i64,
-    /// Bytes that were read, and that the client has not been told of.
+    /// Bytes read but not yet credited by WINDOW_UPDATE.
     due: u32,
-    /// Bytes that have come of a frame of DATA that is not whole.
+    /// Bytes that have arrived of an unfinished DATA frame.
     pub arriving: usize,
-    /// What came and was not read, in pieces that are none of them small but the last.
+    /// Unread bytes in pieces. Only the last piece may be small.
     pub queue: VecDeque<BytesMut>,
-    /// Bytes still to come, when the client said how many.
+    /// Bytes still to come, if the client announced the length.
     remaining: Option<u64>,
     pub trailers: Option<(HeaderMap, HeldHead)>,
     pub ended: bool,
-    /// Nobody reads it any more.
+    /// The reader has dropped the half.
     pub unread: bool,
     pub waker: Option<Waker>,
 }
 
 impl State {
-    /// Nobody reads the client's half any more.
+    /// Handles the drop of a stream's receiving half.
     pub fn drop_receiving(&mut self, id: u32) {
         let Ok(stream) = self.stream(id) else { return };
         let receive = &mut stream.receive;
@@ -39,13 +39,14 @@ impl State {
         self.give_back(left);
     }
 
-    /// Bytes of the client's half were read, so that it may send others.
+    /// Credits `bytes` of a stream as read, so that the client may send more.
     pub fn release(&mut self, id: u32, bytes: usize) {
         self.give_back(bytes);
         self.give_back_to(id, bytes);
     }
 
-    /// Of the bytes that the stream may have on the way, so many are not any more.
+    /// Credits `bytes` to the stream's receive window. Sends WINDOW_UPDATE when half the window is
+    /// due.
     fn give_back_to(&mut self, id: u32, bytes: usize) {
         let Ok(Stream { receive, .. }) = self.stream(id) else { return };
         receive.due += bytes as u32;
@@ -57,26 +58,26 @@ impl State {
         }
     }
 
-    /// Whether the client may send on the stream, as far as it can know.
+    /// Returns `true` if the windows known to the client let it send on the stream.
     pub fn may_send(&mut self, id: u32) -> bool {
         self.receive_window > 0 && self.stream(id).is_ok_and(|stream| stream.receive.window > 0)
     }
 
-    /// So many bytes have come of a frame of DATA that is not whole.
+    /// Records that `bytes` of an unfinished DATA frame have arrived.
     pub fn arrives(&mut self, id: u32, bytes: usize) {
         if let Ok(Stream { receive, .. }) = self.stream(id) {
             receive.arriving = bytes;
         }
     }
 
-    /// DATA came, in a frame of `payload` bytes with padding.
+    /// Handles a DATA frame with `payload` bytes including padding.
     pub fn received(&mut self, id: u32, data: &[u8], payload: usize, end: bool) -> Result<(), FrameError> {
         self.receive_window -= payload as i64;
         if self.receive_window < 0 {
             return Err(FrameError::connection(ErrorCode::FLOW_CONTROL_ERROR));
         }
         let Ok(Stream { receive, .. }) = self.stream(id) else {
-            // It is over for us; the client has yet to hear of it.
+            // The stream is closed here; the client does not know yet.
             self.give_back(payload);
             return Ok(());
         };
@@ -105,14 +106,14 @@ impl State {
         if end {
             self.end_received(id, None);
         } else {
-            // Padding has been read as soon as it is there.
+            // Padding is credited as soon as it arrives.
             self.give_back_to(id, payload - data.len());
             self.wake_receiver(id);
         }
         Ok(())
     }
 
-    /// The client's half ends with trailers.
+    /// Handles trailers, which end the client's half.
     pub fn received_trailers(&mut self, id: u32, trailers: (HeaderMap, HeldHead)) -> Result<(), FrameError> {
         let Ok(Stream { receive, .. }) = self.stream(id) else { return Ok(()) };
         match receive.remaining {
@@ -140,7 +141,7 @@ impl State {
         }
     }
 
-    /// So many bytes are not held any more; the client may send others.
+    /// Credits `bytes` to the connection's window. Sends WINDOW_UPDATE when half the window is due.
     pub(super) fn give_back(&mut self, bytes: usize) {
         self.receive_due += bytes as u32;
         if self.receive_due >= CONNECTION_WINDOW / 2 {
@@ -153,13 +154,13 @@ impl State {
 }
 
 impl ReceiveHalf {
-    /// Of a stream that begins.
+    /// Creates the half of a new stream.
     pub fn new(ended: bool, remaining: Option<u64>) -> Self {
         Self { window: i64::from(STREAM_WINDOW), remaining, ended, ..Self::default() }
     }
 
-    /// Puts bytes behind those that were not read. Pieces of a byte each would take many times
-    /// their room.
+    /// Appends bytes to the unread ones. Small pieces are merged: pieces of one byte each would
+    /// take many times their size.
     fn keep(&mut self, data: &[u8]) {
         match self.queue.back_mut() {
             Some(last) if last.len() + data.len() <= PIECE_BYTES => last.extend_from_slice(data),
@@ -167,16 +168,16 @@ impl ReceiveHalf {
         }
     }
 
-    /// Whether everything was read.
+    /// Returns `true` if everything was read.
     pub fn is_read(&self) -> bool {
         self.ended && self.queue.is_empty() && self.trailers.is_none()
     }
 }
 
-/// Section 7: a frame came for a stream whose end had come.
+/// Section 7: a frame arrived for a stream that had ended.
 const STREAM_CLOSED: ErrorCode = ErrorCode(5);
 
-/// Bytes of body that are gathered in one piece.
+/// Maximum bytes merged into one piece.
 const PIECE_BYTES: usize = 16 * 1024;
 
 #[cfg(test)]
@@ -220,7 +221,7 @@ mod tests {
             queue.iter().fold((0, 0), |sum, piece| (sum.0 + piece.len(), sum.1 + piece.capacity()));
         assert_eq!((queue.len(), bytes), (7, 100_000));
         assert!(held <= 250_000, "{held} bytes are held");
-        // Dropping the halves locks it.
+        // Dropping the halves takes the lock.
         drop(state);
     }
 }

@@ -1,5 +1,4 @@
-//! Our half of streams: what was handed over, in whose turn it is framed, and how much more the
-//! client takes.
+//! Sending halves of streams: queued frames, their order, and the client's windows.
 
 use super::super::output::FrameOutput;
 use super::{State, Stream, StreamClosed};
@@ -9,41 +8,42 @@ use shoal_wire::http2::{ErrorCode, FrameError, PeerSettings, WINDOW_MAX};
 use std::collections::VecDeque;
 use std::task::{Context, Waker};
 
-/// Our half.
+/// Sending half of a stream.
 #[derive(Default)]
 pub(in super::super) struct SendHalf {
-    /// Bytes that the client takes, of which those in the queue are still a part.
+    /// Send window of the stream, not yet reduced by the queued bytes.
     window: i64,
     queue: VecDeque<QueuedFrame>,
     /// Bytes of bodies in the queue.
     pub queued: usize,
-    /// A final head was handed over.
+    /// A final head was queued.
     pub answered: bool,
-    /// Its end was handed over.
+    /// The end of the stream was queued.
     pub ended: bool,
-    /// It was framed.
+    /// The end of the stream was framed.
     pub sent: bool,
-    /// The stream is among the ready ones.
+    /// The stream is in `ready`.
     is_ready: bool,
-    /// Its task waits for room.
+    /// The task waits for room.
     waits: bool,
-    /// The stream is among the starved ones.
+    /// The stream is in `starved`.
     is_starved: bool,
-    /// Bytes that its window alone held back at the last look, after its task has ended.
+    /// Bytes held back by the stream's window alone at the last check, after the task has ended.
     held: Option<usize>,
     pub waker: Option<Waker>,
 }
 
-/// What is framed.
+/// Queued part of a reply.
 enum QueuedFrame {
-    /// A field block, and whether the stream ends with it.
+    /// Field block, and `true` if it ends the stream.
     Fields(Vec<u8>, bool),
-    /// Bytes of a body, and whether the stream ends with them.
+    /// Bytes of a body, and `true` if they end the stream.
     Data(Bytes, bool),
 }
 
 impl State {
-    /// Takes the room for a whole body that answers a stream at once, when there is so much.
+    /// Reserves the windows for a whole body that answers a stream at once. Returns `false` if they
+    /// have no room for `bytes`.
     pub fn take_room(&mut self, bytes: usize) -> bool {
         let fits = bytes <= SEND_BUFFER_BYTES && bytes as i64 <= self.window.min(self.stream_window);
         if fits {
@@ -53,13 +53,13 @@ impl State {
         fits
     }
 
-    /// The largest frame to write.
+    /// Returns the maximum size of a frame to the client.
     pub fn frame_bytes_max(&self) -> usize {
         self.frame_bytes_max
     }
 
-    /// Bytes of body that may be handed over for the stream. When none, its task is woken once that
-    /// has changed.
+    /// Returns the number of body bytes that the stream may queue. If 0, the stream's task is woken
+    /// once there is room.
     pub fn room(&mut self, id: u32, context: &Context<'_>) -> Result<usize, StreamClosed> {
         let window = self.window;
         let send = &mut self.stream(id)?.send;
@@ -77,7 +77,7 @@ impl State {
         Ok(0)
     }
 
-    /// Hands over a field block.
+    /// Queues a field block.
     pub fn send_fields(
         &mut self,
         id: u32,
@@ -97,7 +97,7 @@ impl State {
         Ok(())
     }
 
-    /// Hands over no more bytes than there is room for.
+    /// Queues bytes, at most the number that [`Self::room`] returned.
     pub fn send_data(&mut self, id: u32, data: Bytes, end: bool) -> Result<(), StreamClosed> {
         let length = data.len();
         let send = &mut self.stream(id)?.send;
@@ -110,7 +110,7 @@ impl State {
         Ok(())
     }
 
-    /// Nobody holds our half any more.
+    /// Handles the drop of a stream's sending half.
     pub fn drop_sending(&mut self, id: u32) {
         self.tasks -= 1;
         if self.stream(id).is_ok_and(|stream| !stream.send.ended) {
@@ -119,7 +119,7 @@ impl State {
         self.wake();
     }
 
-    /// The client's window, a stream's or with 0 the connection's, has grown.
+    /// Increases a stream's window, or the connection's if `id` is 0.
     pub fn widen(&mut self, id: u32, increment: u32) -> Result<(), FrameError> {
         let window = match id {
             0 => &mut self.window,
@@ -142,7 +142,7 @@ impl State {
         Ok(())
     }
 
-    /// The client's settings have changed.
+    /// Applies a change of the client's settings.
     pub fn set(&mut self, settings: PeerSettings) -> Result<(), FrameError> {
         if let Some(bytes) = settings.frame_bytes_max {
             self.frame_bytes_max = bytes.min(FRAME_BYTES_WRITTEN_MAX);
@@ -163,7 +163,7 @@ impl State {
         Ok(())
     }
 
-    /// Frames what is ready, one frame of body a turn, until `output` has enough.
+    /// Frames the queues of ready streams, one DATA frame per turn, until `output` is full.
     pub fn pump(&mut self, output: &mut FrameOutput) {
         output.append(&mut self.control);
         while !output.is_full()
@@ -183,9 +183,9 @@ impl State {
         }
     }
 
-    /// Ends streams that their tasks have left, and whose windows hold back what is left of them: a
-    /// client may take back what it had allowed (section 6.9.2), but it may not have us keep it for
-    /// ever. To be called once in the time of the longest pause.
+    /// Ends streams whose tasks have ended but whose windows hold back the rest. A client may
+    /// reduce a window (section 6.9.2), but must not make the server keep the bytes forever. Call
+    /// once per longest pause.
     pub fn end_held(&mut self, patience: &SlowClientPolicy) {
         let mut ended = Vec::new();
         for (&id, Stream { send, .. }) in &mut self.open {
@@ -203,7 +203,7 @@ impl State {
         }
     }
 
-    /// Whether something waits to be framed.
+    /// Returns `true` if frames wait to be written.
     pub fn has_ready(&self) -> bool {
         !self.ready.is_empty() || !self.control.is_empty()
     }
@@ -216,7 +216,7 @@ impl State {
         }
     }
 
-    /// The stream's window is another: what it held back goes on, and its task may.
+    /// Continues a stream after a window change: queued bytes and the waiting task.
     fn widened(&mut self, id: u32) {
         let Ok(Stream { send, .. }) = self.stream(id) else { return };
         if send.waits {
@@ -227,8 +227,7 @@ impl State {
         }
     }
 
-    /// Wakes the tasks that wait for the connection's window. Each asks for itself what it gets of
-    /// it.
+    /// Wakes the tasks that wait for the connection's window. Each task then asks for its share.
     pub(super) fn feed_starved(&mut self) {
         for id in std::mem::take(&mut self.starved) {
             if let Ok(Stream { send, .. }) = self.stream(id) {
@@ -240,13 +239,13 @@ impl State {
 }
 
 impl SendHalf {
-    /// Of a stream that begins.
+    /// Creates the half of a new stream.
     pub fn new(window: i64) -> Self {
         Self { window, ..Self::default() }
     }
 
-    /// Puts bytes at the end of the queue. Pieces of a byte each, as a tunnel may bring them, would
-    /// take many times their room.
+    /// Appends bytes to the queue. Small pieces are merged: a tunnel may bring pieces of one byte,
+    /// which would take many times their size.
     fn put(&mut self, data: Bytes, end: bool) {
         if let Some(QueuedFrame::Data(last, ends)) = self.queue.back_mut()
             && last.len() + data.len() <= SMALL_BYTES
@@ -265,7 +264,7 @@ impl SendHalf {
         }
     }
 
-    /// Frames field blocks as they come, and after them one frame of body. Whether more could
+    /// Frames all leading field blocks and then one DATA frame. Returns `true` if more could
     /// follow.
     fn frame(&mut self, id: u32, frame_bytes_max: usize, output: &mut FrameOutput) -> bool {
         while let Some(piece) = self.queue.front_mut() {
@@ -298,13 +297,14 @@ impl SendHalf {
     }
 }
 
-/// Bytes of one stream that wait to be written.
+/// Maximum bytes of one stream that wait to be written.
 const SEND_BUFFER_BYTES: usize = 128 * 1024;
 
-/// No larger frames are written, whatever the client takes: others wait behind them.
+/// Maximum size of frames written, even if the client takes larger ones: other streams wait behind
+/// a frame.
 const FRAME_BYTES_WRITTEN_MAX: usize = 64 * 1024;
 
-/// Pieces that are no larger together are put together.
+/// Maximum size up to which pieces are merged.
 const SMALL_BYTES: usize = 1024;
 
 #[cfg(test)]
@@ -328,7 +328,7 @@ mod tests {
             turns += 1;
         }
         assert_eq!((output.response_bytes(), turns), (50_000, 1));
-        // Dropping the halves locks it.
+        // Dropping the halves takes the lock.
         drop(state);
     }
 }
