@@ -40,7 +40,7 @@ pub(super) struct BufferedConnection<T> {
 pub(super) struct ClientGone;
 
 impl<T: ClientIo> BufferedConnection<T> {
-    /// Creates a connection whose first bytes must arrive within `first`.
+    /// Creates a connection. Its first bytes must arrive within `first`.
     pub fn new(io: T, first: Duration) -> Self {
         Self {
             io,

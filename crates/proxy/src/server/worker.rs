@@ -40,7 +40,7 @@ pub(super) struct WorkerListener {
     pub index: usize,
     /// Listening socket.
     pub socket: std::net::TcpListener,
-    /// Networks whose connections begin with a PROXY protocol header.
+    /// Networks from which connections begin with a PROXY protocol header.
     pub proxies: Arc<[IpNet]>,
     /// TLS setup, if the listener uses TLS.
     pub tls: Option<Tls>,

@@ -1,5 +1,4 @@
-//! Answers to what a scripted client asks, by the path of its request; and the count of what became
-//! of them.
+//! Answers a scripted client by request path, and counts the outcomes.
 
 use super::TURNS_MAX;
 use crate::message::{
@@ -22,15 +21,15 @@ use std::time::Instant;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::sync::Notify;
 
-/// See [`reply`](Self::reply) for the paths.
+/// Handler of scripted requests. See [`reply`](Self::reply) for the paths.
 #[derive(Debug, Default)]
 pub(super) struct Answers {
     begun: AtomicUsize,
-    /// Records given back.
+    /// Number of records given back.
     sent: AtomicUsize,
-    /// Requests that were given up before there was a reply.
+    /// Number of requests dropped before a reply.
     dropped: AtomicUsize,
-    /// Lets one of those go on that wait.
+    /// Lets one waiting request continue.
     pub gate: Notify,
 }
 
@@ -77,20 +76,22 @@ impl Handler for Answers {
 }
 
 impl Answers {
-    /// Whether every request that was begun has left its record, or was given up.
+    /// Returns `true` if every request has returned its record or was dropped.
     pub fn are_settled(&self) -> bool {
         self.begun.load(Relaxed) == self.sent.load(Relaxed) + self.dropped.load(Relaxed)
     }
 
-    /// - `/hit/N`, `/memory/N`, `/stored/N`: so many bytes; `/empty`: none; `/304`: none, of so
-    ///   many
-    /// - `/frames`, `/long`, `/fails`, `/trailers`: a body in frames; one that is shorter than it
-    ///   says, or fails; with trailers
-    /// - `/hints`: two interim responses first, in their time; `/gated`: once [`gate`](Self::gate)
-    ///   lets it, or late; `/never`: later than anybody waits. Who pipelines much is not read
-    ///   meanwhile, and cannot let anything go on
-    /// - `/count`: what came; `/echo`: the same back; `/first`: some time after some of it is
-    ///   there, which is asked for by hand; CONNECT: in a tunnel
+    /// Replies by path:
+    ///
+    /// - `/hit/N`, `/memory/N`, `/stored/N`: N bytes; `/empty`: none; `/304`: none, with a declared
+    ///   length
+    /// - `/frames`, `/long`, `/fails`, `/trailers`: a body in frames; one shorter than declared;
+    ///   one that fails; one with trailers
+    /// - `/hints`: two interim responses first, each after some turns; `/gated`: after
+    ///   [`gate`](Self::gate) or many turns; `/never`: later than any client waits. A client that
+    ///   pipelines many requests is not read meanwhile, and cannot release a gate.
+    /// - `/count`: number of bytes received; `/echo`: the bytes received; `/first`: some turns
+    ///   after the first bytes, for which the handler asks explicitly; CONNECT: an echo in a tunnel
     async fn reply(&self, mut request: Request) -> Reply {
         if request.head.method == Method::CONNECT {
             return reply(StatusCode::OK, echo());
@@ -111,7 +112,7 @@ impl Answers {
                 for _ in 0..2 {
                     turns(WAIT_TURNS).await;
                     request.say(StatusCode::EARLY_HINTS);
-                    // Nothing is switched by an interim response.
+                    // An interim response must not switch protocols.
                     request.say(StatusCode::SWITCHING_PROTOCOLS);
                 }
                 ReplyBody::Memory(body("5"))
@@ -157,7 +158,7 @@ impl Request {
     }
 }
 
-/// Counts a request that is given up.
+/// Counts a request that is dropped before its reply.
 struct GivenUp<'a>(&'a AtomicUsize, bool);
 
 impl Drop for GivenUp<'_> {
@@ -168,7 +169,7 @@ impl Drop for GivenUp<'_> {
     }
 }
 
-/// A body in frames.
+/// Body in frames.
 struct Frames(VecDeque<Result<Frame<Bytes>, BodyError>>);
 
 impl http_body::Body for Frames {
@@ -206,7 +207,7 @@ fn data(bytes: usize) -> Frame<Bytes> {
     Frame::data(Bytes::from_static(&BODY[..bytes]))
 }
 
-/// So many bytes, if that is a number.
+/// Returns a body of `bytes` bytes, if that is a number.
 fn body(bytes: &str) -> Bytes {
     let bytes = bytes.parse().unwrap_or(0);
     Bytes::from_static(&BODY[..bytes.min(BODY_MAX)])
@@ -226,14 +227,14 @@ async fn count(body: RequestBody) -> ReplyBody {
     ReplyBody::Memory(Bytes::from_static(&BODY[..bytes.min(BODY_MAX)]))
 }
 
-/// So many turns of every task.
+/// Yields `count` turns to every task.
 async fn turns(count: u32) {
     for _ in 0..count {
         tokio::task::yield_now().await;
     }
 }
 
-/// A tunnel to who says everything again.
+/// Returns a tunnel to an echo.
 fn echo() -> ReplyBody {
     let (near, mut far) = tokio::io::duplex(256);
     tokio::spawn(async move {
@@ -247,21 +248,21 @@ fn echo() -> ReplyBody {
     ReplyBody::Tunnel(Box::new(near))
 }
 
-/// Turns that pass before a reply which takes its time.
+/// Turns before a delayed reply.
 const WAIT_TURNS: u32 = 3;
-/// Turns after which what waits comes by itself, and what never comes.
+/// Turns after which a gated reply comes without a release, and turns before a `/never` reply.
 const GATED_TURNS: u32 = 300;
 const NEVER_TURNS: u32 = 2 * TURNS_MAX;
 
-/// What every body begins with, none of which is longer.
+/// Common prefix source of all bodies, as long as the longest.
 pub(super) static BODY: LazyLock<Vec<u8>> = LazyLock::new(|| (0..BODY_MAX as u64).map(body_byte).collect());
 
 pub(super) const BODY_MAX: usize = 300_000;
 
-/// The byte of a body at this place: what is shifted, or stands for something else, is another.
+/// Returns the byte of a body at `place`. A shifted or exchanged body has other bytes.
 pub(super) fn body_byte(place: u64) -> u8 {
-    // SplitMix64 (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number Generators", OOPSLA
-    // 2014), the half of its mixing.
+    // Half of the mixing of SplitMix64 (Steele, Lea and Flood, "Fast Splittable Pseudorandom Number
+    // Generators", OOPSLA 2014).
     let mixed = (place + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     ((mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 56) as u8
 }

@@ -1,6 +1,6 @@
-//! The bytes that a script is read from.
+//! Input bytes of a script.
 
-/// Bytes that are read from their beginning on; behind their end there is nothing more.
+/// Bytes read from the start; reads past the end return nothing.
 pub(super) struct Input {
     data: Vec<u8>,
     at: usize,
@@ -21,7 +21,7 @@ impl Input {
         Some(usize::from(u16::from_be_bytes([self.byte()?, self.byte()?])))
     }
 
-    /// The next bytes, as many as the first of them says.
+    /// Returns the next bytes; the first byte gives their number.
     pub fn some(&mut self) -> Vec<u8> {
         let count = self.byte().map_or(0, usize::from);
         let end = self.data.len().min(self.at + count);

@@ -1,17 +1,17 @@
-//! What the fuzz targets of connections drive: a whole connection in memory, against a client that
-//! keeps account.
+//! Fuzz targets of connections: a whole connection in memory, with a client that records and checks
+//! it.
 //!
 //! ```text
 //!   bytes ──► script ──► Peer ──► the connection ──► Answers
 //!                         │  ◄──     (all of it)
 //!                         ▼
-//!                      account: what each side has said, and whether it might
+//!                      account: bytes of each side, and checks
 //! ```
 //!
-//! Any bytes are a script: what a sound client says, what is wrong in every way, and bytes of any
-//! kind, in reads and writes of any length, with pauses in which the client takes nothing. Whatever
-//! comes, the server keeps to the rules of the account, which the modules of the two protocols say;
-//! it leaves a record of each request, and comes to an end.
+//! Any bytes are a script. It has steps of a sound client, errors of every kind, and arbitrary
+//! bytes. Reads and writes have any length, and pauses stop the client's reading. For any input the
+//! server must follow the rules in the modules of the two protocols. It must leave a record of each
+//! request, and must end.
 
 mod answers;
 mod http1;
@@ -34,23 +34,23 @@ use std::time::Duration;
 
 pub use ways::hit_ways;
 
-/// Serves one connection of HTTP/1 to the client that `data` scripts.
+/// Serves one HTTP/1 connection to the client scripted by `data`.
 ///
 /// # Panics
-/// When the server breaks a rule.
+/// Panics if the server breaks a rule.
 pub fn http1_connection(data: &[u8]) {
     run(http1::Scripted::new(data), async |server, peer, client| server.serve(peer, client).await);
 }
 
-/// The same of HTTP/2.
+/// Serves one HTTP/2 connection likewise.
 ///
 /// # Panics
-/// When the server breaks a rule.
+/// Panics if the server breaks a rule.
 pub fn http2_connection(data: &[u8]) {
     run(http2::Scripted::new(data), async |server, peer, client| server.serve_http2(peer, client).await);
 }
 
-/// Has `serve` serve a connection to `player`.
+/// Runs `serve` on a connection to `player`.
 fn run<P: Player>(player: P, serve: impl AsyncFnOnce(&StreamServer<Answers>, Peer<P>, Client)) {
     note_panics();
     let before = PANICS.get();
@@ -81,7 +81,7 @@ async fn play<P: Player>(player: P, serve: impl AsyncFnOnce(&StreamServer<Answer
     panic!("a request leaves no record: {answers:?}");
 }
 
-/// Small, so that a short script reaches them; and times that never pass.
+/// Returns limits small enough for a short script to reach, and times that never pass.
 fn limits() -> ClientLimits {
     ClientLimits {
         head_max: ByteCount(HEAD_MAX as u64),
@@ -92,7 +92,7 @@ fn limits() -> ClientLimits {
     }
 }
 
-/// Tasks that panic take nobody along; so panics of this thread are counted where they happen.
+/// Counts panics of this thread. A panicking task does not end the test by itself.
 fn note_panics() {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
@@ -113,13 +113,13 @@ const HEAD_MAX: usize = 4096;
 const TARGET_MAX: usize = 1024;
 const FIELDS_MAX: usize = 32;
 
-/// Streams that a client of HTTP/2 may have open.
+/// Maximum number of open streams of an HTTP/2 client.
 const STREAMS_MAX: u32 = 8;
 
-/// Time for one connection, of which a thousandth is more than enough.
+/// Maximum time for one connection; a thousandth is enough.
 const TIME_MAX: Duration = Duration::from_secs(30);
 
-/// Turns of every task in which something happens, if anything is to.
+/// Number of turns within which the server must act.
 const TURNS_MAX: u32 = 500;
 
 #[cfg(test)]

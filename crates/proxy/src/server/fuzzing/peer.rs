@@ -1,5 +1,5 @@
-//! The client's end of the connection: says what a script has it say, in pieces, and takes what
-//! comes, in pieces, or not for a while.
+//! Client's end of the connection: sends a script's bytes and takes the server's, in pieces and
+//! with pauses.
 
 use super::answers::Answers;
 use crate::server::drain::Drain;
@@ -10,57 +10,58 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// Who plays a script, and keeps account.
+/// Player of a script, which records both directions.
 pub(super) trait Player: Send + Unpin + 'static {
     /// How it reads and writes from now on.
     fn manner(&self) -> Manner;
 
-    /// The next step; `None` after the last.
+    /// Returns the next step; `None` after the last.
     fn next(&mut self) -> Option<Next>;
 
-    /// What it says without being asked to, such as answers to what the server wants answered.
+    /// Returns bytes sent outside the script, such as answers to pings.
     fn owed(&mut self) -> Vec<u8>;
 
-    /// What it says last, to have everything end; `None` when it has nothing to wait for.
+    /// Returns the last bytes, which make everything end. Returns `None` if the client waits for
+    /// nothing.
     fn last_words(&mut self) -> Option<Vec<u8>>;
 
-    /// Whether the server has yet to do something. After so many turns without a byte of it, or
-    /// when it has ended its half, it may not.
+    /// Returns `true` if the server must still act. Panics if that lasts for `turns` without a
+    /// byte, or when the server has ended its half.
     fn is_owed(&self, turns: u32, is_shut: bool) -> bool;
 
-    /// The server has read these bytes.
+    /// Records bytes that the server has read.
     fn said(&mut self, bytes: &[u8]);
 
-    /// The server has sent these bytes.
+    /// Checks bytes that the server has sent.
     fn heard(&mut self, bytes: &[u8]);
 
-    /// The server has ended its half, or all of the connection, by itself.
+    /// Records that the server has ended its half or the whole connection by itself.
     fn shut(&mut self);
 
-    /// The connection has ended.
+    /// Checks the record after the connection's end.
     fn check(&self);
 
-    /// The client is gone, rather than that it has ended its half.
+    /// `true` if the client finally closes the connection instead of only its half.
     const LEAVES: bool;
 }
 
-/// How a client reads and writes.
+/// Manner of reading and writing.
 #[derive(Clone, Copy)]
 pub(super) struct Manner {
-    /// Bytes that are read, and written, at once.
+    /// Bytes read, and bytes written, per call.
     piece_said: usize,
     piece_taken: usize,
-    /// A flush has to wait once for each write.
+    /// Each write's flush waits once.
     has_slow_flushes: bool,
-    /// Turns that others have after each step.
+    /// Turns given to other tasks after each step.
     pause: u32,
 }
 
-/// What comes next.
+/// Next step of a script.
 pub(super) enum Next {
-    /// These words.
+    /// Send these bytes.
     Say(Vec<u8>),
-    /// So many turns in which the client says, and takes, nothing.
+    /// Send nothing for `silent` turns, and take nothing for `deaf` turns.
     Rest { silent: u32, deaf: u32 },
     /// One of the replies that wait may come.
     Release,
@@ -68,18 +69,18 @@ pub(super) enum Next {
     Drain,
 }
 
-/// The stream that the server is given.
+/// Stream given to the server.
 pub(super) struct Peer<P>(pub Arc<Mutex<Side<P>>>);
 
-/// The client's side of it.
+/// Client's state of that stream.
 pub(super) struct Side<P> {
     player: P,
     answers: Arc<Answers>,
     drain: Drain,
-    /// What is to be said, and how much of it was.
+    /// Bytes to be sent, and the number of bytes sent.
     words: Vec<u8>,
     said: usize,
-    /// Turns in which it says, or takes, nothing.
+    /// Remaining turns without sending, and without taking bytes.
     silent: u32,
     deaf: u32,
     /// The next flush waits.
@@ -92,14 +93,14 @@ pub(super) struct Side<P> {
 enum Phase {
     /// The script is being played.
     Script,
-    /// All was said that is to be; so many turns have brought nothing.
+    /// All bytes were sent; the last `turns` turns have brought nothing.
     Waiting { turns: u32 },
     /// The client has ended its half.
     Ended,
 }
 
 impl Manner {
-    /// The manner that a byte stands for.
+    /// Decodes a manner from a byte.
     pub fn new(byte: u8) -> Self {
         Self {
             piece_said: PIECES[usize::from(byte & 3)],
@@ -111,7 +112,7 @@ impl Manner {
 }
 
 impl<P: Player> Side<P> {
-    /// A client that does as `player` does.
+    /// Creates a client that follows `player`.
     pub fn new(player: P, answers: Arc<Answers>, drain: Drain) -> Self {
         Self {
             player,
@@ -127,7 +128,7 @@ impl<P: Player> Side<P> {
         }
     }
 
-    /// The connection has ended.
+    /// Checks the record after the connection's end.
     pub fn check(&mut self) {
         if !self.is_shut && self.phase != Phase::Ended {
             self.player.shut();
@@ -207,7 +208,7 @@ impl<P: Player> Side<P> {
     }
 }
 
-/// Lets others have their turn, and comes again.
+/// Yields to other tasks and polls again.
 fn wait<T>(context: &mut Context<'_>) -> Poll<T> {
     context.waker().wake_by_ref();
     Poll::Pending
@@ -256,5 +257,5 @@ impl<P: Player> AsyncWrite for Peer<P> {
     }
 }
 
-/// Bytes of a piece.
+/// Sizes of a piece in bytes.
 const PIECES: [usize; 4] = [usize::MAX, 9, 1000, 1];

@@ -1,4 +1,4 @@
-//! Scripts of any kind: the promises hold, and the steps of sound clients are served.
+//! Plays scripts of any kind: the rules hold, and sound clients are served.
 
 use super::*;
 use proptest::prelude::*;
@@ -6,14 +6,14 @@ use proptest::prelude::*;
 #[test]
 fn scripts_are_played_to_their_end() {
     for manner in [0x00, 0x05, 0x0f, 0x4f, 0x3f, 0x7f] {
-        // A hit of 70 bytes, 200 from memory, and a body of 300 that is counted and ends.
+        // A hit of 70 bytes, 200 bytes from memory, and a body of 300 that is counted and ends.
         http2_connection(&[manner, 0x10, 1, 8, 0x41, 0, 188, 0x02, 0x33, 1, 44]);
-        // One that waits, one that is reset; then drained, and released.
+        // A request that waits and one that is reset; then a drain and a release.
         http2_connection(&[manner, 0xc2, 0xd2, 0x04, 0x5f, 20, 0x1f, 0x0f]);
-        // A hit, one of an old client that wants to stay, a body of 300 bytes, and one in two
-        // chunks.
+        // A hit, a request of an HTTP/1.0 client with keep-alive, a body of 300 bytes, and a body
+        // in two chunks.
         http1_connection(&[manner, 0x10, 1, 8, 0x44, 0x05, 1, 44, 0x16, 2, 7, 9]);
-        // What is no request.
+        // Bytes that are not a request.
         http1_connection(&[manner, 0x10, 1, 8, 0x1a]);
     }
 }
@@ -27,7 +27,7 @@ proptest! {
         http2_connection(&data);
     }
 
-    /// Without a wrong step nobody is given up, which is checked on the way.
+    /// The player checks that a client without a wrong step is never given up.
     #[test]
     fn sound_steps_are_served(
         manner in 0u8..0x80,

@@ -2,8 +2,8 @@
 //!
 //! ```text
 //!   next_head ──► answer (handler, request body, interim responses) ──► send ──► next_head
-//!     │                     │ client gone: the handler is dropped        │
-//!     └── refuse ───────────┴────────────────────────────────────────────┴──► close, linger or reset
+//!     │                   │ client gone: the handler is dropped   │
+//!     └── refuse ─────────┴───────────────────────────────────────┴──► close, linger or reset
 //! ```
 //!
 //! A hit takes one read and one write. While a client asks only for hits, its connection has no

@@ -27,7 +27,7 @@ pub(super) struct ReplySender<'a, H: Handler> {
     pub incoming: Option<RequestBodyReader>,
 }
 
-/// Body whose frames are being sent.
+/// Body that is sent frame by frame.
 struct StreamedBody {
     frames: StreamBody,
     framing: ResponseFraming,

@@ -166,8 +166,9 @@ impl FrameReader {
     }
 
     /// Checks that a frame may come now. "The sequence MUST be followed by a SETTINGS frame"
-    /// (section 3.4). Within a field block, "any number of CONTINUATION frames can be sent, as long
-    /// as the preceding frame is on the same stream" (section 6.10), and no other frame.
+    /// (section 3.4). Only CONTINUATION may follow within a field block: "any number of
+    /// CONTINUATION frames can be sent, as long as the preceding frame is on the same stream"
+    /// (section 6.10).
     fn in_place(&mut self, head: FrameHead) -> Result<(), FrameError> {
         let is_settings = head.kind == FrameKind::Settings as u8 && head.flags & ACK == 0;
         let was_settled = std::mem::replace(&mut self.settled, true);

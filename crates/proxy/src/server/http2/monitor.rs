@@ -63,7 +63,7 @@ pub(super) struct ConnectionActivity {
 }
 
 impl ConnectionMonitor {
-    /// Creates the monitor of a connection whose preface has not arrived.
+    /// Creates the monitor of a connection before its preface arrives.
     pub fn new(live: &ConnectionLimits, drain: DrainWatch) -> Self {
         let keep_alive = live.keep_alive.max(KEEP_ALIVE_MIN);
         Self {

@@ -1,55 +1,55 @@
-//! A client that sends exactly what it is told and reads responses strictly.
+//! Client that sends given bytes and parses responses strictly.
 
 use std::io::{Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
 use std::time::Duration;
 
-/// One connection.
+/// Client connection.
 pub struct Client<S = TcpStream> {
-    /// The connection itself.
+    /// Transport of the connection.
     pub stream: S,
     buffer: Vec<u8>,
 }
 
-/// A response as it came.
+/// Response as received.
 #[derive(Debug)]
 pub struct Response {
     /// Status line and fields, each with CRLF.
     pub head: String,
-    /// The body, chunks joined.
+    /// Body, with chunks joined.
     pub body: Vec<u8>,
-    /// The trailer section, without the empty line.
+    /// Trailer section, without the empty line.
     pub trailers: String,
-    /// The size of each chunk.
+    /// Size of each chunk.
     pub chunks: Vec<usize>,
 }
 
 impl Client {
-    /// Connects; nothing is waited for longer than ten seconds.
+    /// Connects, with a read timeout of 10 s.
     pub fn connect(address: SocketAddr) -> Self {
         let stream = TcpStream::connect(address).expect("the server listens");
         stream.set_read_timeout(Some(Duration::from_secs(10))).expect("a sound timeout");
         Self::over(stream)
     }
 
-    /// Ends our side.
+    /// Ends the client's half.
     pub fn finish(&self) {
         self.stream.shutdown(Shutdown::Write).expect("still open");
     }
 }
 
 impl<S: Read + Write> Client<S> {
-    /// A client on this connection.
+    /// Wraps a connection.
     pub fn over(stream: S) -> Self {
         Self { stream, buffer: Vec::new() }
     }
 
-    /// Sends these bytes.
+    /// Sends bytes.
     pub fn send(&mut self, text: impl AsRef<[u8]>) {
         self.stream.write_all(text.as_ref()).expect("the server reads");
     }
 
-    /// Asks for `path` and reads the response.
+    /// Requests `path` and reads the response.
     pub fn get(&mut self, path: &str) -> Response {
         self.send(format!("GET {path} HTTP/1.1\r\nHost: test\r\n\r\n"));
         self.response()
@@ -86,7 +86,7 @@ impl<S: Read + Write> Client<S> {
         Response { head, body, trailers, chunks }
     }
 
-    /// Reads a head, its empty line included.
+    /// Reads a head, including its empty line.
     pub fn head(&mut self) -> String {
         let mut head = String::new();
         loop {
@@ -99,7 +99,7 @@ impl<S: Read + Write> Client<S> {
         }
     }
 
-    /// Reads so many bytes.
+    /// Reads `count` bytes.
     pub fn exactly(&mut self, count: usize) -> Vec<u8> {
         while self.buffer.len() < count {
             assert!(self.fill() > 0, "ended after {:?}", String::from_utf8_lossy(&self.buffer));
@@ -113,7 +113,7 @@ impl<S: Read + Write> Client<S> {
         std::mem::take(&mut self.buffer)
     }
 
-    /// Reads to the end of the connection, and says whether it ended in a reset.
+    /// Reads to the end of the connection. Returns `true` if it ended in a reset.
     pub fn ends_in_reset(&mut self) -> bool {
         let mut bytes = [0; 4096];
         loop {
@@ -149,17 +149,17 @@ impl<S: Read + Write> Client<S> {
 }
 
 impl Response {
-    /// The status.
+    /// Returns the status.
     pub fn status(&self) -> u16 {
         self.head[9..12].parse().expect("three digits")
     }
 
-    /// The value of a field.
+    /// Returns the value of a field.
     pub fn field(&self, name: &str) -> Option<&str> {
         field(&self.head, name)
     }
 
-    /// The body as text.
+    /// Returns the body as text.
     pub fn text(&self) -> &str {
         std::str::from_utf8(&self.body).expect("text")
     }

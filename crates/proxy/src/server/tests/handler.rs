@@ -1,4 +1,4 @@
-//! A handler whose reply follows from the request's path, and which notes what happens to it.
+//! Handler that replies by the request's path, and records events.
 
 use crate::message::{
     AccessRecord, BodyError, Client, FastPathOutcome, Handler, HitFields, RamHit, Reply, ReplyBody,
@@ -21,31 +21,31 @@ use tokio::sync::Notify;
 
 /// Replies by path:
 ///
-/// - `/hit/N` N bytes, to plain requests at a glance; `/hit/panic` a panic, `/hit/slow` half a
-///   second's work; `/memory/N` N bytes from memory; `/stored` the same with a stored head;
+/// - `/hit/N` N bytes, to plain requests on the fast path; `/hit/panic` a panic; `/hit/slow` half a
+///   second's work; `/memory/N` N bytes from memory; `/stored` N bytes with a stored head;
 ///   `/empty`, `/204`, `/304`
 /// - `/frames/a,b,c` a stream of these frames of unknown length; `/long/a,b` announces one byte
 ///   more than it gives
-/// - `/fails/a,b` a stream that fails after these frames; `/resets/8` one that its origin has reset
-///   with this code; `/trailers` a stream with trailers
-/// - `/gated` a stream whose second frame waits for [`Scripted::gate`]; `/waits` a reply that waits
-///   for it
-/// - `/client` who the client is; `/hints` two interim responses first; `/count` length and
+/// - `/fails/a,b` a stream that fails after these frames; `/resets/8` a stream that its origin has
+///   reset with this code; `/trailers` a stream with trailers
+/// - `/gated` a stream with a second frame that waits for [`Scripted::gate`]; `/waits` a reply that
+///   waits for the gate
+/// - `/client` the client's address; `/hints` two interim responses first; `/count` length and
 ///   trailers of the body
-/// - `/first` replies after the body's first frame; `/echo` streams the body back; `/eager` does
-///   too, and asks for it before it replies; `/never` never replies
+/// - `/first` replies after the body's first frame; `/echo` streams the body back; `/eager` also
+///   asks for the body before it replies; `/never` never replies
 /// - `/tunnel` and CONNECT become a tunnel to an echo that answers in capitals
 #[derive(Default)]
 pub struct Scripted {
     /// Records given back.
     pub records: Mutex<Vec<AccessRecord>>,
-    /// Requests whose handling was dropped before there was a reply.
+    /// Number of requests dropped before a reply.
     pub dropped: AtomicUsize,
-    /// Bodies of replies that were dropped before their end.
+    /// Number of reply bodies dropped before their end.
     pub bodies_dropped: Arc<AtomicUsize>,
-    /// Requests that were begun.
+    /// Number of requests begun.
     pub begun: AtomicUsize,
-    /// Lets `/gated` and `/waits` go on.
+    /// Lets `/gated` and `/waits` continue.
     pub gate: Arc<Notify>,
 }
 
@@ -198,7 +198,7 @@ impl Scripted {
 
 type Frames = VecDeque<Result<Frame<Bytes>, BodyError>>;
 
-/// Gives its frames one after the other.
+/// Body that returns its frames in order.
 struct ListBody {
     frames: Frames,
     dropped: Arc<AtomicUsize>,
@@ -224,7 +224,7 @@ impl Drop for ListBody {
     }
 }
 
-/// Gives what comes through a channel.
+/// Body that returns the frames of a channel.
 struct ChannelBody(tokio::sync::mpsc::Receiver<Result<Frame<Bytes>, BodyError>>);
 
 impl http_body::Body for ChannelBody {
@@ -309,7 +309,7 @@ async fn count(body: Option<StreamBody>) -> ReplyBody {
 async fn first(body: Option<StreamBody>) -> ReplyBody {
     let mut body = body.expect("a body");
     let frame = body.frame().await.expect("a frame").expect("no failure");
-    // Held for a while, so that the rest of the body is neither wanted nor refused at once.
+    // Hold the body for a while, so that the rest is neither wanted nor refused at once.
     tokio::spawn(async move {
         tokio::time::sleep(Duration::from_millis(20)).await;
         drop(body);
@@ -324,7 +324,7 @@ async fn eager(body: Option<StreamBody>) -> ReplyBody {
     ReplyBody::Stream { frames, length: None }
 }
 
-/// The near end of a tunnel whose far end answers in capitals.
+/// Returns the near end of a tunnel to an echo in capitals.
 fn capitals() -> ReplyBody {
     use tokio::io::{AsyncReadExt, AsyncWriteExt};
     let (near, mut far) = tokio::io::duplex(256);

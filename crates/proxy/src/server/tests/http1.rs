@@ -179,7 +179,7 @@ fn slow_heads_get_408_and_silence_gets_silence() {
     assert_eq!(server.metrics.refused.value(), 1);
 }
 
-/// The time of a head begins with its first byte, whether or not that might begin something else.
+/// The time of a head starts with its first byte, even if the byte may begin another protocol.
 #[test]
 fn what_begins_like_http_2_has_no_more_time() {
     let server = Server::with(|settings| settings.client.head_timeout = Duration::from_millis(800));

@@ -43,10 +43,10 @@ fn expect_is_answered_when_the_body_is_wanted() {
     assert_eq!(client.head(), "HTTP/1.1 100 Continue\r\n\r\n");
     client.send("hello");
     assert_eq!(client.response().text(), "5 ");
-    // A body that came along needs no word.
+    // A body sent with the head needs no 100 response.
     client.send(format!("{head}hello"));
     assert_eq!(client.response().text(), "5 ");
-    // One that nobody wants is not asked for, and the connection ends.
+    // An unwanted body is not asked for, and the connection ends.
     client.send(head.replace("/count", "/ignore"));
     let response = client.response();
     assert_eq!((response.text(), response.field("connection")), ("ignored", Some("close")));
@@ -57,14 +57,14 @@ fn expect_is_answered_when_the_body_is_wanted() {
 fn no_interim_response_stands_within_a_reply() {
     let server = Server::start();
     let head = "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\nExpect: 100-continue\r\n\r\n";
-    // The body is wanted once the reply has begun: the client has its final status and needs no
-    // other word.
+    // The body is wanted after the reply has begun. The client has its final status, so no 100
+    // follows.
     let mut client = server.connect();
     client.send(head);
     assert!(client.head().starts_with("HTTP/1.1 200 OK\r\n"));
     client.send("hello");
     assert_eq!(client.rest(), b"5\r\nhello\r\n0\r\n\r\n");
-    // It is wanted by the time the reply is there: the client is told before.
+    // The body is wanted before the reply, so 100 comes first.
     let mut client = server.connect();
     client.send(head.replace("/echo", "/eager"));
     assert_eq!(client.head(), "HTTP/1.1 100 Continue\r\n\r\n");
@@ -91,7 +91,7 @@ fn a_large_unwanted_body_ends_the_connection() {
     client.send("POST /ignore HTTP/1.1\r\nHost: a\r\nContent-Length: 10000000\r\n\r\n");
     let response = client.response();
     assert_eq!((response.text(), response.field("connection")), ("ignored", Some("close")));
-    // A client that goes on sending must still be able to read the reply; so it was sent before the
+    // A client that keeps sending must still be able to read the reply, which was sent before the
     // close.
     while client.stream.write_all(&[b'x'; 4096]).is_ok() {}
 }

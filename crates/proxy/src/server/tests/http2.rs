@@ -16,7 +16,7 @@ use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio::net::TcpStream;
 use tokio::task::JoinHandle;
 
-/// A client connection whose frames are moved by a task.
+/// Client connection with a task that moves its frames.
 struct H2Client {
     send: SendRequest<Bytes>,
     connection: JoinHandle<Result<(), h2::Error>>,
@@ -29,7 +29,7 @@ impl H2Client {
         Self { send, connection: tokio::spawn(connection) }
     }
 
-    /// Starts a request; its body stays open unless `ends`.
+    /// Starts a request. Its body stays open unless `ends` is set.
     async fn start(
         &mut self,
         request: http::request::Builder,
@@ -45,7 +45,7 @@ impl H2Client {
     }
 }
 
-/// A whole response.
+/// Whole response.
 #[derive(Debug)]
 struct Answer {
     status: StatusCode,
@@ -187,7 +187,7 @@ async fn a_failed_body_resets_the_stream() {
         ("/short/abc,def", Reason::INTERNAL_ERROR),
         ("/resets/8", Reason::CANCEL),
         ("/resets/11", Reason::ENHANCE_YOUR_CALM),
-        // It was answered, so that it must not be sent again.
+        // The request was answered, so the client must not repeat it.
         ("/resets/7", Reason::INTERNAL_ERROR),
     ] {
         let (response, _) = client.start(request(path), true).await;
@@ -229,7 +229,8 @@ async fn a_lost_connection_drops_every_stream() {
     until("the drops", || server.handler.dropped.load(Ordering::SeqCst) == 2).await;
 }
 
-/// It can acknowledge nothing any more, and open no window. What is answered at once it gets.
+/// Such a client can neither acknowledge frames nor open a window. Replies available at once still
+/// reach the client.
 #[tokio::test]
 async fn a_client_that_ends_its_sending_has_gone() {
     let server = Server::start();
@@ -285,7 +286,7 @@ async fn a_client_that_opens_no_window_is_given_up() {
     assert!(server.handler.records.lock()[0].aborted);
 }
 
-/// Below `rate_min`, though never silent for `idle_timeout`, in either direction.
+/// Slower than `rate_min`, though never silent for `idle_timeout`, in either direction.
 #[tokio::test]
 async fn a_client_that_trickles_is_given_up() {
     let server = Server::with(|settings| {
@@ -359,8 +360,8 @@ async fn draining_finishes_streams_and_sends_goaway() {
     tokio::task::spawn_blocking(|| running.join()).await.expect("the workers end");
 }
 
-/// Every stream has ended for the server, which has handed all bytes to the connection; the client
-/// takes them late.
+/// Every stream has ended for the server, which has passed all bytes to the connection. The client
+/// takes the bytes late.
 #[tokio::test]
 async fn draining_cuts_nothing_that_a_slow_client_has_yet_to_take() {
     let mut server = Server::start();
@@ -395,8 +396,8 @@ async fn draining_cuts_nothing_that_a_slow_client_has_yet_to_take() {
     tokio::task::spawn_blocking(|| running.join()).await.expect("the workers end");
 }
 
-/// A ping waits behind all that the kernels hold, which such a client takes longer for than the
-/// time between two pings.
+/// A ping waits behind the kernels' buffers. Such a client needs longer for these than the ping
+/// interval.
 #[tokio::test]
 async fn a_client_that_takes_its_time_is_not_taken_for_dead() {
     let server = Server::with(|settings| settings.client.idle_timeout = Duration::from_millis(600));
@@ -412,8 +413,8 @@ async fn a_client_that_takes_its_time_is_not_taken_for_dead() {
     assert!(connection.await.expect("no panic").is_ok());
 }
 
-/// A connection that is read at ten megabytes a second, all in all: who had to wait longer than
-/// meant, on a busy machine, catches up.
+/// Connection that is read at 10 MB/s on average. After a delay on a busy machine the reader
+/// catches up.
 struct Slow {
     io: TcpStream,
     since: Instant,
@@ -465,7 +466,7 @@ impl AsyncWrite for Slow {
     }
 }
 
-/// So many replies of 120 kB are more than the kernel buffers.
+/// Number of 120 kB replies that exceeds the kernel's buffers.
 const SLOW_STREAMS: usize = 90;
 
 #[tokio::test]
@@ -474,7 +475,7 @@ async fn rapid_resets_end_the_connection() {
     let mut client = H2Client::connect(&server).await;
     let mut refused = false;
     for _ in 0..50 {
-        // All opened and reset within one flight, before the server can accept any.
+        // All opened and reset in one flight, before the server can accept any.
         for _ in 0..100 {
             if poll_fn(|context| client.send.poll_ready(context)).await.is_err() {
                 refused = true;

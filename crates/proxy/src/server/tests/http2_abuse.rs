@@ -1,4 +1,4 @@
-//! HTTP/2 of clients that hold on to what they are given, or play with the order of things.
+//! Tests of HTTP/2 clients that hold resources or send frames in unusual order.
 
 use super::http2_frames::{Came, Raw, block, frame, get, post, window_update};
 use super::{Server, until};
@@ -6,13 +6,12 @@ use shoal_settings::Settings;
 use shoal_wire::http2::{END_HEADERS, END_STREAM, ErrorCode, FrameKind, PREFACE};
 use std::time::{Duration, Instant};
 
-/// A server that is soon out of patience.
+/// Starts a server with a short idle timeout.
 fn impatient() -> Server {
     Server::with(|settings: &mut Settings| settings.client.idle_timeout = Duration::from_millis(300))
 }
 
-/// A connection whose windows hold nothing back, with replies that fill whatever the kernels hold,
-/// and more.
+/// Opens a connection with large windows, and requests replies that exceed the kernels' buffers.
 async fn asks_for_much(server: &Server) -> Raw {
     let mut raw = Raw::open(server, &[(4, 1 << 24)]).await;
     raw.send(&window_update(0, 1 << 30)).await;
@@ -22,7 +21,7 @@ async fn asks_for_much(server: &Server) -> Raw {
     raw
 }
 
-/// Answers to pings that were not asked for are no sign of a client that takes its replies.
+/// Unrequested ping answers do not show that a client takes its replies.
 #[tokio::test]
 async fn who_takes_nothing_is_given_up_whatever_it_says() {
     let server = impatient();
@@ -38,8 +37,8 @@ async fn who_takes_nothing_is_given_up_whatever_it_says() {
     assert!(start.elapsed() > Duration::from_millis(250), "given up at once");
 }
 
-/// Nobody but the connection waits for bytes that were handed over; when their window was taken
-/// back, it does.
+/// Only the connection waits for bytes already handed over. It must end them after the window was
+/// taken back.
 #[tokio::test]
 async fn what_a_closed_window_holds_is_given_up() {
     let server = impatient();
@@ -94,8 +93,7 @@ async fn settings_come_first() {
     }
 }
 
-/// Each frame has its time: one that has just begun is not late because another one had begun when
-/// we looked last.
+/// Each frame has its own time limit: a new frame is not late because of an earlier one.
 #[tokio::test]
 async fn frames_that_are_cut_wherever_reads_end_are_in_time() {
     let server = Server::with(|settings| settings.client.head_timeout = Duration::from_millis(400));
@@ -111,7 +109,7 @@ async fn frames_that_are_cut_wherever_reads_end_are_in_time() {
     assert_eq!(raw.status().await, (1, "200".into()));
 }
 
-/// Whatever trickles in meanwhile: the bytes of one frame, or the frames of one head.
+/// Trickling the bytes of one frame, or the frames of one head, does not extend the time.
 #[tokio::test]
 async fn what_trickles_in_has_no_more_time() {
     let server = Server::with(|settings| settings.client.head_timeout = Duration::from_millis(300));
@@ -137,7 +135,7 @@ async fn what_trickles_in_has_no_more_time() {
     assert_eq!(server.metrics.h2_given_up.value(), 2);
 }
 
-/// A client that may not send, for what others have sent is not read yet, is not too slow.
+/// A client without window is not too slow: the server has not read other streams' bytes.
 #[tokio::test]
 async fn who_has_no_room_is_waited_for() {
     let server = Server::with(|settings| settings.client.idle_timeout = Duration::from_millis(400));
@@ -165,8 +163,7 @@ async fn who_has_no_room_is_waited_for() {
     assert_eq!(raw.next_of(FrameKind::Data).await.payload, b"3 ");
 }
 
-/// A frame may take longer than the longest pause, as long as its bytes come at the rate that is
-/// asked for, and no longer.
+/// A frame may take longer than the longest pause while its bytes arrive at the minimum rate.
 #[tokio::test]
 async fn a_frame_that_comes_at_its_rate_is_waited_for() {
     let server = Server::with(|settings| {
@@ -187,8 +184,7 @@ async fn a_frame_that_comes_at_its_rate_is_waited_for() {
     assert_eq!(server.metrics.clients_slow.value(), 1);
 }
 
-/// Cookies may come in as many crumbs as the client likes (RFC 9113 section 8.2.3): together they
-/// are one field.
+/// A client may split a Cookie field (RFC 9113 section 8.2.3). The parts count as one field.
 #[tokio::test]
 async fn crumbs_count_as_one_field() {
     let server = Server::start();
@@ -213,7 +209,7 @@ async fn who_answers_no_ping_learns_which_streams_were_taken_up() {
     assert_eq!(last(&second), 1);
 }
 
-/// The answer to the ping that follows GOAWAY, from a client that was sent neither.
+/// The client answers the ping that follows GOAWAY, although the server sent neither.
 #[tokio::test]
 async fn an_answer_to_no_ping_changes_nothing() {
     let server = Server::start();

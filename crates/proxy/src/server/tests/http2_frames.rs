@@ -1,4 +1,4 @@
-//! HTTP/2 frame by frame: what no well-behaved client sends, and what flow control allows.
+//! HTTP/2 frame by frame: clients that break the rules, and the limits of flow control.
 
 use super::{Server, until};
 use shoal_settings::Settings;
@@ -8,14 +8,14 @@ use std::{sync::atomic::Ordering, time::Duration};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
-/// A connection that sends what the test says.
+/// Connection that sends the test's bytes.
 pub(super) struct Raw {
     pub(super) stream: TcpStream,
     read: Vec<u8>,
     decoder: Decoder,
 }
 
-/// A frame that came.
+/// Frame from the server.
 #[derive(Debug)]
 pub(super) struct Came {
     pub(super) head: FrameHead,
@@ -31,7 +31,7 @@ impl Came {
         (self.is(FrameKind::Data) || self.is(FrameKind::Headers)) && self.head.flags & END_STREAM != 0
     }
 
-    /// What RST_STREAM or GOAWAY says.
+    /// Returns the error code of RST_STREAM or GOAWAY.
     pub(super) fn code(&self) -> ErrorCode {
         let code = self.payload.last_chunk().expect("four bytes");
         ErrorCode(u32::from_be_bytes(*code))
@@ -39,7 +39,7 @@ impl Came {
 }
 
 impl Raw {
-    /// A connection with its preface and these settings, by number.
+    /// Opens a connection with its preface and these settings, by number.
     pub(super) async fn open(server: &Server, settings: &[(u16, u32)]) -> Self {
         let mut raw = Self::silent(server).await;
         let mut payload = Vec::new();
@@ -57,11 +57,11 @@ impl Raw {
     }
 
     pub(super) async fn send(&mut self, bytes: &[u8]) {
-        // A server that has had enough may have gone already, which the answer will tell.
+        // The server may have closed the connection; the next read shows that.
         let _ = self.stream.write_all(bytes).await;
     }
 
-    /// The next frame; `None` at the connection's end.
+    /// Returns the next frame; `None` at the connection's end.
     pub(super) async fn next(&mut self) -> Option<Came> {
         loop {
             if let Some(head) = FrameHead::read(&self.read)
@@ -78,7 +78,7 @@ impl Raw {
         }
     }
 
-    /// The next frame of one type.
+    /// Returns the next frame of one type.
     pub(super) async fn next_of(&mut self, kind: FrameKind) -> Came {
         loop {
             let came = self.next().await.unwrap_or_else(|| panic!("the connection ends before {kind:?}"));
@@ -88,7 +88,7 @@ impl Raw {
         }
     }
 
-    /// Whether nothing comes for a while but what answers settings.
+    /// Returns `true` if only SETTINGS and WINDOW_UPDATE arrive for 100 ms.
     async fn is_quiet(&mut self) -> bool {
         let wait = Duration::from_millis(100);
         while let Ok(came) = tokio::time::timeout(wait, self.next()).await {
@@ -99,7 +99,7 @@ impl Raw {
         true
     }
 
-    /// The status of the next response, and the stream that it is on.
+    /// Returns the stream and status of the next response.
     pub(super) async fn status(&mut self) -> (u32, String) {
         let came = self.next_of(FrameKind::Headers).await;
         let mut list = FieldList::default();
@@ -109,7 +109,7 @@ impl Raw {
         (came.head.stream, String::from_utf8_lossy(value).into_owned())
     }
 
-    /// Bytes of body until a stream ends.
+    /// Returns the number of body bytes until a stream ends.
     pub(super) async fn body(&mut self) -> usize {
         let mut bytes = 0;
         loop {
@@ -121,7 +121,7 @@ impl Raw {
         }
     }
 
-    /// Expects the connection to be given up for this reason.
+    /// Expects the connection to end with this error.
     pub(super) async fn given_up(mut self, code: ErrorCode, why: &str) {
         let came = self.next_of(FrameKind::GoAway).await;
         assert_eq!(came.code(), code, "{why}");
@@ -252,7 +252,7 @@ async fn faults_of_a_stream_end_that_alone() {
         assert_eq!((reset.head.stream, reset.code()), (stream, code), "{why}");
     }
     assert_eq!((server.metrics.refused.value(), server.metrics.h2_given_up.value()), (6, 0));
-    // What comes for streams that are over is passed over.
+    // Frames for closed streams are ignored.
     raw.send(
         &[
             frame(FrameKind::Data, END_STREAM, 3, b"abc"),
@@ -349,7 +349,7 @@ async fn frames_that_ask_for_nothing_are_borne_for_a_while() {
     }
 }
 
-/// Pings of a client that reads no answers wait, and take no memory.
+/// The server stops reading pings of a client that reads no answers, and they take no memory.
 #[tokio::test]
 async fn who_reads_no_answers_is_not_read() {
     let server = Server::start();
@@ -376,7 +376,7 @@ async fn windows_hold_bodies_back() {
     assert!(raw.is_quiet().await, "more than the window was sent");
     raw.send(&window_update(1, 5)).await;
     assert_eq!(raw.next_of(FrameKind::Data).await.payload.len(), 5);
-    // A smaller window from now on, by which this one is below zero.
+    // A smaller window, which makes this stream's window negative.
     raw.send(&frame(FrameKind::Settings, 0, 0, &[0, 4, 0, 0, 0, 1])).await;
     raw.send(&window_update(1, 9)).await;
     assert!(raw.is_quiet().await, "the window is at zero");
@@ -384,7 +384,7 @@ async fn windows_hold_bodies_back() {
     assert_eq!(raw.next_of(FrameKind::Data).await.payload.len(), 3);
     raw.send(&frame(FrameKind::Settings, 0, 0, &[0, 4, 0, 0, 1, 0])).await;
     assert_eq!(raw.body().await, 7);
-    // The connection's window is what is left of 65,535.
+    // The rest of the connection's window of 65,535 remains.
     raw.send(&frame(FrameKind::Settings, 0, 0, &[0, 4, 0, 1, 0, 0])).await;
     for stream in [3, 5] {
         raw.send(&get(stream, "/memory/60000")).await;
@@ -430,7 +430,7 @@ async fn who_sends_more_than_the_window_is_stopped() {
     let reset = raw.next_of(FrameKind::Reset).await;
     assert_eq!((reset.head.stream, reset.code()), (1, ErrorCode::FLOW_CONTROL_ERROR));
     until("the drop", || server.handler.dropped.load(Ordering::SeqCst) == 1).await;
-    // What was thrown away counts as read: the connection's window is whole again.
+    // Discarded bytes count as read, so the connection's window is whole again.
     for stream in (3..60).step_by(2) {
         raw.send(&post(stream, "/count", &[])).await;
         raw.send(&frame(FrameKind::Data, END_STREAM, stream, &[0; 16_384])).await;
@@ -453,7 +453,8 @@ async fn streams_beyond_the_limit_are_refused() {
     assert_eq!(raw.status().await, (7, "200".into()));
 }
 
-/// A stream that has ended both ways counts no more, though somebody still holds the request's body ("/first" does, for a while).
+/// A stream with both halves ended no longer counts, even while the request's body is still held,
+/// as "/first" does for a while.
 #[tokio::test]
 async fn streams_that_have_ended_make_room() {
     let server = Server::with(|settings| settings.client.h2_streams = 1);

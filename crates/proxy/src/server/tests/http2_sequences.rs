@@ -1,9 +1,13 @@
-//! HTTP/2 in any order: requests, bodies, windows, settings and resets as they come, against a
-//! client that keeps account.
+//! HTTP/2 in any order: random requests, bodies, windows, settings and resets, with a client that
+//! checks the server.
 //!
-//! Whatever the order, the server sends no byte that the windows do not allow, every stream that is
-//! not reset ends with all its bytes once the client lets it, and every request leaves its record.
-//! What is no HTTP/2 ends the connection and nothing else.
+//! For any order:
+//!
+//! - the server stays within the windows,
+//! - every stream that is not reset ends with all its bytes once the windows allow,
+//! - every request leaves its record.
+//!
+//! Bytes that are not HTTP/2 end the connection and nothing else.
 
 use super::handler::Scripted;
 use crate::message::Client;
@@ -24,24 +28,25 @@ use std::task::Poll;
 use std::time::Duration;
 use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
 
-/// What the client does next. A stream is one of those that were opened, counted round.
+/// Next step of the client. A stream is an index into the opened streams, modulo their number.
 #[derive(Clone, Debug)]
 enum Step {
-    /// A request without a body, for so many bytes: at a glance, or by a task.
+    /// Request without a body, for this number of bytes: on the fast path if `true`, else by a
+    /// task.
     Get(bool, usize),
-    /// A request whose body is yet to come: to be counted, echoed, or never answered.
+    /// Request with a body to follow, which is counted, echoed or never answered.
     Post(&'static str),
-    /// Some of such a body, in pieces of at most a frame, and perhaps its end.
+    /// Part of such a body, in pieces of at most a frame, and possibly its end.
     Data(usize, usize, bool),
     Reset(usize),
-    /// Room on a stream, or on the connection.
+    /// Window update on a stream, or on the connection.
     Widen(Option<usize>, u32),
-    /// The window that streams begin with.
+    /// Initial window of streams.
     Window(u32),
     Ping,
-    /// Time for the server, in which the client reads or not.
+    /// Time for the server; the client reads if `true`.
     Pause(bool),
-    /// Bytes that are no HTTP/2 in all likelihood.
+    /// Bytes that are most likely not HTTP/2.
     Junk(Vec<u8>),
 }
 
@@ -59,7 +64,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// A stream as the client sees it.
+/// Stream as the client sees it.
 #[derive(Debug, Default)]
 struct Seen {
     path: String,
@@ -67,7 +72,7 @@ struct Seen {
     window: i64,
     received: usize,
     ended: bool,
-    /// Bytes that the client may send, and has sent.
+    /// Bytes that the client may send, and bytes sent.
     room: i64,
     sent: usize,
     sent_end: bool,
@@ -79,13 +84,13 @@ struct Asker {
     read: Vec<u8>,
     streams: BTreeMap<u32, Seen>,
     window: i64,
-    /// What streams begin with, and the values that the server has yet to acknowledge.
+    /// Initial window of streams, and the values that the server has not acknowledged yet.
     initial: i64,
     announced: VecDeque<i64>,
     room: i64,
     room_initial: i64,
     pings: usize,
-    /// The server has had enough.
+    /// The server has ended the connection.
     sent_away: bool,
     outbox: Vec<u8>,
 }
@@ -143,7 +148,7 @@ impl Asker {
                         self.hear().await;
                     }
                 };
-                // What was read before the time is over is kept.
+                // Bytes read before the timeout are kept.
                 let _ = tokio::time::timeout(PAUSE, hearing).await;
             }
             Step::Junk(bytes) => self.outbox.extend_from_slice(&bytes),
@@ -206,7 +211,7 @@ impl Asker {
         self.outbox.extend_from_slice(payload);
     }
 
-    /// Writes what there is to say, and reads what comes meanwhile.
+    /// Writes pending bytes, and reads meanwhile.
     async fn flush(&mut self) {
         while !self.outbox.is_empty() && !self.sent_away {
             let mut bytes = [0; 8192];
@@ -266,7 +271,7 @@ impl Asker {
                 stream.reset = true;
             }
             4 if head.flags == 1 => {
-                // The first is for the settings of the preface.
+                // The first acknowledgement is for the settings of the preface.
                 let initial = self.announced.pop_front().expect("announced");
                 let more = initial - std::mem::replace(&mut self.initial, initial);
                 self.streams.values_mut().for_each(|stream| stream.window += more);
@@ -286,7 +291,7 @@ impl Asker {
         }
     }
 
-    /// Lets everything end, and waits for it.
+    /// Lets all streams end, and waits for it.
     async fn finish(&mut self) {
         let ids: Vec<u32> = self.streams.keys().copied().collect();
         for id in ids {
@@ -298,7 +303,7 @@ impl Asker {
         }
         let is_open = |stream: &Seen| !stream.ended && !stream.reset;
         self.flush().await;
-        // The connection's window alone holds them back now.
+        // Only the connection's window holds the streams back now.
         tokio::time::sleep(Duration::from_millis(1)).await;
         self.widen(0, 1 << 28);
         self.flush().await;
@@ -319,10 +324,10 @@ impl Asker {
     }
 }
 
-/// Time for whatever the other side has to do.
+/// Time for the other side to act.
 const PAUSE: Duration = Duration::from_micros(300);
 
-/// Has a client take these steps, and end in order unless it is sent away.
+/// Runs a client through `steps`, which ends in order unless the server ends the connection.
 fn check(steps: Vec<Step>, in_order: bool) {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async {
@@ -351,8 +356,7 @@ fn check(steps: Vec<Step>, in_order: bool) {
     });
 }
 
-/// Bytes that were handed over wait when the window that they were handed over for has been taken
-/// back.
+/// Queued bytes wait after the client has reduced the window.
 #[test]
 fn a_window_that_shrinks_holds_what_waits() {
     let mut steps = vec![Step::Window(100_000)];
@@ -368,7 +372,7 @@ fn a_window_that_shrinks_holds_what_waits() {
     check(steps, true);
 }
 
-/// A client that takes a long reply slowly is heard meanwhile.
+/// The server reads a client that takes a long reply slowly.
 #[tokio::test]
 async fn a_long_reply_leaves_room_for_others_and_is_broken_off_at_once() {
     let (near, far) = tokio::io::duplex(20_000);
@@ -406,7 +410,7 @@ async fn a_long_reply_leaves_room_for_others_and_is_broken_off_at_once() {
     serving.await.expect("no panic");
 }
 
-/// A connection that takes all that it is sent does not keep the thread to itself.
+/// A connection that takes all bytes does not keep the thread to itself.
 #[tokio::test]
 async fn many_replies_at_once_leave_others_their_turns() {
     let (near, far) = tokio::io::duplex(64 << 20);
@@ -421,7 +425,7 @@ async fn many_replies_at_once_leave_others_their_turns() {
     (0..100).for_each(|_| asker.ask("GET", "/hit/100000"));
     asker.flush().await;
     let serving = tokio::spawn(async move { server.serve_http2(far, client).await });
-    // A task that is always ready, as a busy connection's is.
+    // A task that is always ready, as that of a busy connection.
     let mut turns = 0;
     let other = tokio::spawn(poll_fn(move |context| {
         if handler.begun.load(Ordering::SeqCst) == 100 {

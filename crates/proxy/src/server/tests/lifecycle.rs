@@ -1,4 +1,4 @@
-//! Starting, limiting, draining and reloading.
+//! Tests of starting, limiting, draining and reloading.
 
 use super::{Server, client::Client, handler::Scripted, wait_until};
 use crate::metrics::Metrics;
@@ -114,8 +114,8 @@ fn the_client_is_told_apart_by_listener() {
     }
 }
 
-/// An HTTP/1.0 client knows the end of a stream by the end of the connection, and would take the
-/// cut for it.
+/// An HTTP/1.0 client takes the end of the connection as the end of a stream, and would not notice
+/// a cut.
 #[test]
 fn a_stream_that_is_cut_at_the_deadline_ends_in_a_reset_for_http_1_0() {
     let mut server = Server::start();

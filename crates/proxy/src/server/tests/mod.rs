@@ -1,4 +1,4 @@
-//! The transports over real loopback sockets, with a handler that does what the path says.
+//! Tests of the transports over loopback sockets, with a handler that replies by path.
 
 mod client;
 pub(in crate::server) mod handler;
@@ -21,7 +21,7 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// A server under test; dropping it cuts everything.
+/// Server under test; dropping it cuts all connections.
 struct Server {
     running: Option<RunningServer>,
     handler: Arc<Scripted>,
@@ -29,12 +29,12 @@ struct Server {
 }
 
 impl Server {
-    /// One listener, two workers, built-in limits.
+    /// Starts one listener and two workers with default limits.
     fn start() -> Self {
         Self::with(|_| {})
     }
 
-    /// The same with changed settings.
+    /// Starts a server with changed settings.
     fn with(change: impl FnOnce(&mut Settings)) -> Self {
         let mut settings = Settings { workers: 2, ..Settings::default() };
         settings.listen = vec![Listen::forward(([127, 0, 0, 1], 0).into())];
@@ -66,7 +66,7 @@ impl Drop for Server {
     }
 }
 
-/// Waits until `condition` holds, and fails after ten seconds.
+/// Waits until `condition` holds. Fails after 10 s.
 fn wait_until(what: &str, condition: impl Fn() -> bool) {
     let start = Instant::now();
     while !condition() {
@@ -75,7 +75,7 @@ fn wait_until(what: &str, condition: impl Fn() -> bool) {
     }
 }
 
-/// The same without blocking the test's own runtime.
+/// Waits likewise, without blocking the test's runtime.
 async fn until(what: &str, condition: impl Fn() -> bool) {
     let start = Instant::now();
     while !condition() {

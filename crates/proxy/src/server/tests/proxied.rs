@@ -1,4 +1,4 @@
-//! The PROXY protocol on plain listeners.
+//! Tests of the PROXY protocol on plain listeners.
 
 use super::{Server, wait_until};
 use std::io::Write;
@@ -31,7 +31,7 @@ fn a_hit_that_comes_with_the_header_is_answered_at_a_glance() {
     client.send("PROXY TCP4 192.0.2.1 198.51.100.7 56324 443\r\nGET /hit/3 HTTP/1.1\r\nHost: a\r\n\r\n");
     let response = client.response();
     assert_eq!((response.text(), response.field("age")), ("hhh", Some("17")), "{}", response.head);
-    // The ordinary way says who went it.
+    // The ordinary path marks its reply with a field.
     assert_eq!(client.get("/memory/1").field("x-handler"), Some("scripted"));
 }
 
@@ -63,7 +63,7 @@ fn a_header_that_trickles_in_has_no_more_time() {
     let server = behind("127.0.0.1/32");
     let mut client = server.connect();
     for byte in b"PROXY TCP4 192.0.2.1 198.51.100.7 56324 443\r\n" {
-        // The server may have gone.
+        // The server may have closed the connection.
         let _ = client.stream.write_all(&[*byte]);
         std::thread::sleep(Duration::from_millis(20));
     }

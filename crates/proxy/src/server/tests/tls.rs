@@ -1,5 +1,4 @@
-//! TLS: certificates by name, ALPN, resumption, reload. PROXY protocol in front of it and without
-//! it.
+//! Tests of TLS: certificates by name, ALPN, resumption, reload, and the PROXY protocol before TLS.
 
 use super::client::Client;
 use super::{Server, wait_until};
@@ -14,7 +13,7 @@ use std::time::Duration;
 
 pub(super) type TlsClient = Client<StreamOwned<ClientConnection, TcpStream>>;
 
-/// An authority and the folder that holds the certificates it made.
+/// Certificate authority, and the folder of its certificates.
 pub(super) struct Authority {
     folder: tempfile::TempDir,
     issuer: rcgen::Issuer<'static, rcgen::KeyPair>,
@@ -43,19 +42,19 @@ impl Authority {
         Certificate { certificate: path("pem"), key: path("key") }
     }
 
-    /// What trusts it.
+    /// Returns a root store that trusts the authority.
     pub(super) fn roots(&self) -> RootCertStore {
         let mut roots = RootCertStore::empty();
         roots.add(self.root.clone()).expect("a sound root");
         roots
     }
 
-    /// A client's configuration that trusts this authority.
+    /// Returns a client configuration that trusts the authority.
     pub(super) fn trusting(&self, alpn: &[&str]) -> Arc<ClientConfig> {
         self.speaking(rustls::DEFAULT_VERSIONS, alpn)
     }
 
-    /// The same for these versions of TLS.
+    /// Returns such a configuration for these versions of TLS.
     pub(super) fn speaking(
         &self,
         versions: &[&'static rustls::SupportedProtocolVersion],
@@ -70,7 +69,7 @@ impl Authority {
     }
 }
 
-/// Connects and shakes hands, after sending `first` in the clear.
+/// Connects and performs the TLS handshake, after sending `first` in the clear.
 pub(super) fn connect(
     server: &Server,
     config: &Arc<ClientConfig>,
@@ -88,7 +87,7 @@ pub(super) fn connect(
     Ok(Client::over(StreamOwned::new(connection, stream)))
 }
 
-/// The certificate that the server showed.
+/// Returns the server's certificate.
 fn shown(client: &TlsClient) -> CertificateDer<'static> {
     client.stream.conn.peer_certificates().expect("shaken hands")[0].clone().into_owned()
 }
@@ -119,7 +118,7 @@ fn certificates_are_chosen_by_name() {
         assert!(seen.text().contains(&expected), "{}", seen.text());
         assert_eq!(client.get("/memory/100000").body.len(), 100_000);
     }
-    // Other names get the first certificate, which their client then refuses.
+    // Other names get the first certificate, which the client refuses.
     for name in ["a.b.wild.test", "other.test", "127.0.0.1"] {
         assert!(connect(&server, &config, name, b"").is_err(), "{name}");
     }
@@ -133,7 +132,7 @@ fn sessions_are_resumed_and_alpn_is_spoken() {
     for version in rustls::ALL_VERSIONS {
         let config = authority.speaking(&[version], &["http/1.1"]);
         let mut kinds = Vec::new();
-        // Tickets carry all that is needed, so any worker takes them.
+        // Tickets carry the whole state, so any worker accepts them.
         for _ in 0..5 {
             let mut client = connect(&server, &config, "one.test", b"").expect("a handshake");
             client.get("/memory/1");
@@ -146,7 +145,7 @@ fn sessions_are_resumed_and_alpn_is_spoken() {
     }
 }
 
-/// As over plain TCP, a client that has ended its sending may still wait for its answer.
+/// As over plain TCP, a client that has ended its sending may still wait for its reply.
 #[test]
 fn a_client_that_has_said_its_last_gets_its_answer() {
     let authority = Authority::new();
@@ -250,7 +249,7 @@ fn silent_handshakes_time_out() {
     });
     assert_eq!(server.connect().rest(), b"");
     wait_until("the failure", || server.metrics.tls_failures.value() == 1);
-    // One that trickles in has no more time.
+    // A handshake that trickles in has no more time.
     let name = ServerName::try_from("one.test").expect("a name");
     let mut session =
         ClientConnection::new(authority.trusting(&[]), name).expect("a configuration that fits");
@@ -258,7 +257,7 @@ fn silent_handshakes_time_out() {
     session.write_tls(&mut hello).expect("a vector takes all");
     let mut client = server.connect();
     for byte in &hello[..40] {
-        // The server may have gone.
+        // The server may have closed the connection.
         let _ = client.stream.write_all(&[*byte]);
         std::thread::sleep(Duration::from_millis(20));
     }

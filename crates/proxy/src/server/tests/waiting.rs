@@ -1,5 +1,5 @@
-//! Connections that wait without a task: that they do, that they come and go, and that nobody who
-//! speaks to the server can tell.
+//! Tests of idle connections: they have no task, they move between idle and active, and clients see
+//! no difference.
 
 use super::client::Client;
 use super::handler::Scripted;
@@ -20,13 +20,13 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 use tokio::runtime::Handle;
 
-/// A server of one worker whose tasks can be counted.
+/// Server with one worker and countable tasks.
 struct Counted {
     running: Option<RunningServer>,
     handler: Arc<Scripted>,
     metrics: Arc<Metrics>,
     worker: Handle,
-    /// Tasks without any connection.
+    /// Number of tasks without any connection.
     own_tasks: usize,
 }
 
@@ -47,7 +47,7 @@ impl Counted {
         let worker = worker.lock().clone().expect("it has begun");
         let running = Some(running.expect("threads start"));
         let mut server = Self { running, handler, metrics, worker, own_tasks: 0 };
-        // A connection that was answered has seen every task of the server's own begin.
+        // An answered connection shows that every task of the server has begun.
         server.connect().get("/hit/1");
         wait_until("the connection's end", || server.metrics.connections_open.value() == 0);
         server.own_tasks = server.tasks();
@@ -108,12 +108,12 @@ fn who_says_nothing_for_too_long_is_closed() {
     assert!(served_for < Duration::from_millis(2900), "{served_for:?}");
     assert!(start.elapsed() >= Duration::from_secs(3), "{:?}", start.elapsed());
     assert!(start.elapsed() < Duration::from_secs(8), "{:?}", start.elapsed());
-    // One that comes to an empty room has its time too.
+    // A connection that comes to an empty set is closed in time too.
     let mut late = server.connect();
     assert_eq!(late.rest(), b"");
 }
 
-/// What is asked for behind a reply that takes long was not received before it.
+/// The time of a pipelined request starts after a slow reply before it.
 #[test]
 fn a_slow_reply_takes_no_time_of_the_next_request() {
     let server = Counted::with(|_| {});
@@ -148,7 +148,7 @@ fn who_has_asked_when_the_server_drains_is_answered() {
     other.get("/hit/1");
     slow.send("GET /hit/slow HTTP/1.1\r\nHost: a\r\n\r\n");
     std::thread::sleep(Duration::from_millis(100));
-    // The worker is busy: both stand behind what it does.
+    // The worker is busy, so both wait.
     other.send("GET /hit/2 HTTP/1.1\r\nHost: a\r\n\r\n");
     let running = server.running.take().expect("running");
     running.drain(Duration::from_secs(20));
@@ -157,13 +157,13 @@ fn who_has_asked_when_the_server_drains_is_answered() {
     running.join();
 }
 
-/// They are answered together, whatever becomes of one of them.
+/// Clients are answered together, and the outcome of one does not affect the others.
 #[test]
 fn who_calls_at_once_gets_its_own_reply() {
     let server = Counted::with(|_| {});
     let mut slow = server.connect();
     let paths = ["/hit/1", "/hit/panic", "/hit/12000", "/memory/3", "/hit/30000", "/hit/0", "/hit/2"];
-    // More than are answered together.
+    // More clients than are answered together.
     let mut clients: Vec<_> = (0..70).map(|number| (server.connect(), paths[number % paths.len()])).collect();
     slow.get("/hit/1");
     slow.send("GET /hit/slow HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -183,8 +183,8 @@ fn who_calls_at_once_gets_its_own_reply() {
     });
 }
 
-/// A client that has not read so long that the rest of its last reply, which has waited for
-/// others', is sent by a task; and its requests.
+/// Returns a client that has not read for long, and the number of its requests. Its last reply
+/// waited for others, and a task sends the rest.
 fn one_who_reads_late(server: &Counted) -> (Client, usize) {
     let mut client = server.connect();
     server.handler.begun.store(0, SeqCst);
@@ -192,7 +192,7 @@ fn one_who_reads_late(server: &Counted) -> (Client, usize) {
     while server.tasks() == server.own_tasks {
         client.send("GET /hit/10000 HTTP/1.1\r\nHost: a\r\n\r\n");
         asked += 1;
-        // One request at a time: what stands before others is sent at once.
+        // One request at a time: a reply before others is sent at once.
         let is_answered = || server.handler.begun.load(SeqCst) >= asked;
         wait_until("the answer or a task", || is_answered() || server.tasks() > server.own_tasks);
         assert!(asked < 10_000, "all is taken, and nobody reads");
@@ -211,7 +211,7 @@ fn a_reply_that_has_waited_and_finds_no_room_is_sent_by_a_task() {
     assert_eq!(server.metrics.responses_cut.value(), 0);
 }
 
-/// It counted as sent when it was put together.
+/// The reply counted as sent when it was built.
 #[test]
 fn a_reply_that_has_waited_counts_as_cut_when_its_client_goes_or_the_server_stops() {
     let mut server = Counted::with(|_| {});
@@ -224,7 +224,7 @@ fn a_reply_that_has_waited_counts_as_cut_when_its_client_goes_or_the_server_stop
     assert_eq!(server.metrics.responses_cut.value(), 2);
 }
 
-/// As when the server is stopped in the very turn in which the connection got its task.
+/// Simulates a server stop in the same turn in which the connection got its task.
 #[test]
 fn a_reply_whose_task_never_runs_counts_as_cut() {
     let (handler, metrics) = (Arc::new(Scripted::default()), Arc::new(Metrics::default()));
@@ -235,7 +235,7 @@ fn a_reply_whose_task_never_runs_counts_as_cut() {
     let near = listener.accept().expect("it connects").0;
     near.set_nonblocking(true).expect("a socket");
     socket2::SockRef::from(&near).set_send_buffer_size(4096).expect("a socket");
-    // Nobody reads, so that one of the replies fills what the kernel has room for.
+    // Without a reader, one of the replies fills the kernel's buffer.
     client.send("GET /hit/30000 HTTP/1.1\r\nHost: a\r\n\r\n".repeat(200));
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
     let peer = message::Client { address, local: address, listener: 0, tls: false, server_name: None };
@@ -252,14 +252,13 @@ fn a_reply_whose_task_never_runs_counts_as_cut() {
     let (cut, whole) = records.split_last().expect("a reply was begun");
     assert!(cut.aborted && !whole.iter().any(|record| record.aborted));
     assert_eq!((records.len(), metrics.responses_cut.value()), (handler.begun.load(SeqCst), 1));
-    // Where the kernel had no room at all for the one that was cut, its head is still in the
-    // record.
+    // If the kernel had no room for the cut reply, its head is still in the record.
     let heads = whole.len() as u64 + u64::from(cut.body_bytes > 0);
     let sent = heads * cut.head_bytes + whole.len() as u64 * 30_000 + cut.body_bytes;
     assert_eq!(client.rest().len() as u64, sent);
 }
 
-/// Tasks have their turn in between, however many ask for however much at once.
+/// Tasks run in between, for any number of clients and requests at once.
 #[test]
 fn many_who_ask_for_much_leave_others_their_turn() {
     let server = Counted::with(|_| {});
@@ -269,7 +268,7 @@ fn many_who_ask_for_much_leave_others_their_turn() {
     clients.iter_mut().for_each(|client| assert_eq!(client.get("/hit/1").text(), "h"));
     slow.send("GET /hit/slow HTTP/1.1\r\nHost: a\r\n\r\n");
     wait_until("the slow one", || server.handler.begun.load(SeqCst) == 131);
-    // How many answers there are from one turn of this task to the next.
+    // Counts the replies between two turns of this task.
     let (handler, most) = (Arc::clone(&server.handler), Arc::new(AtomicUsize::new(0)));
     let answers = Arc::clone(&most);
     let task = server.worker.spawn(async move {
@@ -281,8 +280,8 @@ fn many_who_ask_for_much_leave_others_their_turn() {
             tokio::task::yield_now().await;
         }
     });
-    // The worker is busy meanwhile, and finds all of this at once; nobody asks for so much as to be
-    // given a task.
+    // The worker is busy meanwhile and finds all requests at once. No client asks for enough to get
+    // a task.
     let asked = "GET /hit/1 HTTP/1.1\r\nHost:a\r\n\r\n".repeat(GUEST_WORK);
     clients.iter_mut().for_each(|client| client.send(&asked));
     for client in &mut clients {
@@ -290,7 +289,8 @@ fn many_who_ask_for_much_leave_others_their_turn() {
     }
     task.abort();
     wait_until("the end of all tasks but the slow one's", || server.tasks() == server.own_tasks + 1);
-    // Last in one round and first in the next, the room has two turns between two of the task's.
+    // Last in one round and first in the next, the idle set has two turns between two of the
+    // task's.
     let bound = 2 * (TURN_WORK + AT_ONCE * GUEST_WORK);
     let most = most.load(SeqCst);
     assert!(
@@ -299,7 +299,7 @@ fn many_who_ask_for_much_leave_others_their_turn() {
     );
 }
 
-/// Else nobody would be served beside it.
+/// Otherwise other clients would wait.
 #[test]
 fn who_never_pauses_gets_a_task() {
     let server = Counted::with(|_| {});
@@ -335,7 +335,7 @@ fn a_panic_ends_the_connection_that_it_is_about_and_no_other() {
     assert_eq!(server.tasks(), server.own_tasks);
 }
 
-/// What a client may ask for: hits of all sizes, and what needs a task.
+/// Returns paths of hits of all sizes, and of requests that need a task.
 fn path() -> impl Strategy<Value = &'static str> {
     prop_oneof![
         4 => Just("/hit/1"),

@@ -1,4 +1,4 @@
-//! What a client of HTTP/1 has said, read as a whole, and whether what it was answered fits.
+//! Parses a client's bytes as a whole, and checks the server's bytes against them.
 
 use crate::server::fuzzing::answers::{BODY, BODY_MAX};
 use crate::server::fuzzing::{FIELDS_MAX, HEAD_MAX, TARGET_MAX};
@@ -10,33 +10,33 @@ use shoal_wire::{
     response,
 };
 
-/// A request that was said.
+/// Request sent by the client.
 #[derive(Debug)]
 pub(super) struct Asked {
     method: Method,
     path: String,
     version: Version,
     expects_continue: bool,
-    /// Bytes of its body, as far as it was said.
+    /// Bytes of the body sent so far.
     body_bytes: usize,
-    /// All of it was said.
+    /// The whole request was sent.
     is_whole: bool,
 }
 
-/// How what was said ends.
+/// Reason for which the client's bytes end.
 #[derive(Debug, PartialEq)]
 enum End {
     /// Between two requests, or within one.
     Open,
-    /// By what is no request.
+    /// At bytes that are not a request.
     Refused,
-    /// By a body that is none.
+    /// At a malformed body.
     Malformed,
-    /// By what is for a tunnel.
+    /// At the bytes of a tunnel.
     Tunnel,
 }
 
-/// What was said: the requests, how they end, and what comes behind.
+/// All bytes of the client: the requests, their end, and the rest.
 #[derive(Debug)]
 pub(super) struct Said {
     asked: Vec<Asked>,
@@ -45,7 +45,7 @@ pub(super) struct Said {
 }
 
 impl Said {
-    /// Reads what was said, all of it at once.
+    /// Parses all bytes of the client at once.
     pub fn read(bytes: &[u8]) -> Self {
         let limits =
             HeadLimits { head_bytes_max: HEAD_MAX, fields_max: FIELDS_MAX, target_bytes_max: TARGET_MAX };
@@ -82,8 +82,8 @@ impl Said {
         said
     }
 
-    /// Checks all that was heard, of a server that `has_ended` the connection by itself, perhaps
-    /// since it `is_draining`.
+    /// Checks all bytes of the server. `has_ended` means that the server closed the connection by
+    /// itself, perhaps because it `is_draining`.
     pub fn check(&self, heard: &[u8], has_ended: bool, is_draining: bool) {
         let mut buffer = BytesMut::from(heard);
         let mut answered = 0;
@@ -109,15 +109,15 @@ impl Said {
         }
     }
 
-    /// The connection stays after so many answers, or ends without a word: there is a reason why
-    /// nothing more comes.
+    /// Checks the end after `answered` replies. If the server stays silent or closes without a
+    /// reply, there must be a reason.
     fn check_rest(&self, answered: usize) {
         let is_late = |asked: &Asked| asked.path.starts_with("/never") || !asked.is_whole;
         let left = self.asked.get(answered);
         let before = answered.checked_sub(1).and_then(|at| self.asked.get(at));
         let is_large = before.is_some_and(|asked| asked.body_bytes > UNWANTED_MAX);
         assert!(left.is_none_or(is_late) || is_large, "no answer to {left:?}, after {before:?}");
-        // What trickles in is looked at again when its end is there.
+        // The server parses a trickling head again only at its end.
         let has_end = self.rest.windows(3).any(|three| three == b"\n\r\n" || three[..2] == *b"\n\n");
         let is_owed = left.is_none() && self.end == End::Refused && has_end;
         assert!(!is_owed, "what is no request is not refused");
@@ -140,7 +140,7 @@ impl Asked {
         }
     }
 
-    /// Bytes of the body that was asked for, if that is known.
+    /// Returns the requested length of the body, if known.
     fn wanted(&self) -> Option<usize> {
         let number =
             ["/hit/", "/memory/", "/stored/"].iter().find_map(|verb| self.path.strip_prefix(verb))?;
@@ -148,7 +148,7 @@ impl Asked {
     }
 }
 
-/// The next final response's head, behind interim ones that have their reason.
+/// Takes the head of the next final response, and checks the interim ones before it.
 fn head(buffer: &mut BytesMut, asked: Option<&Asked>) -> Option<ResponseHead> {
     while !buffer.is_empty() {
         let head = ResponseHeadParser::default().parse(buffer, 1 << 16).expect("a head");
@@ -167,7 +167,7 @@ fn head(buffer: &mut BytesMut, asked: Option<&Asked>) -> Option<ResponseHead> {
     None
 }
 
-/// Takes a response's body off the buffer; whether it is whole.
+/// Takes a response's body from the buffer. Returns `true` if it is whole.
 fn body(asked: Option<&Asked>, head: &ResponseHead, buffer: &mut BytesMut, has_ended: bool) -> bool {
     let method = asked.map_or(&Method::GET, |asked| &asked.method);
     let length = head.fields.value(&header::CONTENT_LENGTH).map(number);
@@ -216,5 +216,5 @@ fn says(head: &ResponseHead, what: &str) -> bool {
     head.fields.value(&header::CONNECTION).is_some_and(|value| value == what.as_bytes())
 }
 
-/// Bytes of a body that nobody wants which are read for the sake of the next request.
+/// Maximum bytes of an unwanted body that the server reads to keep the connection.
 const UNWANTED_MAX: usize = 65_536;

@@ -1,9 +1,9 @@
-//! A client of HTTP/1, and the rules that hold for its server.
+//! HTTP/1 client, and the rules for its server.
 //!
-//! However what the client said was cut into reads, it is the requests that are read from it at
-//! once, each answered in its turn and framed so that the next answer is found behind it; what
-//! cannot be read as a request is refused and ends the connection. A body is what was asked for. A
-//! tunnel carries the very bytes that come behind its request.
+//! The replies must be those to the client's bytes parsed as a whole, for any division into reads.
+//! Each request is answered in turn, and framed so that the next reply follows. Invalid bytes are
+//! refused and end the connection. A body is the requested one. A tunnel carries exactly the bytes
+//! behind its request.
 
 mod account;
 mod script;
@@ -12,19 +12,19 @@ use super::peer::{Manner, Next, Player};
 use account::Said;
 use script::Script;
 
-/// See the head of this file.
+/// Scripted client with both directions.
 pub(super) struct Scripted {
     script: Script,
     said: Vec<u8>,
     heard: Vec<u8>,
     /// The server was told to stop.
     is_draining: bool,
-    /// It has ended the connection by itself.
+    /// The server has ended the connection by itself.
     has_ended: bool,
 }
 
 impl Scripted {
-    /// The client that `data` scripts.
+    /// Creates the client scripted by `data`.
     pub fn new(data: &[u8]) -> Self {
         let script = Script::new(data);
         Self { script, said: Vec::new(), heard: Vec::new(), is_draining: false, has_ended: false }
@@ -70,10 +70,10 @@ impl Player for Scripted {
         Said::read(&self.said).check(&self.heard, self.has_ended, self.is_draining);
     }
 
-    /// Or the server would give it the time that a client has which has ended its half and waits
-    /// for its answer.
+    /// Closing only the client's half would make the server wait, as for a client that still
+    /// expects its reply.
     const LEAVES: bool = true;
 }
 
-/// When nothing came in so many turns, nothing more comes.
+/// Number of silent turns after which no more bytes are expected.
 const QUIET_TURNS: u32 = 60;

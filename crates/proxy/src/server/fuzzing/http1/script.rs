@@ -1,28 +1,26 @@
-//! What a client of HTTP/1 does, out of any bytes: a byte for how it reads and writes, and then a
-//! step after the other.
+//! HTTP/1 client script from any bytes: one byte for the manner of reading and writing, then steps.
 //!
-//! The lower half of a step's first byte says what it is, the upper half chooses. Nothing hangs on
-//! what the server answers: whatever is said stands one behind the other, as requests that are
-//! pipelined do.
+//! The lower half of a step's first byte is its kind, the upper half a choice. No step depends on a
+//! reply: the client pipelines all requests.
 
 use crate::server::fuzzing::input::Input;
 use crate::server::fuzzing::peer::{Manner, Next};
 
-/// See the head of this file.
+/// State of a script.
 pub(super) struct Script {
     input: Input,
     pub manner: Manner,
 }
 
 impl Script {
-    /// The script that these bytes are.
+    /// Creates the script of `data`.
     pub fn new(data: &[u8]) -> Self {
         let mut input = Input::new(data);
         let manner = Manner::new(input.byte().unwrap_or_default());
         Self { input, manner }
     }
 
-    /// The next step; `None` after the last.
+    /// Returns the next step; `None` after the last.
     pub fn next(&mut self) -> Option<Next> {
         let step = self.input.byte()?;
         let (kind, choice) = (step & 15, step >> 4);
@@ -34,7 +32,7 @@ impl Script {
             }
             3 => request(ASKED[place].0, ASKED[place].1, ""),
             4 => request("GET", "/hit/99", FIELDS[place]),
-            // A body of a length, or in chunks, which are as the next byte says.
+            // A body with a length, or in chunks given by the next byte.
             5 => {
                 let body = vec![b'b'; self.input.number()? % 9000];
                 let fields = format!("Content-Length: {}\r\n", body.len());
@@ -48,7 +46,7 @@ impl Script {
                 let fields = format!("Expect: 100-continue\r\nContent-Length: {choice}\r\n");
                 [request("POST", TAKEN[place % 4], &fields), vec![b'b'; place]].concat()
             }
-            // A head in which something stands that may not.
+            // A head with arbitrary bytes in a field.
             8 => {
                 let fields = [&b"X: "[..], &self.input.some(), b"\r\n"].concat();
                 let mut words = request("GET", "/hit/9", "");
@@ -79,8 +77,7 @@ impl Script {
         })
     }
 
-    /// Chunks, each of as many bytes as the next byte says, up to an empty one, which may be
-    /// missing.
+    /// Returns chunks; a byte gives the length of each. The last, empty chunk may be missing.
     fn chunks(&mut self) -> Option<Vec<u8>> {
         let manner = self.input.byte()?;
         let mut chunks = Vec::new();
@@ -103,7 +100,7 @@ fn request(method: &str, target: &str, fields: &str) -> Vec<u8> {
     format!("{method} {target} HTTP/{version}\r\nHost: test\r\n{fields}\r\n").into_bytes()
 }
 
-/// What is asked for beside so many bytes.
+/// Requests other than those for a number of bytes.
 const ASKED: [(&str, &str); 16] = [
     ("GET", "/frames"),
     ("GET", "/fails"),
@@ -123,10 +120,10 @@ const ASKED: [(&str, &str); 16] = [
     ("DELETE", "/memory/3"),
 ];
 
-/// What takes a body, each in its way.
+/// Paths that read a body, each in another way.
 const TAKEN: [&str; 4] = ["/count", "/echo", "/first", "/memory/7"];
 
-/// Fields that decide about the connection, or the way of the request.
+/// Fields that affect the connection or the request's path through the server.
 const FIELDS: [&str; 16] = [
     "",
     "Connection: close\r\n",
@@ -146,7 +143,7 @@ const FIELDS: [&str; 16] = [
     "Transfer-Encoding: gzip, chunked\r\n",
 ];
 
-/// What is no request, or only the beginning of one.
+/// Invalid or unfinished requests.
 const BROKEN: [&str; 16] = [
     "GET /hit/5 HTTP/1.1\r\n",
     "GET /hit/5 HTTP/1.1\nHost: test\n\n",

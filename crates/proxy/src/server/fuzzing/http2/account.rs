@@ -1,8 +1,8 @@
-//! What client and server have said to each other, frame by frame, and whether the server might.
+//! Record of all frames between client and server, with checks of the server's frames.
 //!
-//! What the client says counts when the server has read it; what it changes of what the server may
-//! do, when the server has acknowledged it. So whatever breaks a rule here does so whenever the
-//! server may have read what.
+//! A client's frame counts once the server has read it. A change of the server's limits counts once
+//! the server has acknowledged it. A violation found here is therefore one for any timing of the
+//! server's reads.
 
 use super::streams::Seen;
 use crate::server::http2::CONNECTION_WINDOW;
@@ -14,42 +14,42 @@ use shoal_wire::http2::{
 };
 use std::collections::{BTreeMap, VecDeque};
 
-/// See the head of this file.
+/// State of both directions of one connection.
 #[derive(Default)]
 pub(super) struct Account {
     said: Direction,
     heard: Direction,
-    /// The preface was said.
+    /// The client has sent the preface.
     begun: bool,
-    /// Something else was, or another thing that no connection stands.
+    /// The client has sent a wrong preface or another connection error.
     pub is_wrong: bool,
-    /// What was asked for.
+    /// Streams that the client has opened.
     pub streams: BTreeMap<u32, Seen>,
     /// Bytes that the server may send on all streams.
     window: i64,
-    /// On a stream that begins.
+    /// Bytes that the server may send on a new stream.
     stream_window: i64,
-    /// In a frame.
+    /// Maximum bytes of a frame from the server.
     frame_bytes_max: usize,
-    /// Settings and pings that the server is to acknowledge.
+    /// Settings and pings that the server must acknowledge.
     settings: VecDeque<PeerSettings>,
     pings: VecDeque<[u8; 8]>,
-    /// Bytes that the client may send on all streams, and on one that begins.
+    /// Bytes that the client may send on all streams, and on a new one.
     room: i64,
     stream_room: i64,
-    /// What the client owes the server: answers to its settings and pings.
+    /// Answers that the client owes to the server's settings and pings.
     pub owed: Vec<u8>,
     /// The server has sent settings.
     is_settled: bool,
-    /// The last stream that it takes up, once it has said so.
+    /// Last stream that the server accepts, once announced.
     last_stream: Option<u32>,
-    /// Why it has given up the connection.
+    /// Error with which the server has ended the connection.
     pub given_up: Option<ErrorCode>,
     pub frames_said: usize,
     control_bytes: usize,
 }
 
-/// What is yet to come of the server.
+/// Frames that the server still owes.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Owing<'a> {
     pub streams: Vec<(&'a u32, &'a Seen)>,
@@ -60,15 +60,15 @@ pub(super) struct Owing<'a> {
 /// One direction of the connection.
 #[derive(Default)]
 struct Direction {
-    /// What came of a frame that is not whole.
+    /// Bytes of an unfinished frame.
     rest: Vec<u8>,
-    /// A field block of which more is to come: its stream, and whether that ends with it.
+    /// Unfinished field block: its stream, and `true` if the block ends the stream.
     block: Option<(u32, bool, Vec<u8>)>,
     fields: Decoder,
 }
 
 impl Account {
-    /// Of a connection that begins.
+    /// Creates the record of a new connection.
     pub fn new() -> Self {
         let window = i64::from(WINDOW_INITIAL);
         let frame_bytes_max = FRAME_BYTES_MAX;
@@ -76,7 +76,7 @@ impl Account {
         Self { window, stream_window, room, stream_room, frame_bytes_max, ..Self::default() }
     }
 
-    /// The server has read these bytes.
+    /// Records bytes that the server has read.
     pub fn said(&mut self, bytes: &[u8]) {
         self.said.rest.extend_from_slice(bytes);
         if !self.begun {
@@ -142,7 +142,7 @@ impl Account {
         }
     }
 
-    /// A field block of the client, once it is whole.
+    /// Handles a field block of the client, once it is whole.
     fn said_block(&mut self, is_whole: bool) {
         let Some((stream, end, block)) = self.said.block.take_if(|_| is_whole) else { return };
         let mut fields = FieldList::default();
@@ -156,7 +156,7 @@ impl Account {
         }
     }
 
-    /// The server has sent these bytes.
+    /// Checks bytes that the server has sent.
     pub fn heard(&mut self, bytes: &[u8]) {
         self.heard.rest.extend_from_slice(bytes);
         while let Some((head, payload)) = self.heard.next() {
@@ -248,14 +248,14 @@ impl Account {
         self.streams.get_mut(&id).unwrap_or_else(|| panic!("stream {id} was never opened"))
     }
 
-    /// Bytes that the client may send on a stream.
+    /// Returns the number of bytes that the client may send on a stream.
     pub fn room_of(&self, id: u32) -> usize {
         let room = self.streams.get(&id).map_or(0, |seen| seen.room);
         usize::try_from(room.min(self.room)).unwrap_or(0)
     }
 
-    /// What a client says who wants everything to end; `None` when the server would take it for
-    /// something else.
+    /// Returns frames with which the client makes everything end. Returns `None` if the server
+    /// would misread them.
     pub fn last_words(&mut self) -> Option<Vec<u8>> {
         let mut words = std::mem::take(&mut self.owed);
         let is_between_frames =
@@ -283,21 +283,21 @@ impl Account {
         Some(words)
     }
 
-    /// By how much the streams' windows change with the settings that the server has yet to
-    /// acknowledge.
+    /// Returns the change of the streams' windows by settings that the server has not acknowledged
+    /// yet.
     fn change_to_come(&self) -> i64 {
         let last = self.settings.iter().rev().find_map(|settings| settings.initial_window);
         last.map_or(0, |window| i64::from(window) - self.stream_window)
     }
 
-    /// What the server still owes: the end of streams, answers to settings and pings.
+    /// Returns the server's debts: ends of streams, answers to settings and pings.
     pub fn owing(&self) -> Owing<'_> {
         let is_taken_up = |id: u32| self.last_stream.is_none_or(|last| id <= last);
         let open = self.streams.iter().filter(|(id, seen)| is_taken_up(**id) && !seen.is_over());
         Owing { streams: open.collect(), settings: self.settings.len(), pings: self.pings.len() }
     }
 
-    /// The server has ended its half by itself: it has said so, and to the end.
+    /// Checks that the server announced the end of its half, and finished its last frame.
     pub fn check_ended(&self) {
         assert!(self.last_stream.is_some(), "it ends without a word");
         assert!(self.heard.rest.is_empty() && self.heard.block.is_none(), "it ends within a frame");
@@ -305,7 +305,7 @@ impl Account {
 }
 
 impl Direction {
-    /// The next whole frame.
+    /// Takes the next whole frame.
     fn next(&mut self) -> Option<(FrameHead, Vec<u8>)> {
         let head = FrameHead::read(&self.rest)?;
         let payload = self.rest.get(FRAME_HEAD_BYTES..FRAME_HEAD_BYTES + head.length)?.to_vec();
@@ -320,6 +320,5 @@ fn numbers<const N: usize>(payload: &[u8]) -> [u32; N] {
     std::array::from_fn(|at| u32::from_be_bytes(numbers[at]))
 }
 
-/// Bytes of frames other than responses that one frame of the client may lead to: an answer, and
-/// two of room.
+/// Maximum bytes of control frames per frame of the client: one answer and two window updates.
 const CONTROL_SHARE: usize = 40;

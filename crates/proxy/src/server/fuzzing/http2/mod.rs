@@ -1,9 +1,11 @@
-//! A client of HTTP/2, and the rules that hold for its server.
+//! HTTP/2 client, and the rules for its server.
 //!
-//! It sends what the windows allow and nothing else, and the frames that one of a connection and
-//! its streams may come by; answers or resets every stream, and every ping and settings; lets a
-//! client hold no more than it has announced; says why it gives up a connection, and does so for
-//! whatever no connection stands, and never to a client that is sound.
+//! The server must:
+//!
+//! - send no more than the windows allow, and only frames that fit their connection and stream,
+//! - answer or reset every stream, and answer every ping and settings frame,
+//! - let the client send no more than announced,
+//! - end the connection on a connection error, with the reason, and never for a sound client.
 
 mod account;
 mod script;
@@ -14,14 +16,14 @@ use super::peer::{Manner, Next, Player};
 use account::{Account, Owing};
 use script::Script;
 
-/// See the head of this file.
+/// Scripted client with its record.
 pub(super) struct Scripted {
     script: Script,
     account: Account,
 }
 
 impl Scripted {
-    /// The client that `data` scripts.
+    /// Creates the client scripted by `data`.
     pub fn new(data: &[u8]) -> Self {
         Self { script: Script::new(data), account: Account::new() }
     }
@@ -43,7 +45,8 @@ impl Player for Scripted {
 
     fn last_words(&mut self) -> Option<Vec<u8>> {
         let words = self.account.last_words();
-        // Who was wrong waits to be told so, and who stops within a frame for nothing.
+        // A client that broke a rule waits for the server's error. A client that stops within a
+        // frame waits for nothing.
         if self.account.is_wrong { Some(Vec::new()) } else { words }
     }
 
@@ -52,7 +55,7 @@ impl Player for Scripted {
         assert!(given_up.is_none() || !self.script.is_sound, "a sound client is given up: {given_up:?}");
         let owing = self.account.owing();
         if given_up.is_some() || is_shut {
-            // What was said when the server had ended is answered no more.
+            // Bytes sent after the server's end get no answer.
             assert!(given_up.is_some() || owing.streams.is_empty(), "it ends without {owing:?}");
             return false;
         }

@@ -1,10 +1,9 @@
-//! What a client does, out of any bytes: a byte for how it reads and writes, and then a step after
-//! the other.
+//! Client script from any bytes: one byte for the manner of reading and writing, then steps.
 //!
-//! The lower half of a step's first byte says what it is, the upper half chooses, mostly among the
-//! streams that were opened. The first nine are those of a sound client, which keeps to the
-//! windows; the others may be wrong. So every input is some connection, and one that is changed a
-//! little is mostly another one of the same kind.
+//! The lower half of a step's first byte is its kind. The upper half is a choice, mostly among the
+//! open streams. The first nine kinds are those of a sound client, which keeps to the windows. The
+//! other kinds may break rules. Every input is therefore a connection, and a small change of the
+//! input mostly gives a similar one.
 
 use super::account::Account;
 use crate::server::fuzzing::input::Input;
@@ -15,22 +14,22 @@ use shoal_wire::http2::{
     write_ping, write_reset, write_window_update,
 };
 
-/// See the head of this file.
+/// State of a script.
 pub(super) struct Script {
     input: Input,
     pub manner: Manner,
-    /// Nothing was said yet that a client may not say, or not so often.
+    /// The client has sent nothing forbidden, and nothing too often.
     pub is_sound: bool,
-    /// Whether the preface is said for it.
+    /// The preface is sent outside the steps.
     has_preface: bool,
     last_stream: u32,
     resets: usize,
-    /// The words of the step before.
+    /// Bytes of the previous step.
     before: Vec<u8>,
 }
 
 impl Script {
-    /// The script that these bytes are.
+    /// Creates the script of `data`.
     pub fn new(data: &[u8]) -> Self {
         let mut script = Self {
             input: Input::new(data),
@@ -47,9 +46,9 @@ impl Script {
         script
     }
 
-    /// The next step of a client who knows this much; `None` after the last.
+    /// Returns the next step of a client with this record; `None` after the last.
     pub fn next(&mut self, account: &Account) -> Option<Next> {
-        // The preface, if it is not left to the steps.
+        // The preface, unless the steps must send it.
         if std::mem::take(&mut self.has_preface) {
             return Some(Next::Say([PREFACE, &frame(FrameKind::Settings, 0, 0, b"")].concat()));
         }
@@ -118,11 +117,11 @@ impl Script {
         Some(words)
     }
 
-    /// What a client says that is wrong, or out of place, or both.
+    /// Returns bytes that are wrong, out of place, or both.
     fn wrong(&mut self, kind: u8, choice: u8, account: &Account) -> Option<Vec<u8>> {
         let stream = stream(choice, account).unwrap_or(1);
         Some(match kind {
-            // A block of any fields, on a new stream or on one that is open.
+            // A block of any fields, on a new stream or an open one.
             9 => {
                 let flags = self.input.byte()?;
                 let stream = if choice < 12 { self.new_stream() } else { stream };
@@ -138,7 +137,7 @@ impl Script {
                     &self.input.some(),
                 )
             }
-            // DATA of any kind, whatever the windows are.
+            // DATA of any kind, regardless of the windows.
             11 => {
                 let (flags, bytes) = (self.input.byte()?, self.input.number()? % (FRAME_BYTES_MAX + 1));
                 frame(FrameKind::Data, flags, stream, &vec![choice; bytes])
@@ -151,7 +150,7 @@ impl Script {
                 let head = FrameHead { length: payload.len(), kind: kind % 12, flags, stream };
                 [&head.to_bytes()[..], &payload].concat()
             }
-            // Settings and room of any size, answers to nothing.
+            // Settings and window updates of any size, and answers to nothing.
             13 => {
                 let (first, second) = (self.input.number()? as u32, self.input.number()? as u32);
                 let value = first << 16 | second;
@@ -171,7 +170,7 @@ impl Script {
         })
     }
 
-    /// A request, which has a body to come if its method is one of those that have.
+    /// Returns a request. Methods with a body leave the stream open.
     fn ask(&mut self, method: &str, path: &str) -> Vec<u8> {
         let stream = self.new_stream();
         let has_body = matches!(method, "POST" | "CONNECT");
@@ -203,12 +202,12 @@ impl Script {
     }
 }
 
-/// One of the streams that were opened, counted from the last.
+/// Returns one of the opened streams, counted from the last.
 fn stream(choice: u8, account: &Account) -> Option<u32> {
     account.streams.keys().rev().nth(usize::from(choice) % account.streams.len().max(1)).copied()
 }
 
-/// Some of a body, as much as the client may send, in frames.
+/// Returns part of a body in frames, within the windows.
 fn body(stream: u32, bytes: usize, end: bool, account: &Account) -> Vec<u8> {
     if !account.streams.get(&stream).is_some_and(|seen| seen.may_say()) {
         return Vec::new();
@@ -232,7 +231,7 @@ fn frame(kind: FrameKind, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     [&FrameHead::of(kind, flags, stream, payload.len()).to_bytes()[..], payload].concat()
 }
 
-/// What is asked for beside so many bytes.
+/// Requests other than those for a number of bytes.
 const ASKED: [(&str, &str); 16] = [
     ("POST", "/count"),
     ("POST", "/echo"),
@@ -252,10 +251,10 @@ const ASKED: [(&str, &str); 16] = [
     ("HEAD", "/memory/500"),
 ];
 
-/// Bytes that a step repeats of the one before.
+/// Maximum number of bytes of the previous step that a step repeats.
 const REPEATED_BYTES_MAX: usize = 64 * 1024;
 
-/// A client may reset so many of its streams and still be sound, and open streams up to this one:
-/// others may be too many.
+/// Limits of a sound client: number of resets, and highest stream. Above them the server may
+/// refuse.
 const RESETS_SOUND: usize = 10;
 const STREAMS_SOUND: u32 = 500;

@@ -1,13 +1,13 @@
-//! One stream as its client sees it, and what the server may do on it.
+//! One stream as its client sees it, with checks of the server's frames.
 
 use crate::server::fuzzing::answers::{BODY, BODY_MAX};
 use crate::server::http2::STREAM_WINDOW;
 use shoal_wire::hpack::FieldList;
 
-/// One stream.
+/// State of one stream.
 #[derive(Debug, Default, PartialEq)]
 pub(super) struct Seen {
-    /// How it was asked for.
+    /// Method and path of the request.
     method: Vec<u8>,
     path: Vec<u8>,
     /// Bytes that the server may send.
@@ -18,20 +18,20 @@ pub(super) struct Seen {
     pub said_all: bool,
     /// Status of the final response, 0 before it.
     status: u16,
-    /// Its Content-Length.
+    /// Content-Length of the response.
     length: Option<usize>,
-    /// Bytes of its body.
+    /// Number of body bytes received.
     bytes: usize,
     /// The server's half has ended.
     ended: bool,
-    /// By the server.
+    /// The server has reset the stream.
     reset: bool,
-    /// By the client.
+    /// The client has reset the stream.
     pub given_up: bool,
 }
 
 impl Seen {
-    /// A stream that begins with these fields.
+    /// Creates a stream that begins with these fields.
     pub fn new(fields: &FieldList, said_all: bool, (window, room): (i64, i64)) -> Self {
         let value = |name: &[u8]| {
             let field = fields.iter().find(|(other, _)| *other == name);
@@ -40,22 +40,22 @@ impl Seen {
         Self { method: value(b":method"), path: value(b":path"), window, room, said_all, ..Self::default() }
     }
 
-    /// Whether nothing more is to be expected of it.
+    /// Returns `true` if the client expects no more frames on the stream.
     pub fn is_over(&self) -> bool {
         self.ended || self.reset || self.given_up
     }
 
-    /// Whether the client may say more on it.
+    /// Returns `true` if the client may send more on the stream.
     pub fn may_say(&self) -> bool {
         !self.said_all && !self.given_up && !self.reset
     }
 
-    /// Whether it is never answered.
+    /// Returns `true` if the stream is never answered.
     pub fn waits_for_ever(&self) -> bool {
         self.path.starts_with(b"/never")
     }
 
-    /// The server has sent a field block.
+    /// Checks a field block of the server.
     pub fn took_fields(&mut self, fields: &FieldList, end: bool) {
         assert!(!self.ended && !self.reset, "{self:?} goes on after its end");
         let sound = |name: &[u8]| !name.is_empty() && !name.iter().any(u8::is_ascii_uppercase);
@@ -86,7 +86,7 @@ impl Seen {
         }
     }
 
-    /// The server has sent some of the body, which is within the connection's window.
+    /// Checks a DATA frame of the server, which is within the connection's window.
     pub fn took_data(&mut self, data: &[u8], end: bool) {
         let bytes = data.len();
         assert!(!self.ended && !self.reset, "{self:?} goes on after its end");
@@ -102,19 +102,19 @@ impl Seen {
         }
     }
 
-    /// The server lets the client send more.
+    /// Checks a window update of the server.
     pub fn took_room(&mut self, more: i64) {
         assert!(!self.reset, "{self:?}: room after a reset");
         self.room += more;
         assert!(self.room <= i64::from(STREAM_WINDOW), "{self:?}: more room than was announced");
     }
 
-    /// The server has reset it. It may say so again, should frames for it have been on their way.
+    /// Records a reset by the server. Another reset may follow, for frames that were on the way.
     pub fn took_reset(&mut self) {
         self.reset = true;
     }
 
-    /// It ends in order: all is there that was said to come, and what was asked for.
+    /// Checks the response at its end: its length is the declared and the requested one.
     fn end(&mut self) {
         self.ended = true;
         if self.method == b"HEAD" || self.status == 304 {
@@ -126,7 +126,7 @@ impl Seen {
         }
     }
 
-    /// Bytes of the body that was asked for, if that is known.
+    /// Returns the requested length of the body, if known.
     fn wanted(&self) -> Option<usize> {
         let path = std::str::from_utf8(&self.path).ok().filter(|_| self.status == 200)?;
         let asked = path.strip_prefix("/hit/").or(path.strip_prefix("/memory/"))?;

@@ -1,19 +1,19 @@
-//! A guest: the far end of a connection that waits, and what it says and hears.
+//! Guest: the client's end of an idle connection, with its bytes in both directions.
 
 use std::io::{ErrorKind, Read, Write};
 use std::net::Shutdown;
 use std::os::unix::net::UnixStream;
 
-/// One of those who ask.
+/// One client.
 pub(super) struct Guest {
     stream: UnixStream,
     /// What is to be said, and how much of it was.
     words: Vec<u8>,
     said: usize,
     heard: Vec<u8>,
-    /// Bytes of all that it is to hear.
+    /// Total number of bytes that the guest must receive.
     owed: usize,
-    /// The server is to end the connection then.
+    /// The server must then end the connection.
     is_to_be_left: bool,
     is_deaf: bool,
     has_ended: bool,
@@ -22,7 +22,8 @@ pub(super) struct Guest {
 }
 
 impl Guest {
-    /// Who is to hear so many bytes, and whether the connection is to end then.
+    /// Creates a guest that must receive `owed` bytes. `is_to_be_left` means that the server then
+    /// ends the connection.
     pub fn new(stream: UnixStream, (owed, is_to_be_left): (usize, bool)) -> Self {
         Self {
             stream,
@@ -37,17 +38,17 @@ impl Guest {
         }
     }
 
-    /// Has something more to say.
+    /// Adds bytes to be sent.
     pub fn asks(&mut self, words: &[u8]) {
         self.words.extend_from_slice(words);
     }
 
-    /// Stops to read, or begins again.
+    /// Stops reading, or starts again.
     pub fn deafen(&mut self) {
         self.is_deaf = !self.is_deaf;
     }
 
-    /// Says at most so many bytes; whether any of them was taken.
+    /// Sends at most `bytes_max` bytes. Returns `true` if the kernel took any.
     pub fn say(&mut self, bytes_max: usize) -> bool {
         let rest = &self.words[self.said..];
         let rest = &rest[..rest.len().min(bytes_max)];
@@ -57,7 +58,7 @@ impl Guest {
                 count > 0
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => false,
-            // Nobody listens any more.
+            // The server has closed the connection.
             Err(_) => {
                 self.said = self.words.len();
                 false
@@ -65,15 +66,15 @@ impl Guest {
         }
     }
 
-    /// Ends its half, if all is said.
+    /// Ends its half if all bytes are sent.
     pub fn end(&mut self) {
         if self.said == self.words.len() && !std::mem::replace(&mut self.has_ended, true) {
-            // Who was left before has no half to end.
+            // A closed connection has no half to end.
             let _ = self.stream.shutdown(Shutdown::Write);
         }
     }
 
-    /// Hears what there is, unless it does not listen; whether there was anything.
+    /// Reads available bytes, unless deaf. Returns `true` if there were any.
     pub fn hear(&mut self) -> bool {
         if self.is_deaf || self.is_left {
             return false;
@@ -86,17 +87,17 @@ impl Guest {
         self.heard.len() > before || self.is_left
     }
 
-    /// Listens from now on.
+    /// Starts reading again.
     pub fn listen(&mut self) {
         self.is_deaf = false;
     }
 
-    /// Whether it has heard, and seen, all that it is to.
+    /// Returns `true` if the guest has received everything expected.
     pub fn is_content(&self) -> bool {
         self.is_left || self.heard.len() >= self.owed && !self.is_to_be_left
     }
 
-    /// What it has heard. The connection has ended if it was to, and only then.
+    /// Returns the received bytes. Checks that the connection has ended exactly if expected.
     pub fn into_heard(self) -> Vec<u8> {
         let (left, to_be_left) = (self.is_left, self.is_to_be_left);
         assert_eq!(left, to_be_left, "has it ended; {} of {} bytes were heard", self.heard.len(), self.owed);

@@ -1,15 +1,15 @@
-//! The ways of a hit beside each other: out of the room where connections wait, many that call
-//! together, and alone by the ordinary way.
+//! Compares the paths of a hit: served from the idle set, many together, or alone on the ordinary
+//! path.
 //!
 //! ```text
-//!            ┌─ guests who pipeline, pause and read late ─► the room (and tasks) ─┐
-//!   bytes ──►│                                                                    ├─► the same bytes, and the same counts
-//!            └─ each request alone, as one that is not plain ─► the ordinary way ─┘
+//!            ┌─ guests that pipeline, pause, read late ──► idle set (and tasks) ─┐
+//!   bytes ──►│                                                                   ├─► same bytes, same counts
+//!            └─ each request alone, as one that is not plain ──► ordinary path ──┘
 //! ```
 //!
-//! Both ways are the product's, exchange and RAM tier included. The same bytes are the same but for
-//! what the clock decides ([`reply`]); the same counts are those of requests, of responses by what
-//! the cache did, and of bytes of bodies.
+//! Both paths are the product's, including the exchange and the RAM tier. Bytes must be equal
+//! except for the clock's ([`reply`]). Counts must be equal for requests, for responses by cache
+//! result, and for body bytes.
 
 mod guest;
 mod origin;
@@ -21,16 +21,16 @@ use reply::Timeless;
 use rig::Rig;
 use row::{Ask, Row};
 
-/// Has guests ask what `data` scripts, and compares what they are answered with what each request
-/// is answered alone.
+/// Lets guests send the requests scripted by `data`, and compares each reply with the reply to the
+/// same request alone.
 ///
 /// # Panics
-/// When an answer differs by its way, or what is counted of it.
+/// Panics if a reply or a count depends on the path.
 pub fn hit_ways(data: &[u8]) {
     play(&Row::read(data));
 }
 
-/// The same of a row; gives the number of connections that had a task in the end.
+/// Plays a row. Returns the number of connections that had a task at the end.
 fn play(row: &Row) -> usize {
     RIG.with(|rig| {
         let begun = rig.counts();
@@ -47,7 +47,7 @@ fn play(row: &Row) -> usize {
     })
 }
 
-/// What a guest has heard is these replies, one behind the other, and nothing more.
+/// Checks that a guest has received exactly these replies, in order.
 fn check(guest: usize, row: &Row, heard: &[u8], replies: &[Vec<u8>]) {
     let mut rest = heard;
     for (number, expected) in replies.iter().enumerate() {

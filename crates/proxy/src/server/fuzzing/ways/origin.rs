@@ -1,5 +1,4 @@
-//! What is stored: responses of all kinds and lengths, which an origin on a thread of its own gives
-//! once.
+//! Stored responses of all kinds and lengths. An origin on its own thread sends each of them once.
 
 use crate::server::fuzzing::answers::body_byte;
 use shoal_core::Timestamp;
@@ -8,7 +7,7 @@ use std::io::{BufRead, BufReader, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::time::SystemTime;
 
-/// A response.
+/// Response of the origin.
 pub(super) struct Given {
     pub path: &'static str,
     status: &'static str,
@@ -21,8 +20,8 @@ impl Given {
         Self { path, status: "200 OK", fields: "", body_bytes }
     }
 
-    /// All of it. Ages and lifetimes have the same number of digits all the time, and no two paths
-    /// an age.
+    /// Returns the whole response. Ages and lifetimes keep their number of digits, and each path
+    /// has its own age.
     fn to_bytes(&self, number: usize) -> Vec<u8> {
         let Self { path, status, fields, body_bytes } = self;
         let date = shoal_semantics::date::format(Timestamp::from_system(SystemTime::now()));
@@ -40,7 +39,7 @@ impl Given {
     }
 }
 
-/// Starts it; it ends with the process.
+/// Starts the origin, which ends with the process.
 pub(super) fn start() -> SocketAddr {
     let listener = TcpListener::bind(("127.0.0.1", 0)).expect("loopback is there");
     let address = listener.local_addr().expect("bound");
@@ -64,10 +63,10 @@ fn body(number: usize, bytes: usize) -> Vec<u8> {
     (0..bytes).map(|at| body_byte((number << 32 | at) as u64)).collect()
 }
 
-/// The tag of every response.
+/// Entity tag of every response.
 pub(super) const TAG: &str = "\"t\"";
 
-/// Everything that is stored; the lengths are those about which something changes.
+/// All stored responses, with lengths at the limits of the code paths.
 pub(super) const PATHS: [Given; 16] = [
     Given::ok("/0", 0),
     Given::ok("/1", 1),

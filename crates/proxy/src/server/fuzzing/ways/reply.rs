@@ -1,14 +1,14 @@
-//! Two answers beside each other: their bytes, but for what the clock decides.
+//! Compares two replies, except for values of the clock.
 
-/// A reply's bytes without the clock's, and what these say.
+/// Bytes of a reply without the clock's values, and these values.
 pub(super) struct Timeless {
     bytes: Vec<u8>,
-    /// Age, and the rest of the lifetime.
+    /// Age and remaining lifetime.
     seconds: Vec<u64>,
 }
 
 impl Timeless {
-    /// A whole reply; any other bytes stay as they are.
+    /// Splits a whole reply. Any other bytes stay unchanged.
     pub fn of(reply: &[u8]) -> Self {
         let end = reply.windows(4).position(|four| four == b"\r\n\r\n").map_or(0, |at| at + 4);
         let (head, body) = reply.split_at(end);
@@ -46,7 +46,7 @@ impl Timeless {
         Self { bytes, seconds }
     }
 
-    /// Whether they are the same.
+    /// Returns `true` if both replies are equal apart from the clock.
     pub fn is_like(&self, other: &Self) -> bool {
         let near = |(a, b): (&u64, &u64)| a.abs_diff(*b) <= APART_MAX;
         self.bytes == other.bytes
@@ -54,7 +54,7 @@ impl Timeless {
             && self.seconds.iter().zip(&other.seconds).all(near)
     }
 
-    /// Where they part.
+    /// Describes the first difference.
     pub fn beside(&self, other: &Self) -> String {
         let common = self.bytes.iter().zip(&other.bytes).take_while(|(a, b)| a == b).count();
         let shown = |bytes: &[u8]| {
@@ -73,7 +73,7 @@ impl Timeless {
     }
 }
 
-/// Appends `body` with every `boundary` left out.
+/// Appends `body` without any `boundary`.
 fn extend_without(bytes: &mut Vec<u8>, mut body: &[u8], boundary: &[u8]) {
     while let Some(at) = body.windows(boundary.len()).position(|window| window == boundary) {
         bytes.extend_from_slice(&body[..at]);
@@ -82,6 +82,6 @@ fn extend_without(bytes: &mut Vec<u8>, mut body: &[u8], boundary: &[u8]) {
     bytes.extend_from_slice(body);
 }
 
-/// Seconds between two answers of one comparison: less than lie between the ages of any two paths,
-/// and more than it takes.
+/// Maximum difference in seconds between two replies of one comparison. Less than the distance
+/// between any two paths' ages, and more than a comparison takes.
 const APART_MAX: u64 = 1000;

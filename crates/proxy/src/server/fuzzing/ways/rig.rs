@@ -1,4 +1,4 @@
-//! A proxy whose RAM holds every response of [`origin`], and the two ways to ask it.
+//! Proxy with every response of [`origin`] in RAM, and the two paths to ask it.
 
 use super::guest::Guest;
 use super::origin::{self, PATHS};
@@ -25,18 +25,18 @@ use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::runtime::Runtime;
 
-/// See the head of this file.
+/// Proxy under test.
 pub(super) struct Rig {
     runtime: Runtime,
     server: StreamServer<CacheHandler>,
     metrics: Arc<Metrics>,
 }
 
-/// What is counted alike on every way.
+/// Counters that must be equal on every path.
 pub(super) type Counts = Vec<(&'static str, &'static str, u64)>;
 
 impl Rig {
-    /// Starts it, and has it fetch everything.
+    /// Starts the proxy and lets it fetch everything.
     pub fn start() -> Self {
         let mut settings = Settings { workers: 1, ..Settings::default() };
         settings.cache.ram = ByteCount::mib(16);
@@ -61,7 +61,7 @@ impl Rig {
         rig
     }
 
-    /// The reply to a request that has a connection to itself.
+    /// Returns the reply to a request on its own connection.
     pub fn alone(&self, request: &[u8]) -> Vec<u8> {
         let heard = Arc::new(Mutex::new(Vec::new()));
         let alone = Alone { words: request.into(), heard: Arc::clone(&heard) };
@@ -69,8 +69,9 @@ impl Rig {
         std::mem::take(&mut *heard.lock())
     }
 
-    /// What the guests of `row` hear, who wait together and are to hear so many bytes each; and how
-    /// many have a task in the end.
+    /// Returns the bytes that each guest of `row` receives, with the guests' connections in the
+    /// idle set. `owed` gives the expected number of bytes for each. Also returns the number of
+    /// connections with a task at the end.
     pub fn together(&self, row: &Row, owed: &[usize]) -> (Vec<Vec<u8>>, usize) {
         let (mut near, mut guests) = (Vec::new(), Vec::new());
         for (asked, owed) in row.asked().iter().zip(owed) {
@@ -90,14 +91,14 @@ impl Rig {
         (guests.into_iter().map(Guest::into_heard).collect(), tasks)
     }
 
-    /// What has been counted so far.
+    /// Returns the counters' current values.
     pub fn counts(&self) -> Counts {
         let rows = self.metrics.rows().into_iter().filter(|(_, name, ..)| COUNTED.contains(name));
         rows.map(|(_, name, labels, _, value)| (name, labels, value)).collect()
     }
 
-    /// Since `begun` just these have been counted; tasks count when they have written, so they have
-    /// some turns for that.
+    /// Checks that the counters have grown by `expected` since `begun`. Tasks count after writing,
+    /// so the check waits for some turns.
     pub fn expect_counts(&self, begun: &Counts, expected: &Counts) {
         let is_counted = || since(&self.counts(), begun) == *expected;
         self.runtime.block_on(async {
@@ -112,15 +113,15 @@ impl Rig {
     }
 }
 
-/// What has been counted between the two.
+/// Returns the counters' growth from `begun` to `counts`.
 pub(super) fn since(counts: &Counts, begun: &Counts) -> Counts {
     let pairs = counts.iter().zip(begun);
     pairs.map(|((name, labels, now), (.., before))| (*name, *labels, now - before)).collect()
 }
 
-/// Has guests do what the row says, until they are content or nothing more happens.
+/// Lets guests act as `row` says, until they are content or nothing more happens.
 async fn visit(row: &Row, guests: &mut [Guest]) {
-    // They are let in first.
+    // The connections are admitted first.
     turns(2).await;
     for step in &row.steps {
         match step {
@@ -178,8 +179,8 @@ fn exchange(settings: &Settings, metrics: &Arc<Metrics>) -> Arc<CacheEngine> {
     })
 }
 
-/// A connection's two ends. It is one of the machine's own, of which no address is left in use; but
-/// to whoever has its descriptor it is a stream like any.
+/// Returns a connection's two ends. A Unix socket pair occupies no address, and behaves like any
+/// stream for code that has only its descriptor.
 fn pair(has_small_buffers: bool) -> (TcpStream, UnixStream) {
     let (near, far) = UnixStream::pair().expect("descriptors are left");
     for end in [&near, &far] {
@@ -195,8 +196,8 @@ fn client() -> Client {
     Client { address: CLIENT, local: CLIENT, listener: 0, tls: false, server_name: None }
 }
 
-/// The stream of a client that asks once, takes everything at once, and has ended its half when it
-/// has been answered.
+/// Stream of a client that sends one request, takes all bytes at once, and ends its half after the
+/// reply.
 struct Alone {
     words: Box<[u8]>,
     heard: Arc<Mutex<Vec<u8>>>,
@@ -235,16 +236,16 @@ impl AsyncWrite for Alone {
 
 const CLIENT: SocketAddr = SocketAddr::new(std::net::IpAddr::V4(std::net::Ipv4Addr::LOCALHOST), 40_000);
 
-/// Fixed, so that every run does the same.
+/// Fixed seed, so that every run is the same.
 const SEED: u64 = 5;
 
-/// Bytes that the kernel keeps of replies, about.
+/// Approximate number of reply bytes that the kernel buffers.
 const SMALL_BUFFER: usize = 5000;
 
-/// When nothing has come in so many turns, nothing more comes.
+/// Number of silent turns after which no more bytes are expected.
 const QUIET_TURNS: u32 = 200;
 
-/// The counters that have to agree.
+/// Counters that must agree.
 const COUNTED: [&str; 5] = [
     "shoal_requests_total",
     "shoal_requests_refused_total",

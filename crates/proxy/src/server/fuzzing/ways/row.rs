@@ -1,37 +1,37 @@
-//! What guests do, out of any bytes: a byte for all of them, and then a step after the other.
+//! Guests' actions from any bytes: one byte for all guests, then steps.
 //!
-//! The lower three bits of a step's first byte say what it is, the others which guest. Whatever is
-//! asked for is stored and stays fresh, or is asked for from the cache alone; so it is answered
-//! alike whatever comes before.
+//! The lower three bits of a step's first byte are its kind, the others choose the guest. Every
+//! requested response is stored and stays fresh, or is requested only from the cache. Replies
+//! therefore do not depend on earlier requests.
 
 use super::origin::{PATHS, TAG};
 use crate::server::fuzzing::input::Input;
 
-/// What some guests do.
+/// Actions of several guests.
 pub(super) struct Row {
-    /// How many there are.
+    /// Number of guests.
     pub guests: usize,
-    /// The kernel takes but little of a reply at once.
+    /// The kernel takes only few bytes of a reply at once.
     pub has_small_buffers: bool,
-    /// They end their half behind their last words.
+    /// Guests end their half after their last bytes.
     pub ends: bool,
     pub steps: Vec<Step>,
 }
 
-/// One of them.
+/// One step of a row.
 #[derive(Debug)]
 pub(super) enum Step {
-    /// A guest has something to ask, which it says at its next turn.
+    /// A guest gets a request, which it sends at its next turn.
     Ask(usize, Ask),
-    /// All of them say what they have to say, and then the server has its turn.
+    /// All guests send their bytes; then the server has its turn.
     Turn,
-    /// One of them says so many bytes of it, and then the server has its turn.
+    /// One guest sends this number of bytes; then the server has its turn.
     Cut(usize, usize),
-    /// One of them stops to read, or begins again.
+    /// One guest stops reading, or starts again.
     Deafen(usize),
 }
 
-/// A request.
+/// Request of a guest.
 #[derive(Clone, Debug)]
 pub(super) struct Ask {
     method: &'static str,
@@ -41,7 +41,7 @@ pub(super) struct Ask {
 }
 
 impl Row {
-    /// What these bytes stand for.
+    /// Decodes a row from bytes.
     pub fn read(data: &[u8]) -> Self {
         let mut input = Input::new(data);
         let manner = input.byte().unwrap_or_default();
@@ -69,7 +69,7 @@ impl Row {
         Some(())
     }
 
-    /// What each guest asks that is answered: nothing behind what it says is its last.
+    /// Returns the requests of each guest that are answered: none after a request that closes.
     pub fn asked(&self) -> Vec<Vec<&Ask>> {
         let mut asked: Vec<Vec<&Ask>> = vec![Vec::new(); self.guests];
         for step in &self.steps {
@@ -108,30 +108,30 @@ impl Ask {
         Some(ask)
     }
 
-    /// What the guest says.
+    /// Returns the bytes of the request.
     pub fn words(&self) -> Vec<u8> {
         let Self { method, target, host, fields } = self;
         format!("{method} {target} HTTP/1.1\r\nHost: {host}\r\n{fields}\r\n").into_bytes()
     }
 
-    /// The same for the ordinary way: with an option of the connection that nobody knows.
+    /// Returns the request for the ordinary path: with an unknown connection option.
     pub fn ordinary_words(&self) -> Vec<u8> {
         let fields = format!("{}Connection: x-nothing\r\n", self.fields);
         Self { fields, ..self.clone() }.words()
     }
 
-    /// Whether the connection ends with its answer.
+    /// Returns `true` if the connection ends with this request's reply.
     pub fn is_last(&self) -> bool {
         self.fields == CLOSE
     }
 }
 
-/// What may stand in a field's value.
+/// Returns text that is valid in a field value.
 fn text(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| char::from(b' ' + byte % 95)).collect()
 }
 
-/// What is asked with.
+/// Fields of the requests.
 const FIELDS: [&str; 5] = [
     "Accept-Encoding: gzip\r\nReferer: http://r.test/\r\nCookie: a=b\r\n",
     "Connection: keep-alive\r\n",
@@ -142,8 +142,8 @@ const FIELDS: [&str; 5] = [
 
 const CLOSE: &str = "Connection: close\r\n";
 
-/// Steps of a row.
+/// Maximum number of steps in a row.
 const STEPS_MAX: usize = 150;
 
-/// Bytes that are said alone.
+/// Maximum number of bytes sent by a cut.
 const CUT_MAX: usize = 200;

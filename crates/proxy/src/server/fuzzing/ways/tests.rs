@@ -1,9 +1,9 @@
-//! Rows that are known, and any others.
+//! Plays known rows and random ones.
 
 use super::*;
 use proptest::prelude::*;
 
-/// What every guest asks at once, of all paths that are small.
+/// Returns steps in which every guest asks at once for small paths.
 fn together(form: u8, paths: std::ops::Range<u8>) -> Vec<u8> {
     paths.flat_map(|path| [7, form << 4 | path]).collect()
 }
@@ -32,18 +32,18 @@ fn hits_of_those_who_wait_need_no_task_and_others_do() {
 fn every_request_is_answered_alike_on_every_way() {
     for manner in [0x00, 0x14, 0x20, 0x34, 0x54, 0x74] {
         for form in 0..16 {
-            // Numbers and texts, where the form has any, are the paths that follow.
+            // The following paths double as numbers and texts for forms that have some.
             hit_ways(&[vec![manner], together(form, 0..16)].concat());
         }
     }
 }
 
-/// Of one of its replies the kernel takes nothing, behind a reply of another that waits to be sent.
+/// The kernel takes no byte of one reply, behind a waiting reply of another request.
 #[test]
 fn who_reads_late_is_answered_alike() {
     for replies in 0..40 {
         for path in [0, 3, 5, 8, 10, 11] {
-            // Guest 1 stops to read, and asks for 500 bytes so many times.
+            // Guest 1 stops reading and asks `replies` times for 500 bytes.
             let full = [&[0x21, 0x0e][..], &[0x08, 0x03, 4].repeat(replies)].concat();
             hit_ways(&[&full[..], &[0x00, 0x03, 0x08, path, 4]].concat());
         }

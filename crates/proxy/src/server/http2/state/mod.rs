@@ -37,7 +37,7 @@ pub(super) struct State {
     open: BTreeMap<u32, Stream>,
     /// Streams with frames to write, in turn.
     ready: VecDeque<u32>,
-    /// Streams whose tasks wait for the connection's window.
+    /// Streams with a task that waits for the connection's window.
     starved: VecDeque<u32>,
     /// Frames written ahead of all streams: resets and window updates.
     control: Vec<u8>,

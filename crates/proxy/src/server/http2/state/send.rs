@@ -183,9 +183,9 @@ impl State {
         }
     }
 
-    /// Ends streams whose tasks have ended but whose windows hold back the rest. A client may
-    /// reduce a window (section 6.9.2), but must not make the server keep the bytes forever. Call
-    /// once per longest pause.
+    /// Ends streams after their tasks have ended, if their windows still hold back the rest. A
+    /// client may reduce a window (section 6.9.2), but must not make the server keep the bytes
+    /// forever. Call once per longest pause.
     pub fn end_held(&mut self, patience: &SlowClientPolicy) {
         let mut ended = Vec::new();
         for (&id, Stream { send, .. }) in &mut self.open {
