@@ -1,12 +1,14 @@
-//! One request's way to an answer: choose a connection, send, judge the head; again where that is
+//! One request from choosing a connection to a checked response head, with retries where they are
 //! safe.
 //!
-//! A request is sent a second time only with its body untouched, and only if the origin cannot have
-//! acted on it, or may act twice: RFC 9112, 9.3.1: "a proxy MUST NOT automatically retry
-//! non-idempotent requests" unless it knows that the first was not processed. Where a kept
-//! connection was dead it is sent again, once, on a fresh one. What a site's upstream does not
-//! answer goes to the next one; what it may have acted on to one more at most, so that a request by
-//! which upstreams die does not reach all.
+//! A request is sent again only if its body is untouched, and if the origin cannot have acted on it
+//! or may act twice. RFC 9112, 9.3.1: "a proxy MUST NOT automatically retry non-idempotent
+//! requests" unless it knows that the first was not processed.
+//!
+//! If a kept connection was dead, the request is sent once more on a fresh one. If a site's
+//! upstream does not answer, the request goes to the next upstream. If the upstream may have acted
+//! on the request, only one more upstream is tried. A request that crashes upstreams therefore does
+//! not reach all of them.
 
 use super::Inner;
 use super::channel::{AcquiredChannel, Answer, AttemptTarget, ChannelRequirements, RequestChannel};
@@ -28,11 +30,11 @@ use shoal_core::{FieldLines, Fields, Timestamp};
 use std::sync::Arc;
 use tokio::time::Instant;
 
-/// A request under way, over all its attempts.
+/// One request over all its attempts.
 pub(super) struct UpstreamCall<'a> {
     inner: &'a Inner,
     head: AttemptHead,
-    /// Whether the body waits for the origin to ask for it.
+    /// `true` if the body waits until the origin asks for it.
     hold: bool,
     body: RequestBody,
     interim: Option<InterimSink>,
@@ -40,35 +42,35 @@ pub(super) struct UpstreamCall<'a> {
     in_flight: Option<InFlight>,
 }
 
-/// A request that is ready to be sent. It is run in place: who waits for it holds it once.
+/// Prepared request. `run` borrows the request, so that the caller's future holds one copy.
 pub struct PreparedCall<'a> {
     journey: UpstreamCall<'a>,
     destination: Destination,
 }
 
-/// An attempt that failed.
+/// Failed attempt.
 pub(super) struct FailedAttempt {
-    /// Why.
+    /// Reason for the failure.
     pub error: UpstreamError,
     again: RetrySafety,
-    /// It was made on a connection that had carried requests before.
+    /// The connection had carried requests before.
     reused: bool,
 }
 
-/// Whether a request whose attempt failed may be sent again.
+/// Rule for sending a request again after a failed attempt.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum RetrySafety {
-    /// The origin may have acted on it and must not do so twice, or it began to answer, or the
-    /// fault is not the origin's.
+    /// Never. The origin may have acted on the request and must not act twice, or has begun to
+    /// answer, or is not at fault.
     No,
-    /// The origin may have acted on it, and may do so again.
+    /// If idempotent: the origin may have acted on the request, and may act again.
     IfIdempotent,
-    /// The origin has not acted on it.
+    /// Always: the origin has not acted on the request.
     Always,
 }
 
 impl Inner {
-    /// Makes a request ready to be sent wherever it is meant to go.
+    /// Prepares a request for sending to its destination.
     pub(super) fn errand(&self, request: UpstreamRequest) -> PreparedCall<'_> {
         let UpstreamRequest { method, target, fields, host, upgrade, takes_trailers, .. } = request;
         let head = AttemptHead { method, target, fields, host, upgrade, takes_trailers };
@@ -81,7 +83,7 @@ impl PreparedCall<'_> {
     /// Sends the request and waits for the head of its response.
     ///
     /// # Errors
-    /// When no usable response head came; see [`Cause`].
+    /// Returns an error if no usable response head arrived; see [`Cause`].
     pub async fn run(&mut self) -> Result<UpstreamResponse, UpstreamError> {
         let outcome = self.journey.run(&self.destination).await;
         if let Err(error) = &outcome {
@@ -103,7 +105,7 @@ impl<'a> UpstreamCall<'a> {
         Self { inner, head, hold, body, interim, caller, in_flight: None }
     }
 
-    /// Asks whom the request is meant for.
+    /// Asks the destination of the request.
     async fn run(&mut self, destination: &Destination) -> Result<UpstreamResponse, UpstreamError> {
         let now = Instant::now();
         match destination {
@@ -181,7 +183,7 @@ impl<'a> UpstreamCall<'a> {
         Err(error)
     }
 
-    /// Asks one origin, at `now`.
+    /// Asks one origin, starting at `now`.
     pub async fn fetch_from_origin(
         &mut self,
         aim: AttemptTarget<'_>,
@@ -190,15 +192,15 @@ impl<'a> UpstreamCall<'a> {
         match self.attempt(aim, false, now).await {
             Err(lost) if lost.reused && lost.again != RetrySafety::No => {
                 self.inner.metrics.upstream_retries.increment();
-                // Rare, and every request would carry the room for it.
+                // Boxed because it is rare: otherwise every request's future would be larger.
                 Box::pin(self.attempt(aim, true, Instant::now())).await
             }
             outcome => outcome,
         }
     }
 
-    /// Sends the request once, from `now` on; `fresh` asks for a connection that carried none
-    /// before.
+    /// Sends the request once, starting at `now`. `fresh` requires a connection that carried no
+    /// request before.
     async fn attempt(
         &mut self,
         aim: AttemptTarget<'_>,
@@ -226,7 +228,8 @@ impl<'a> UpstreamCall<'a> {
                     return Err(FailedAttempt { error, again: RetrySafety::No, reused });
                 }
                 if reused && is_sent_once {
-                    // An end that has come meanwhile is heard of here, and not when it is too late.
+                    // The yield lets the runtime report that the connection has ended, before the
+                    // request is sent.
                     tokio::task::yield_now().await;
                 }
                 match RequestWriter::new(&self.head, aim.origin.authority(), &sending.upload) {
@@ -252,7 +255,8 @@ impl<'a> UpstreamCall<'a> {
         }
     }
 
-    /// Whether the request may be sent again after `failure`; takes its body back for that.
+    /// Returns the rule for sending the request again after `failure`. Takes the body back if a
+    /// retry is allowed.
     fn again(&mut self, failure: &AttemptFailure, upload: &Upload) -> RetrySafety {
         let again = match failure {
             AttemptFailure { unsent: true, .. } => RetrySafety::Always,
@@ -268,7 +272,7 @@ impl<'a> UpstreamCall<'a> {
         again
     }
 
-    /// Checks an answer's head and makes the response of it.
+    /// Checks a response's head and builds the response.
     fn check_response(
         &mut self,
         aim: AttemptTarget<'_>,
@@ -290,7 +294,7 @@ impl<'a> UpstreamCall<'a> {
             framing::check(&self.head.method, status, &mut fields)
         };
         let length = match checked {
-            // An HTTP/2 stream may end with the head, which announces no length.
+            // An HTTP/2 stream may end with its head, without an announced length.
             Ok(None) if answer.ends_with_head() => Some(0),
             Ok(length) => length,
             Err(fault) => return Err(fail(fault)),
@@ -324,16 +328,16 @@ impl<'a> UpstreamCall<'a> {
 }
 
 impl FailedAttempt {
-    /// No connection was to be had.
+    /// Creates the failure of an attempt that got no connection.
     fn before_sending(error: UpstreamError) -> Self {
         let again = if error.cause.is_of_connecting() { RetrySafety::Always } else { RetrySafety::No };
         Self { error, again, reused: false }
     }
 }
 
-/// Whether the origin switched to a protocol that it was offered. RFC 9110, 7.8: "A server MUST NOT
-/// switch to a protocol that was not indicated by the client in the corresponding request's Upgrade
-/// header field."
+/// Checks that the origin switched to an offered protocol. RFC 9110, 7.8: "A server MUST NOT switch
+/// to a protocol that was not indicated by the client in the corresponding request's Upgrade header
+/// field."
 fn switched(offer: Option<&HeaderValue>, fields: &FieldLines) -> Result<(), (Cause, &'static str)> {
     let protocols = |value: &[u8]| -> Vec<String> {
         let text = String::from_utf8_lossy(value).to_ascii_lowercase();

@@ -1,5 +1,4 @@
-//! What carries one attempt: an HTTP/1 connection or a stream of an HTTP/2 connection, found or
-//! opened.
+//! Channel of one attempt: an HTTP/1 connection or an HTTP/2 stream, taken from the pool or opened.
 
 use super::Inner;
 use super::dial::dial;
@@ -24,61 +23,61 @@ use std::net::SocketAddr;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
-/// Where an attempt goes.
+/// Target of an attempt.
 #[derive(Clone, Copy)]
 pub(super) struct AttemptTarget<'a> {
-    /// Who is asked.
+    /// Origin to ask.
     pub origin: &'a Origin,
-    /// The rules for its addresses, when the client named it.
+    /// Rules for the origin's addresses, if the client named the origin.
     pub rules: Option<&'a ForwardRules>,
-    /// A check of the upstream's health, which has connections of its own: it must not wait for
-    /// those that requests hold.
+    /// `true` for a health check. Checks have their own connections, so that they do not wait for
+    /// those of requests.
     pub is_check: bool,
-    /// The place of its connections, where it is known already.
+    /// Connection pool of the origin, if already known.
     pub place: Option<&'a OriginPoolHandle>,
-    /// The client that asks.
+    /// Client that asks.
     pub caller: &'a Caller,
 }
 
-/// What a carrier has to be like.
+/// Requirements on a channel.
 #[derive(Clone, Copy)]
 pub(super) struct ChannelRequirements {
-    /// It carried no request before.
+    /// The connection must not have carried a request before.
     pub fresh: bool,
-    /// It is no HTTP/2 connection.
+    /// HTTP/2 is not allowed.
     pub http1_only: bool,
 }
 
-/// A carrier that was found.
+/// Channel found for an attempt.
 pub(super) struct AcquiredChannel {
-    /// The carrier.
+    /// The channel.
     pub carrier: RequestChannel,
-    /// It carried requests before.
+    /// The connection carried requests before.
     pub reused: bool,
-    /// When it was found.
+    /// Time at which the channel was found.
     pub at: Instant,
 }
 
-/// What carries an attempt.
+/// Channel that carries an attempt.
 pub(super) enum RequestChannel {
-    /// A whole connection.
+    /// HTTP/1 connection.
     H1(Lease),
-    /// One of a connection's streams.
+    /// Stream of an HTTP/2 connection.
     H2(StreamLease),
 }
 
-/// A response whose head has arrived, not yet judged.
+/// Response head that has not been checked yet.
 pub(super) enum Answer {
-    /// On a connection of its own.
+    /// Response on an HTTP/1 connection.
     H1(Box<Responded>),
-    /// On a stream, beside what still sends the request's body.
+    /// Response on a stream, with the task that may still send the request's body.
     H2(Response<h2::RecvStream>, Option<UploadTask>, StreamLease),
 }
 
-/// The head of a response over HTTP/1, and what is needed for its body.
+/// Head of an HTTP/1 response, with the state for reading its body.
 pub(super) struct Responded {
     head: ResponseHead,
-    /// As the head says, before its fields are taken.
+    /// Transfer coding and persistence as the head declares, read before its fields are taken.
     is_chunked: bool,
     may_persist: bool,
     requesting: RequestWriter,
@@ -86,8 +85,8 @@ pub(super) struct Responded {
 }
 
 impl RequestChannel {
-    /// Takes a connection from the pool or opens one, at `now`. What is waited for is boxed, since
-    /// all requests would carry the room for it.
+    /// Takes a connection from the pool or opens one, starting at `now`. Waiting paths are boxed:
+    /// otherwise every request's future would be larger.
     pub async fn find(
         inner: &Inner,
         aim: AttemptTarget<'_>,
@@ -145,7 +144,7 @@ impl RequestChannel {
         };
         if !wish.http1_only
             && !wish.fresh
-            // Whoever opened before may have left room on an HTTP/2 connection.
+            // Another opener may have left room on an HTTP/2 connection.
             && let Some(stream) = place.stream_with_capacity(aim.caller.party())
         {
             return Ok(inner.reused(Self::H2(stream), Instant::now()));
@@ -191,7 +190,7 @@ impl RequestChannel {
 }
 
 impl ChannelRequirements {
-    /// Whether the carrier must be a connection that nobody else uses.
+    /// Returns `true` if the connection must not be shared.
     fn is_for_one(self) -> bool {
         self.fresh || self.http1_only
     }
@@ -205,7 +204,7 @@ impl Inner {
 }
 
 impl Answer {
-    /// The answer that `head` begins, to what was sent on this connection.
+    /// Creates the answer with this head on an HTTP/1 connection.
     pub fn over_http1(head: ResponseHead, requesting: RequestWriter, lease: Lease) -> Self {
         let is_chunked = head.fields.has(&TRANSFER_ENCODING);
         let may_persist = persists(&head);
@@ -213,7 +212,7 @@ impl Answer {
     }
 
     /// Sends a request on a stream and waits for the head of its final response, at most `timeout`
-    /// after the last sign of life. A connection that failed is given up.
+    /// after the last progress. A failed connection is retired.
     pub async fn over_http2(
         lease: StreamLease,
         head: &AttemptHead,
@@ -225,8 +224,8 @@ impl Answer {
         match sending.limit(timeout, lease.connection.send(request, sending)).await {
             Ok((response, pump)) => Ok(Self::H2(response, pump, lease)),
             Err(failure) => {
-                // One stream's failure is its own; but a connection that is silent or gone fails
-                // the next request too.
+                // A failure of one stream does not affect others, but a silent or closed connection
+                // would fail the next request too.
                 if matches!(failure.cause, Cause::ResponseTimeout | Cause::Terminated) {
                     lease.retire();
                 }
@@ -235,7 +234,7 @@ impl Answer {
         }
     }
 
-    /// Takes note that the origin authenticates connections: this one carries no other client's
+    /// Records that the origin authenticates connections: this connection carries no other client's
     /// requests from now on.
     pub fn close_after(&mut self) {
         match self {
@@ -244,7 +243,7 @@ impl Answer {
         }
     }
 
-    /// The status.
+    /// Returns the status.
     pub fn status(&self) -> StatusCode {
         match self {
             Self::H1(responded) => responded.head.status,
@@ -252,7 +251,7 @@ impl Answer {
         }
     }
 
-    /// The version that the origin spoke.
+    /// Returns the HTTP version of the origin.
     pub fn version(&self) -> Version {
         match self {
             Self::H1(responded) => responded.head.version,
@@ -260,7 +259,7 @@ impl Answer {
         }
     }
 
-    /// The fields; they are taken out.
+    /// Takes the fields.
     pub fn take_fields(&mut self) -> FieldLines {
         match self {
             Self::H1(responded) => std::mem::take(&mut responded.head.fields),
@@ -268,7 +267,7 @@ impl Answer {
         }
     }
 
-    /// The address that it came from.
+    /// Returns the origin's address.
     pub fn peer(&self) -> SocketAddr {
         match self {
             Self::H1(responded) => responded.lease.connection.peer(),
@@ -276,7 +275,7 @@ impl Answer {
         }
     }
 
-    /// Whether the response is known to have ended with its head, whatever the fields say.
+    /// Returns `true` if the response has ended with its head, regardless of its fields.
     pub fn ends_with_head(&self) -> bool {
         match self {
             Self::H1(_) => false,
@@ -284,7 +283,7 @@ impl Answer {
         }
     }
 
-    /// The body's source, of `length` if the framing tells.
+    /// Returns the body's source. `length` is the body's length if the framing gives one.
     pub fn source(self, length: Option<u64>) -> FrameSource {
         match self {
             Self::H1(responded) => {
@@ -298,7 +297,7 @@ impl Answer {
         }
     }
 
-    /// The far end of a switched connection; `kept` lives as long.
+    /// Returns the stream of a switched connection. `kept` lives as long as the stream.
     pub fn upgraded(self, kept: Option<InFlight>) -> Result<Box<dyn TunnelIo>, (Cause, &'static str)> {
         let Self::H1(responded) = self else {
             return Err((Cause::UpgradeFailed, "101 over HTTP/2"));

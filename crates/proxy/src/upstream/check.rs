@@ -1,4 +1,4 @@
-//! Active health checks: a GET to each upstream of a site, over and over.
+//! Active health checks: a periodic GET to each upstream of a site.
 
 use super::Inner;
 use super::attempt::UpstreamCall;
@@ -31,8 +31,7 @@ pub(super) async fn watch(inner: Arc<Inner>, group: Weak<UpstreamGroup>, index: 
     }
 }
 
-/// Asks for a 2xx or 3xx answer, before the next check would be due. The error says what came
-/// instead.
+/// Expects a 2xx or 3xx answer before the next check is due. The error describes any other outcome.
 async fn ask(inner: &Inner, group: &UpstreamGroup, index: usize, check: &HealthCheck) -> Result<(), String> {
     let target = PathAndQuery::try_from(check.path.as_str()).map_err(|error| error.to_string())?;
     let head = AttemptHead {
@@ -50,7 +49,8 @@ async fn ask(inner: &Inner, group: &UpstreamGroup, index: usize, check: &HealthC
         let mut journey = UpstreamCall::new(inner, head, None, None, Caller::default());
         let response =
             journey.fetch_from_origin(aim, Instant::now()).await.map_err(|lost| lost.error.to_string())?;
-        // Read to its end, the connection can be used again; a body that is longer is not worth it.
+        // Reading the body to its end makes the connection reusable. A longer body is not worth
+        // reading.
         let mut body = response.body;
         let mut read = 0;
         while let Some(Ok(frame)) = body.frame().await {
@@ -69,7 +69,7 @@ async fn ask(inner: &Inner, group: &UpstreamGroup, index: usize, check: &HealthC
     }
 }
 
-/// Bytes of a check's answer that are read to keep its connection.
+/// Maximum bytes of a check's answer read in order to keep its connection.
 const BODY_MAX: usize = 65_536;
-/// Checks that follow each other closely may still take so long.
+/// Minimum time limit of a check, also for shorter intervals.
 const TIMEOUT_MIN: Duration = Duration::from_secs(1);

@@ -1,9 +1,9 @@
-//! From a name to a TCP connection: resolve once, judge every address, race the rest.
+//! Connects to a host name: resolves it once, checks every address, and races the permitted ones.
 //!
-//! The race is that of "Happy Eyeballs" (RFC 8305, 5): address families alternate, each address
-//! gets a head start of [`STAGGER`] before the next is tried beside it, a failure starts the next
-//! at once, and the first connection wins. What is connected to is the address that was judged,
-//! never a second lookup's.
+//! The race follows "Happy Eyeballs" (RFC 8305, 5). Address families alternate. Each address gets a
+//! head start of [`STAGGER`] before the next one is tried. A failure starts the next one at once,
+//! and the first connection wins. The node connects to the checked address and never resolves the
+//! name a second time.
 
 use super::error::{Cause, UpstreamError};
 use super::exchanged::{Caller, Origin};
@@ -17,8 +17,8 @@ use tokio::net::TcpStream;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep, sleep_until};
 
-/// Connects to `origin` before `deadline`, for `caller`; `rules` judge its addresses when the
-/// client named it.
+/// Connects to `origin` before `deadline`, for `caller`. `rules` apply to its addresses if the
+/// client named the origin.
 pub(super) async fn dial(
     names: &Arc<Names>,
     origin: &Origin,
@@ -32,12 +32,12 @@ pub(super) async fn dial(
     if let (Some(rules), Ok(local), Ok(peer)) = (rules, stream.local_addr(), stream.peer_addr()) {
         rules.connected(local, peer).map_err(|refusal| UpstreamError::refused(refusal, origin))?;
     }
-    // Heads and small bodies go out at once; failing to say so costs latency only.
+    // Sends heads and small bodies at once. A failure here only costs latency.
     let _ = stream.set_nodelay(true);
     Ok(stream)
 }
 
-/// The addresses that may be connected to; when there is none, the first refusal.
+/// Returns the permitted addresses, or the first refusal if there are none.
 fn permitted_addresses(
     addresses: Vec<IpAddr>,
     origin: &Origin,
@@ -59,7 +59,8 @@ fn permitted_addresses(
     }
 }
 
-/// The families in turn, beginning with the first address's, each in the resolver's order.
+/// Orders addresses by alternating families, beginning with the first address's family. Each family
+/// keeps the resolver's order.
 fn alternate(addresses: &[IpAddr]) -> Vec<IpAddr> {
     let leads = |address: &IpAddr| address.is_ipv6() == addresses[0].is_ipv6();
     let (first, second): (Vec<IpAddr>, Vec<IpAddr>) = addresses.iter().partition(|address| leads(address));
@@ -114,7 +115,7 @@ fn cause_of(address: SocketAddr, error: &io::Error) -> (Cause, String) {
 
 /// RFC 8305, 5: "a default of 250 milliseconds is recommended" for the Connection Attempt Delay.
 const STAGGER: Duration = Duration::from_millis(250);
-/// Addresses tried for one connection.
+/// Maximum number of addresses tried for one connection.
 const ADDRESSES_MAX: usize = 8;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The task that runs one connection to an origin, and ends it when it was unused for too long.
+//! Task that runs one connection to an origin, and ends it when it is unused for too long.
 
 use super::pool::OriginPool;
 use crate::metrics::Metrics;
@@ -8,15 +8,15 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::time::{sleep_until, timeout};
 
-/// Runs a connection's codec, or what watches it, until the connection ends. What goes wrong is
-/// told to its requests; between requests an origin may close as it likes.
+/// Runs a connection's codec, or its watcher, until the connection ends. Requests learn of errors
+/// by themselves. Between requests an origin may close at any time.
 pub(super) async fn drive(codec: impl Future, id: u64, place: Weak<OriginPool>) {
     let ended = EndReporter { place, id };
     let mut codec = pin!(codec);
-    // Without a place the connection is kept nowhere, and ends with its request.
+    // Without a pool the connection is not kept, and ends with its request.
     while let Some(place) = ended.place.upgrade() {
         let Some(check) = place.expire(id) else {
-            // Taken out of its place, the codec says goodbye and ends.
+            // The connection is no longer in the pool, so the codec closes it and ends.
             let _ = timeout(GOODBYE, codec).await;
             return;
         };
@@ -29,12 +29,12 @@ pub(super) async fn drive(codec: impl Future, id: u64, place: Weak<OriginPool>) 
     codec.await;
 }
 
-/// A number that no other connection of this process has.
+/// Returns a number that is unique among this process's connections.
 pub(super) fn next_id() -> u64 {
     NEXT_ID.fetch_add(1, Ordering::Relaxed)
 }
 
-/// Reports the end of a connection, also when its driver is aborted.
+/// Reports the end of a connection, even if its driver is aborted.
 struct EndReporter {
     place: Weak<OriginPool>,
     id: u64,
@@ -48,7 +48,7 @@ impl Drop for EndReporter {
     }
 }
 
-/// Counts a connection as open.
+/// Counts a connection as open until dropped.
 pub(super) struct OpenGauge(Arc<Metrics>);
 
 impl OpenGauge {
@@ -67,5 +67,5 @@ impl Drop for OpenGauge {
 
 static NEXT_ID: AtomicU64 = AtomicU64::new(1);
 
-/// Time for a closing connection's last bytes.
+/// Maximum time for a closing connection's last bytes.
 const GOODBYE: Duration = Duration::from_secs(1);

@@ -1,4 +1,4 @@
-//! Why an origin could not answer, whose fault that is, and what the client is told.
+//! Errors of origins: their cause, the party at fault, and the client's status.
 
 use crate::access::AccessRefusal;
 use crate::metrics::{Metrics, PerCoreCounter};
@@ -8,22 +8,22 @@ use shoal_semantics::status_fields::ProxyError;
 use std::fmt;
 use std::time::Duration;
 
-/// A request that got no usable response head.
+/// Request without a usable response head.
 #[derive(Debug)]
 pub struct UpstreamError {
-    /// What went wrong.
+    /// Cause of the error.
     pub cause: Cause,
-    /// Who was asked: `host:port`.
+    /// Address asked: `host:port`.
     pub next_hop: String,
-    /// The particulars for the log; never shown to clients.
+    /// Details for the log; never sent to clients.
     pub detail: String,
-    /// When asking again may help.
+    /// Time after which a retry may help.
     pub retry_after: Option<Duration>,
-    /// Whether the log has been told that this upstream is down.
+    /// `true` if the log already says that this upstream is down.
     pub is_told: bool,
 }
 
-/// What went wrong between this node and an origin.
+/// Cause of an error between this node and an origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Cause {
@@ -35,11 +35,11 @@ pub enum Cause {
     RequestBody,
     /// The name does not resolve.
     DnsError,
-    /// Name lookup took too long.
+    /// The name lookup took too long.
     DnsTimeout,
-    /// Nobody listens there.
+    /// No process listens at the address.
     ConnectionRefused,
-    /// No route to any of its addresses, or another network error while connecting.
+    /// No route to any of the addresses, or another network error while connecting.
     Unreachable,
     /// Connecting took too long.
     ConnectTimeout,
@@ -49,9 +49,9 @@ pub enum Cause {
     TlsCertificate,
     /// The origin ended the TLS handshake with an alert.
     TlsAlert,
-    /// The TLS handshake failed otherwise.
+    /// The TLS handshake failed for another reason.
     TlsProtocol,
-    /// No certificate authorities to judge the origin by: our configuration's fault.
+    /// No certificate authorities are configured to verify the origin: our configuration's fault.
     TrustRoots,
     /// This machine has no descriptors or buffers left: our fault.
     Internal,
@@ -61,44 +61,44 @@ pub enum Cause {
     Incomplete,
     /// The request could not be passed on in time.
     WriteTimeout,
-    /// No response in time.
+    /// No response arrived in time.
     ResponseTimeout,
     /// The response's head is not HTTP, or its framing is ambiguous.
     Malformed,
-    /// The response's head is larger than we take.
+    /// The response's head exceeds our limit.
     HeadTooLarge,
-    /// The response uses a transfer coding that was not asked for.
+    /// The response uses a transfer coding that was not requested.
     TransferCoding,
-    /// The origin switched protocols when it should not, or did it wrongly.
+    /// The origin switched protocols without permission, or in an invalid way.
     UpgradeFailed,
 }
 
 impl UpstreamError {
-    /// An error with no particular time to ask again, except for those that pass by themselves.
+    /// Creates an error. Only an error that passes by itself has a time for a retry.
     pub fn new(cause: Cause, next_hop: impl Into<String>, detail: impl Into<String>) -> Self {
         let retry_after = (cause == Cause::ConnectionLimit).then_some(LIMIT_RETRY_AFTER);
         Self { cause, next_hop: next_hop.into(), detail: detail.into(), retry_after, is_told: false }
     }
 
-    /// A refusal by the rules of forward mode.
+    /// Creates the error of a refusal by the rules of forward mode.
     pub fn refused(refusal: AccessRefusal, origin: &Origin) -> Self {
         let detail = refusal.to_string();
         Self::new(Cause::Refused(refusal), origin.authority(), detail)
     }
 
-    /// The status that the client is answered with.
+    /// Returns the status of the reply to the client.
     pub fn status(&self) -> StatusCode {
         self.cause.status()
     }
 
-    /// The error type of `Proxy-Status` (RFC 9209, 2.3).
+    /// Returns the error type of `Proxy-Status` (RFC 9209, 2.3).
     pub fn proxy_status(&self) -> ProxyError {
         self.cause.proxy_status()
     }
 }
 
 impl Cause {
-    /// The status that the client is answered with.
+    /// Returns the status of the reply to the client.
     pub fn status(&self) -> StatusCode {
         match self {
             Self::Refused(refusal) => refusal.status(),
@@ -112,7 +112,7 @@ impl Cause {
         }
     }
 
-    /// The error type of `Proxy-Status` (RFC 9209, 2.3).
+    /// Returns the error type of `Proxy-Status` (RFC 9209, 2.3).
     pub fn proxy_status(&self) -> ProxyError {
         match self {
             Self::Refused(refusal) => refusal.proxy_status(),
@@ -139,7 +139,7 @@ impl Cause {
         }
     }
 
-    /// Whether another upstream may have a connection where one has none for this cause.
+    /// Returns `true` if this is an error of connecting, which another upstream may not have.
     pub(super) fn is_of_connecting(&self) -> bool {
         matches!(
             self,
@@ -156,7 +156,7 @@ impl Cause {
         )
     }
 
-    /// Whether the upstream is to blame, which is what counts against its health.
+    /// Returns `true` if the upstream is at fault. Only such errors count against its health.
     pub fn blames_upstream(&self) -> bool {
         !matches!(
             self,
@@ -170,7 +170,7 @@ impl Cause {
         )
     }
 
-    /// Where it is counted.
+    /// Returns the counter of this cause.
     pub(super) fn counter<'a>(&self, metrics: &'a Metrics) -> &'a PerCoreCounter {
         match self {
             Self::Refused(_) => &metrics.upstream_errors_refused,
@@ -199,5 +199,5 @@ impl fmt::Display for UpstreamError {
 
 impl std::error::Error for UpstreamError {}
 
-/// A full queue drains within seconds, or the origin is down, which has its own errors.
+/// A full queue drains within seconds. A dead origin causes other errors.
 const LIMIT_RETRY_AFTER: Duration = Duration::from_secs(2);

@@ -1,4 +1,4 @@
-//! What the exchange hands to an upstream, and what it gets back.
+//! Types passed between the exchange and an upstream.
 
 use crate::access::ForwardRules;
 use crate::message::{Client, InterimSink, RequestBody, StreamBody, TunnelIo};
@@ -12,79 +12,79 @@ use std::hash::{Hash, Hasher};
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-/// A request as it should reach the origin, whichever connection carries it.
+/// Request as it must reach the origin, independent of the connection.
 pub struct UpstreamRequest {
-    /// The method; CONNECT goes through [`crate::tunnel`] instead.
+    /// Method. CONNECT goes through [`crate::tunnel`] instead.
     pub method: Method,
-    /// Who is asked.
+    /// Destination of the request.
     pub destination: Destination,
     /// Path and query in origin form, or `*` for OPTIONS.
     pub target: PathAndQuery,
-    /// The fields without hop-by-hop ones and without Host. `Expect: 100-continue` may stay: the
-    /// body is then held back until the origin asks for it, or for [`super::CONTINUE_WAIT`].
-    /// `Content-Length` stays when the body's length is known. Without a body there is no `Expect`
-    /// among them.
+    /// Fields without hop-by-hop ones and without Host. `Expect: 100-continue` may stay. The body
+    /// is then held back until the origin asks for it, or for [`super::CONTINUE_WAIT`].
+    /// `Content-Length` stays if the body's length is known. Without a body there must be no
+    /// `Expect`.
     pub fields: NextHopFields,
-    /// The Host (`:authority`) to send; `None` sends the destination's own.
+    /// Host (`:authority`) to send; `None` sends the destination's own.
     pub host: Option<HeaderValue>,
-    /// The client takes trailers (`TE: trailers`). An HTTP/2 origin is told, since some refuse gRPC
-    /// without it. HTTP/1 has the field name the next hop alone, and needs it for nothing.
+    /// The client accepts trailers (`TE: trailers`). An HTTP/2 origin gets the field, since some
+    /// refuse gRPC without it. In HTTP/1 the field concerns only the next hop and is not needed.
     pub takes_trailers: bool,
-    /// The body. `None` means that there is none.
+    /// Body, or `None` without one.
     pub body: RequestBody,
-    /// Where 1xx responses other than 100 and 101 go.
+    /// Sink for 1xx responses other than 100 and 101.
     pub interim: Option<InterimSink>,
-    /// The Upgrade value to offer; `None` offers none, and a 101 is then an error.
+    /// Upgrade value to offer. `None` offers none, and a 101 is then an error.
     pub upgrade: Option<HeaderValue>,
-    /// The client that it is sent for.
+    /// Client that asks.
     pub caller: Caller,
 }
 
-/// The client that a request is sent for.
+/// Client for which a request is sent.
 #[derive(Clone, Debug, Default)]
 pub struct Caller {
-    /// The client's connection; `None` for what this node asks by itself.
+    /// Connection of the client; `None` for requests of this node itself.
     pub client: Option<Arc<Client>>,
-    /// Whether connections that the origin has authenticated may be kept for this client's
-    /// connection alone. The client must send one request at a time, and the response must be for
-    /// this client alone.
+    /// `true` if connections authenticated by the origin may be kept for this client's connection
+    /// only. The client must send one request at a time, and the response must be for this client
+    /// only.
     pub pins: bool,
-    /// Whether the request's credentials authenticate the connection that it is sent on.
+    /// `true` if the request's credentials authenticate its connection.
     pub authenticates: bool,
 }
 
 impl Caller {
-    /// The client's side of its connection, by which its share of what is limited is counted.
+    /// Returns the client's address and port, under which its share of limited resources is
+    /// counted.
     pub(super) fn party(&self) -> Option<SocketAddr> {
         self.client.as_ref().map(|client| client.address)
     }
 }
 
-/// Who is asked.
+/// Destination of a request.
 #[derive(Clone)]
 pub enum Destination {
-    /// An origin that the client named (forward mode): every address it resolves to is checked
-    /// against the rules.
+    /// Origin named by the client (forward mode). Each of its addresses is checked against the
+    /// rules.
     Origin {
         /// The origin.
         origin: Origin,
         /// The rules in force.
         rules: Arc<ForwardRules>,
     },
-    /// One of a site's upstreams (reverse mode), which are the operator's and therefore not
-    /// checked.
+    /// One of a site's upstreams (reverse mode). They are the operator's and therefore not checked.
     Group {
         /// The site's upstreams.
         group: Arc<UpstreamGroup>,
-        /// What `balance = "hash"` goes by: the low bits of the cache key.
+        /// Key for `balance = "hash"`: the low bits of the cache key.
         key: u64,
     },
 }
 
-/// Scheme, host and port.
+/// Scheme, host and port of an origin.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Origin {
-    /// How it is spoken to.
+    /// Protocol of the origin.
     pub scheme: Scheme,
     /// Host name in lower case, or address; IPv6 without brackets.
     pub host: Arc<str>,
@@ -93,7 +93,7 @@ pub struct Origin {
     authority: Arc<str>,
 }
 
-/// How an origin is spoken to.
+/// Protocol of an origin.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Scheme {
     /// `http`: HTTP/1.1 on TCP.
@@ -104,32 +104,32 @@ pub enum Scheme {
     Https,
 }
 
-/// A response whose head has arrived.
+/// Response with a complete head.
 pub struct UpstreamResponse {
-    /// The final status: never 1xx but 101.
+    /// Final status; the only possible 1xx is 101.
     pub status: StatusCode,
-    /// The version that the origin spoke.
+    /// HTTP version of the origin.
     pub version: Version,
-    /// The fields as received, hop-by-hop ones included. Framing has been checked: at most one
-    /// Content-Length, valid, and never together with Transfer-Encoding.
+    /// Fields as received, including hop-by-hop ones. Framing has been checked: at most one valid
+    /// Content-Length, never together with Transfer-Encoding.
     pub fields: FieldLines,
-    /// The body. A stall, a cut, a length that is not kept and senseless chunks surface as errors;
-    /// trailers come as the last frame, without those that RFC 9110, 6.5.1 forbids.
+    /// Body. A stall, a cut, a wrong length or invalid chunks are errors of the body. Trailers are
+    /// the last frame, without the fields that RFC 9110, 6.5.1 forbids.
     pub body: StreamBody,
-    /// Length of `body` in bytes when the framing tells; 0 when there is none (HEAD, 204, 304).
+    /// Length of `body` in bytes if the framing gives one; 0 without a body (HEAD, 204, 304).
     pub length: Option<u64>,
-    /// When the request was sent: `request_time` of RFC 9111, 4.2.3.
+    /// Time at which the request was sent: `request_time` of RFC 9111, 4.2.3.
     pub request_time: Timestamp,
-    /// When the response's head had arrived: `response_time` of RFC 9111, 4.2.3.
+    /// Time at which the response's head had arrived: `response_time` of RFC 9111, 4.2.3.
     pub response_time: Timestamp,
-    /// The address that answered.
+    /// Address of the origin.
     pub peer: SocketAddr,
-    /// The connection's far end, after 101.
+    /// Stream of the connection after 101.
     pub upgraded: Option<Box<dyn TunnelIo>>,
 }
 
 impl Origin {
-    /// An origin; `host` is brought to lower case and loses IPv6 brackets and final dots.
+    /// Creates an origin. `host` is converted to lower case and loses IPv6 brackets and final dots.
     pub fn new(scheme: Scheme, host: &str, port: u16) -> Self {
         let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
         let bare = bare.trim_end_matches('.');
@@ -143,14 +143,15 @@ impl Origin {
         Self { scheme, host, port, authority }
     }
 
-    /// Host and, unless it is the scheme's default, port: what the Host field says (RFC 9110, 7.2).
+    /// Returns the value for the Host field (RFC 9110, 7.2): the host, with the port unless it is
+    /// the scheme's default.
     pub fn authority(&self) -> &str {
         &self.authority
     }
 }
 
-/// The authority tells host and port, but for the scheme's default; hashing it alone takes half of
-/// what all would.
+/// Hashes only the authority, which takes half the time. The authority contains host and port,
+/// except for the scheme's default port.
 impl Hash for Origin {
     fn hash<H: Hasher>(&self, state: &mut H) {
         self.authority.hash(state);
@@ -164,7 +165,7 @@ impl fmt::Display for Origin {
 }
 
 impl Scheme {
-    /// The port that a URL without one means.
+    /// Returns the port of a URL that names none.
     pub fn default_port(self) -> u16 {
         match self {
             Self::Http | Self::H2c => 80,
@@ -172,7 +173,7 @@ impl Scheme {
         }
     }
 
-    /// As URLs spell it.
+    /// Returns the scheme's name in URLs.
     pub fn name(self) -> &'static str {
         match self {
             Self::Http | Self::H2c => "http",

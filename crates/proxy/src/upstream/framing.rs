@@ -1,10 +1,10 @@
-//! The checks of a response's head that the HTTP codecs leave to their callers.
+//! Checks of a response's head that the HTTP codecs leave to their callers.
 //!
-//! They take heads as they come: a response with Content-Length and Transfer-Encoding, a
-//! Transfer-Encoding other than chunked, a Content-Length where there is no body. A cache that
-//! passes any of these on lets an origin, or whoever can make it echo, poison what others get. The
-//! rest (bare CR, bad chunks, two differing lengths, HTTP/0.9) the codecs refuse themselves, as
-//! this folder's tests show.
+//! The codecs accept a response with both Content-Length and Transfer-Encoding, a Transfer-Encoding
+//! other than chunked, and a Content-Length without a body. A cache that passes these on lets an
+//! origin, or a client that can make it echo, poison other clients' responses. The codecs
+//! themselves refuse bare CR, bad chunks, two differing lengths and HTTP/0.9, as this folder's
+//! tests show.
 
 use super::error::Cause;
 use http::header::{
@@ -14,8 +14,8 @@ use http::header::{
 use http::{HeaderMap, Method, StatusCode};
 use shoal_core::{FieldLines, Fields};
 
-/// Checks the head of a response, and leaves at most one Content-Length in it. Gives the length of
-/// the body when the framing tells it.
+/// Checks the head of a response, and leaves at most one Content-Length in it. Returns the length
+/// of the body if the framing gives one.
 pub(super) fn check(
     method: &Method,
     status: StatusCode,
@@ -45,16 +45,16 @@ pub(super) fn check(
     Ok(if bodiless { Some(0) } else { length })
 }
 
-/// Takes out of a trailer section what RFC 9110, 6.5.1 forbids there: "fields that describe message
-/// framing, routing, authentication, request modifiers, response controls, or content format".
+/// Removes the trailers that RFC 9110, 6.5.1 forbids: "fields that describe message framing,
+/// routing, authentication, request modifiers, response controls, or content format".
 pub(super) fn clean_trailers(trailers: &mut HeaderMap) {
     for name in FORBIDDEN_TRAILERS {
         trailers.remove(name);
     }
 }
 
-/// Whether the body is chunked. Any other coding was not asked for (no TE is sent) and cannot be
-/// undone here.
+/// Returns `true` if the body is chunked. Any other coding was not requested (no TE is sent) and
+/// cannot be decoded here.
 fn is_coded(fields: &FieldLines) -> Result<bool, (Cause, &'static str)> {
     let mut codings = fields.values(&TRANSFER_ENCODING);
     match (codings.next(), codings.next()) {
@@ -64,10 +64,10 @@ fn is_coded(fields: &FieldLines) -> Result<bool, (Cause, &'static str)> {
     }
 }
 
-/// The one value of Content-Length. RFC 9112, 6.3: "if the field value can be successfully parsed
-/// as a comma-separated list ..., all values in the list are valid, and all values in the list are
-/// the same", the message is handled with that single value; otherwise "the proxy MUST close the
-/// connection to the server, discard the received response, and send a 502".
+/// Returns the single value of Content-Length. RFC 9112, 6.3 accepts a list: "if the field value
+/// can be successfully parsed as a comma-separated list ..., all values in the list are valid, and
+/// all values in the list are the same". Otherwise "the proxy MUST close the connection to the
+/// server, discard the received response, and send a 502".
 fn content_length(fields: &mut FieldLines) -> Result<Option<u64>, (Cause, &'static str)> {
     let mut length = None;
     let mut entries = 0;
@@ -87,7 +87,7 @@ fn content_length(fields: &mut FieldLines) -> Result<Option<u64>, (Cause, &'stat
     Ok(length)
 }
 
-/// 1*DIGIT that fits: no sign, no spaces.
+/// Parses 1*DIGIT within the range: no sign, no spaces.
 fn digits(text: &[u8]) -> Option<u64> {
     let add = |number: u64, byte: &u8| {
         let digit = byte.is_ascii_digit().then(|| u64::from(byte - b'0'))?;

@@ -1,4 +1,4 @@
-//! The parts of one attempt that both HTTP versions share: the request's head, interim responses,
+//! Parts of one attempt shared by both HTTP versions: the request's head, interim responses,
 //! failures.
 
 use super::error::{Cause, UpstreamError};
@@ -15,18 +15,18 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-/// A request's head, ready to be made for either version, and more than once.
+/// Request head for either version, usable for several attempts.
 pub(super) struct AttemptHead {
     pub method: Method,
     pub target: PathAndQuery,
-    /// Without Host.
+    /// Fields without Host.
     pub fields: NextHopFields,
     pub host: Option<HeaderValue>,
     pub upgrade: Option<HeaderValue>,
     pub takes_trailers: bool,
 }
 
-/// An attempt that gave no response head.
+/// Attempt without a response head.
 pub(super) struct AttemptFailure {
     pub cause: Cause,
     pub detail: String,
@@ -36,9 +36,9 @@ pub(super) struct AttemptFailure {
     pub dead: bool,
 }
 
-/// What one attempt sends beside the head, and where its interim responses go.
+/// Body of one attempt, and the sink for its interim responses.
 pub(super) struct AttemptStreams {
-    /// The body.
+    /// Body of the request.
     pub upload: Arc<Upload>,
     sink: Option<InterimSink>,
     interims: AtomicU32,
@@ -46,7 +46,7 @@ pub(super) struct AttemptStreams {
 }
 
 impl AttemptHead {
-    /// Brings the fields in order for a request with or without a body; tells whether the body is
+    /// Completes the fields for a request with or without a body. Returns `true` if the body is
     /// held back until the origin asks for it.
     pub fn prepare(&mut self, has_body: bool) -> bool {
         if has_body {
@@ -60,12 +60,12 @@ impl AttemptHead {
         false
     }
 
-    /// Whether requests of the method have a body as a rule.
+    /// Returns `true` if requests of this method normally have a body.
     pub fn is_meant_for_content(&self) -> bool {
         matches!(self.method, Method::POST | Method::PUT | Method::PATCH)
     }
 
-    /// As HTTP/2 wants it.
+    /// Builds the head for HTTP/2.
     pub fn http2(&self, scheme: &'static str, authority: &str) -> Result<Request<()>, AttemptFailure> {
         let host = self.host_or(authority)?;
         let authority = Authority::try_from(host.as_bytes()).map_err(|_| invalid("Host"))?;
@@ -92,20 +92,20 @@ impl AttemptHead {
 }
 
 impl AttemptFailure {
-    /// What the caller is told.
+    /// Converts the failure into the caller's error.
     pub fn into_error(self, origin: &Origin) -> UpstreamError {
         UpstreamError::new(self.cause, origin.authority(), self.detail)
     }
 }
 
 impl AttemptStreams {
-    /// For an attempt that begins at `now`.
+    /// Creates the streams of an attempt that begins at `now`.
     pub fn new(body: RequestBody, hold: bool, sink: Option<InterimSink>, now: Instant) -> Self {
         let (interims, flooded) = (AtomicU32::new(0), Notify::new());
         Self { upload: Upload::new(body, hold, now), sink, interims, flooded }
     }
 
-    /// Waits for an answer, but not for longer than `timeout` after the last sign of life.
+    /// Waits for an answer, at most `timeout` after the last progress.
     pub async fn limit<A>(
         &self,
         timeout: Duration,
@@ -124,8 +124,8 @@ impl AttemptStreams {
         }
     }
 
-    /// Passes an interim response on. 100 releases the body instead: the client's own server side
-    /// sends it a 100 when the body is asked for. False when there are too many.
+    /// Passes on an interim response. A 100 releases the body instead: the server sends the client
+    /// a 100 when the body is asked for. Returns `false` if there are too many interim responses.
     pub fn received(&self, status: StatusCode, fields: impl FnOnce() -> HeaderMap) -> bool {
         if self.interims.fetch_add(1, Ordering::Relaxed) >= INTERIM_MAX {
             self.flooded.notify_one();
@@ -135,8 +135,8 @@ impl AttemptStreams {
         match (status, &self.sink) {
             (StatusCode::CONTINUE, _) => self.upload.release(),
             (StatusCode::SWITCHING_PROTOCOLS, _) => {}
-            // A full sink means a client slower than its interim responses; they are advice, and
-            // dropped.
+            // A full sink means that the client is too slow. Interim responses are only advice, so
+            // this one is dropped.
             (_, Some(sink)) => drop(sink.try_send((status, fields()))),
             (_, None) => {}
         }
@@ -149,7 +149,7 @@ pub(super) fn invalid(what: &str) -> AttemptFailure {
     AttemptFailure { cause, detail, unsent: false, dead: false }
 }
 
-/// Largest head of a response, and largest trailer section, in bytes.
+/// Maximum size in bytes of a response's head, and of its trailer section.
 pub(super) const HEAD_MAX: usize = 65_536;
-/// Most interim responses before a final one.
+/// Maximum number of interim responses before the final one.
 const INTERIM_MAX: u32 = 32;

@@ -1,7 +1,7 @@
 //! HTTP/2 to an origin: many requests at once on a connection.
 //!
-//! The h2 crate is used directly, since hyper's HTTP/2 client drops interim responses and does not
-//! tell a refused stream from a failed one.
+//! The h2 crate is used directly. The HTTP/2 client of hyper drops interim responses, and does not
+//! distinguish a refused stream from a failed one.
 
 use super::driver::{OpenGauge, drive, next_id};
 use super::error::Cause;
@@ -25,30 +25,30 @@ use std::task::{Context, Poll, ready};
 use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
-/// A connection.
+/// HTTP/2 connection to an origin.
 pub(super) struct H2 {
     sender: SendRequest<Bytes>,
     peer: SocketAddr,
     id: u64,
     usage: Mutex<Usage>,
-    /// Held for as long as the connection is.
+    /// Permit held for the connection's whole life.
     _permit: Permit,
 }
 
 struct Usage {
     in_flight: usize,
-    /// Streams that its place counts on.
+    /// Streams that the pool counts as available.
     counted: usize,
-    /// When `in_flight` last changed.
+    /// Time of the last change of `in_flight`.
     changed: Instant,
 }
 
-/// The task that sends a request's body; dropping this ends it, which resets the stream unless all
-/// was sent.
+/// Task that sends a request's body. Dropping this ends the task, and resets the stream unless
+/// everything was sent.
 pub(super) struct UploadTask(AbortHandle);
 
 impl H2 {
-    /// Takes a connected socket; its driver runs on this thread's runtime.
+    /// Wraps a connected socket. Its driver runs on this thread's runtime.
     pub async fn open(
         socket: OriginStream,
         peer: SocketAddr,
@@ -71,7 +71,7 @@ impl H2 {
             connection.await
         };
         tokio::spawn(drive(codec, id, place.downgrade()));
-        // From now on it serves all clients.
+        // From now on the connection serves all clients.
         permit.disown();
         let usage = Mutex::new(Usage { in_flight: 0, counted: 0, changed: Instant::now() });
         Ok(Arc::new(Self { sender, peer, id, usage, _permit: permit }))
@@ -84,11 +84,11 @@ impl H2 {
         sending: &AttemptStreams,
     ) -> Result<(Response<RecvStream>, Option<UploadTask>), AttemptFailure> {
         let failed = |error: h2::Error| failure_of(&error, &sending.upload);
-        // Waits while the origin takes no further streams.
+        // Waits while the origin accepts no further streams.
         let mut sender = self.sender.clone().ready().await.map_err(failed)?;
         let body = sending.upload.outgoing();
-        // A body that has ended without a byte is none for HTTP, but gRPC has an empty frame of
-        // data end such a request: there are servers that wait for the frame for ever.
+        // HTTP treats a body that has ended without a byte as none. But gRPC ends such a request
+        // with an empty DATA frame, and some servers wait for the frame forever.
         let bodiless = sending.upload.is_absent();
         let (response, stream) = sender.send_request(request, bodiless).map_err(failed)?;
         let pump = (!bodiless).then(|| UploadTask(tokio::spawn(pump(body, stream)).abort_handle()));
@@ -104,38 +104,38 @@ impl H2 {
         self.id
     }
 
-    /// Streams that the place may count on: as many as the origin has said that it takes, `most` at
-    /// most. Gives what it counted on before, too.
+    /// Updates the number of streams that the pool may use: the origin's limit, at most `most`.
+    /// Returns the numbers before and after.
     pub fn count(&self, most: usize) -> (usize, usize) {
         let now = self.sender.current_max_send_streams().min(most);
         (std::mem::replace(&mut self.usage.lock().counted, now), now)
     }
 
-    /// The same for one that is no longer in use: what was counted on.
+    /// Sets that number to 0 for a connection out of use. Returns the number before.
     pub fn discount(&self) -> usize {
         std::mem::take(&mut self.usage.lock().counted)
     }
 
-    /// Streams that can begin at once.
+    /// Returns the number of streams that can begin at once.
     pub fn room(&self) -> usize {
         let usage = self.usage.lock();
         usage.counted.saturating_sub(usage.in_flight)
     }
 
-    /// Since when no request uses it; `None` when one does.
+    /// Returns the time since which the connection is unused, or `None` if it is in use.
     pub fn unused_since(&self) -> Option<Instant> {
         let usage = self.usage.lock();
         (usage.in_flight == 0).then_some(usage.changed)
     }
 
-    /// A request begins to use it.
+    /// Records that a request begins to use the connection.
     pub fn begin(&self) {
         let mut usage = self.usage.lock();
         usage.in_flight += 1;
         usage.changed = Instant::now();
     }
 
-    /// A request has ended.
+    /// Records the end of a request.
     pub fn end(&self) {
         let mut usage = self.usage.lock();
         usage.in_flight -= 1;
@@ -149,7 +149,7 @@ impl Drop for UploadTask {
     }
 }
 
-/// Waits for the final response, handing interim ones over as they come.
+/// Waits for the final response, and passes on interim ones.
 async fn head(
     mut response: ResponseFuture,
     sending: &AttemptStreams,
@@ -164,12 +164,11 @@ async fn head(
     .await
 }
 
-/// Sends a body as fast as the origin's flow control lets it.
+/// Sends a body as fast as the origin's flow control allows.
 async fn pump(mut body: UploadStream, mut stream: SendStream<Bytes>) {
     loop {
         let frame = poll_fn(|cx| {
-            // An origin that has answered may reset the stream to say that it needs no more of the
-            // body.
+            // An origin that has answered may reset the stream if it needs no more of the body.
             match stream.poll_reset(cx) {
                 Poll::Ready(_) => Poll::Ready(None),
                 Poll::Pending => Pin::new(&mut body).poll_frame(cx).map(Some),
@@ -188,13 +187,13 @@ async fn pump(mut body: UploadStream, mut stream: SendStream<Bytes>) {
                 return;
             }
         };
-        // A stream that takes no more tells why through the response.
+        // The response reports the reason of a stream that takes no more bytes.
         drop(sent);
         return;
     }
 }
 
-/// Sends one frame; true when it was the last.
+/// Sends one frame. Returns `true` if it was the last.
 async fn send(frame: Frame<Bytes>, stream: &mut SendStream<Bytes>, last: bool) -> Result<bool, h2::Error> {
     let mut data = match frame.into_data() {
         Ok(data) => data,
@@ -213,15 +212,15 @@ async fn send(frame: Frame<Bytes>, stream: &mut SendStream<Bytes>, last: bool) -
     Ok(last)
 }
 
-/// The next frame of a response's body. What is handed over counts as read, so that the origin may
-/// send more.
+/// Polls for the next frame of a response's body. Returned bytes count as read, so that the origin
+/// may send more.
 pub(super) fn poll_frame(
     stream: &mut RecvStream,
     cx: &mut Context<'_>,
 ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
     match ready!(stream.poll_data(cx)) {
         Some(Ok(data)) => {
-            // Fails only for more than was received.
+            // Fails only for more bytes than were received.
             let _ = stream.flow_control().release_capacity(data.len());
             Poll::Ready(Some(Ok(Frame::data(data))))
         }
@@ -248,8 +247,8 @@ fn body_error(error: &h2::Error) -> BodyError {
 
 fn failure_of(error: &h2::Error, upload: &Upload) -> AttemptFailure {
     // RFC 9113, 8.7: "The REFUSED_STREAM error code ... indicate[s] that the stream is being closed
-    // prior to any processing having occurred", and likewise streams above GOAWAY's last stream
-    // identifier, which are the ones that see the GOAWAY as their error.
+    // prior to any processing having occurred". The same holds for streams above GOAWAY's last
+    // stream identifier. Such streams get the GOAWAY as their error.
     let refused = error.is_reset() && error.reason() == Some(Reason::REFUSED_STREAM);
     let unsent = error.is_remote() && (refused || error.is_go_away());
     let cause = match error.reason() {
@@ -269,6 +268,6 @@ fn failure_of(error: &h2::Error, upload: &Upload) -> AttemptFailure {
 
 /// Bytes of one response that may wait here for a slow reader.
 const STREAM_WINDOW: u32 = 256 * 1024;
-/// The same for all responses of one connection: as many as it may carry, lest responses that
-/// nobody reads keep the others from arriving.
+/// Bytes of all responses of one connection that may wait: enough for every stream, so that unread
+/// responses do not block others.
 const CONNECTION_WINDOW: u32 = STREAM_WINDOW * STREAMS_MAX as u32;

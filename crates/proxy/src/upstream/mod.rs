@@ -1,13 +1,12 @@
-//! How origins are reached: pooled HTTP/1.1 and HTTP/2 connections, plain and TLS.
+//! Access to origins: pooled HTTP/1.1 and HTTP/2 connections, plain and TLS.
 //!
 //! ```text
-//! fetch ─► attempt ─► carrier ─┬─► pool: a kept connection, or a permit ─► dial ─► tls ─► http1 or http2
-//!             ▲                └─► send ─► framing: is the head sound? ─► incoming: the body
+//! fetch ─► attempt ─► channel ─┬─► pool: a kept connection, or a permit ─► dial ─► tls ─► http1 / http2
+//!             ▲                └─► send ─► framing: is the head valid? ─► response_body
 //!             └── once more when a kept connection was dead, or at a site's next upstream
 //! ```
 //!
-//! Connections belong to the runtime of the thread that opened them; the limits are shared by all
-//! threads.
+//! Connections belong to the runtime of the thread that opened them. All threads share the limits.
 
 mod attempt;
 mod channel;
@@ -53,7 +52,8 @@ use tls::TrustStore;
 use tokio::time::Instant;
 use tunnelled::TunnelStream;
 
-/// The way to all origins. Clones share one pool and may be used from any thread's runtime.
+/// Handle for sending requests to origins. Clones share one pool and may be used from any thread's
+/// runtime.
 #[derive(Clone)]
 pub struct Upstreams {
     inner: Arc<Inner>,
@@ -64,12 +64,12 @@ struct Inner {
     names: Arc<Names>,
     trust: TrustStore,
     pool: Arc<Pool>,
-    /// Who may have a tunnel of CONNECT.
+    /// Permits for CONNECT tunnels.
     tunnels: Arc<Gate>,
     metrics: Arc<Metrics>,
 }
 
-/// Why origins cannot be reached with these settings.
+/// Reason why these settings cannot be used.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum SetupError {
@@ -80,18 +80,18 @@ pub enum SetupError {
 }
 
 impl Upstreams {
-    /// Takes the settings; opens nothing yet.
+    /// Applies the settings. Opens no connection yet.
     ///
     /// # Errors
-    /// When `upstream.ca_file` or `upstream.pinned_certificates` cannot be used.
+    /// Returns an error if `upstream.ca_file` or `upstream.pinned_certificates` cannot be used.
     pub fn new(settings: &Settings, metrics: Arc<Metrics>) -> Result<Self, SetupError> {
         Self::with_resolver(settings, metrics, Arc::new(SystemResolver))
     }
 
-    /// As [`Self::new`], with another way to look names up.
+    /// Applies the settings like [`Self::new`], with another resolver.
     ///
     /// # Errors
-    /// When `upstream.ca_file` or `upstream.pinned_certificates` cannot be used.
+    /// Returns an error if `upstream.ca_file` or `upstream.pinned_certificates` cannot be used.
     pub fn with_resolver(
         settings: &Settings,
         metrics: Arc<Metrics>,
@@ -106,35 +106,35 @@ impl Upstreams {
     }
 
     /// Sends a request and waits for the head of its response. Must run within a tokio runtime.
-    /// Dropping the future gives the request up.
+    /// Dropping the future cancels the request.
     ///
     /// # Errors
-    /// When no usable response head came; see [`Cause`].
+    /// Returns an error if no usable response head arrived; see [`Cause`].
     pub async fn fetch(&self, request: UpstreamRequest) -> Result<UpstreamResponse, UpstreamError> {
         self.errand(request).run().await
     }
 
-    /// The same in two steps, for who has no room for a request to be moved.
+    /// Prepares a request. [`PreparedCall::run`] sends it without moving the request.
     pub fn errand(&self, request: UpstreamRequest) -> PreparedCall<'_> {
         self.inner.errand(request)
     }
 
-    /// `upstream.connections_per_origin`.
+    /// Returns `upstream.connections_per_origin`.
     pub fn connections_per_origin(&self) -> usize {
         self.inner.settings.connections_per_origin
     }
 
-    /// Whether a connection that an origin has authenticated is kept for this client's connection.
+    /// Returns `true` if an authenticated connection is kept for this client's connection.
     pub fn has_pinned(&self, client: &Arc<Client>) -> bool {
         self.inner.pool.has_pinned(client)
     }
 
-    /// Connects to an origin for `caller` and speaks nothing: the start of a tunnel. Returns the
-    /// address reached.
+    /// Connects to an origin for `caller` without sending any bytes: the start of a tunnel. Returns
+    /// the address reached.
     ///
     /// # Errors
-    /// When the rules forbid all its addresses, none can be connected to, or `caller` has its share
-    /// of `upstream.tunnels`.
+    /// Returns an error if the rules forbid all addresses, if no address accepts, or if `caller`
+    /// has used its share of `upstream.tunnels`.
     pub async fn dial(
         &self,
         origin: &Origin,
@@ -159,12 +159,12 @@ impl Upstreams {
         Ok((Box::new(TunnelStream::new(stream, permit)), peer))
     }
 
-    /// Starts the active checks of a group on this runtime, if it has any; they end when the group
-    /// is dropped.
+    /// Starts the active checks of a group on this runtime, if configured. The checks end when the
+    /// group is dropped.
     pub fn watch(&self, group: &Arc<UpstreamGroup>) {
         let Some(check) = group.check() else { return };
         for index in 0..group.members().len() {
-            // Checks of many sites are spread over the interval.
+            // Spread the checks of many sites over the interval.
             let spread = group.random() % 1000;
             let delay = check.interval.mul_f64(spread as f64 / 1000.0);
             let checks = check::watch(Arc::clone(&self.inner), Arc::downgrade(group), index, delay);
@@ -186,8 +186,8 @@ impl fmt::Display for SetupError {
 
 impl std::error::Error for SetupError {}
 
-/// How long a body is held back for a `100 Continue` that does not come. RFC 9110, 10.1.1: "a
-/// client ... SHOULD NOT wait for an indefinite period before sending the content".
+/// Time for which a body is held back for a `100 Continue` that does not arrive. RFC 9110, 10.1.1:
+/// "a client ... SHOULD NOT wait for an indefinite period before sending the content".
 pub const CONTINUE_WAIT: Duration = Duration::from_secs(1);
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! Name lookups: one for all who ask for a name, few at once, shared out fairly, and remembered for
-//! a short time.
+//! Name lookups: shared by all requests for a name, limited in number, divided fairly, and cached
+//! briefly.
 //!
 //! ```text
 //!  find ─┬─ an address ──────────────► itself
@@ -9,12 +9,11 @@
 //!        └─ unknown ─► permit ─► task ► remembered
 //! ```
 //!
-//! A lookup cannot be broken off: `getaddrinfo` holds its thread until the name servers answer or
-//! are given up, which takes 10 to 40 s where they are silent. So each is a task that holds a
-//! permit until it returns, whoever waits for it, and each client has a share of the permits
-//! ([`super::pool::Gate`]). Names whose servers are silent take no more than one permit each, and
-//! are not looked up anew at once. While a name cannot be looked up, an older answer stands in (RFC
-//! 8767).
+//! A lookup cannot be cancelled. `getaddrinfo` holds its thread until the name servers answer or
+//! time out, 10 to 40 s if they are silent. Each lookup is therefore a task that holds a permit
+//! until it returns, even if no request waits any longer. Each client has a share of the permits
+//! ([`super::pool::Gate`]). A name with silent servers takes at most one permit, and is not looked
+//! up again at once. While a lookup of a name times out, an older answer is used (RFC 8767).
 
 use super::error::Cause;
 use super::pool::{Gate, Party, Permit};
@@ -28,12 +27,12 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
-/// The names that were looked up lately or are being.
+/// Names looked up recently or just now.
 pub(super) struct Names {
     resolver: Arc<dyn Resolve>,
     permits: Arc<Gate>,
     known: Mutex<HashMap<Arc<str>, Name>>,
-    /// A lookup that takes longer is not waited for any more.
+    /// Time after which a lookup is not waited for.
     patience: Duration,
     metrics: Arc<Metrics>,
 }
@@ -41,9 +40,9 @@ pub(super) struct Names {
 #[derive(Default)]
 struct Name {
     under_way: Option<UnderWay>,
-    /// The last answer, and until when it holds.
+    /// Last answer, and its expiry.
     answer: Option<(Addresses, Instant)>,
-    /// The last failure, if it came after the answer, and until when it is not tried again.
+    /// Last failure, if after the last answer, and the time of the next try.
     failure: Option<(Failure, Instant)>,
 }
 
@@ -52,16 +51,16 @@ struct UnderWay {
     outcome: watch::Receiver<Option<Outcome>>,
 }
 
-/// How a lookup ended.
+/// Outcome of a lookup.
 pub(super) type Outcome = Result<Addresses, Failure>;
 
-/// The addresses of a name.
+/// Addresses of a name.
 type Addresses = Arc<[IpAddr]>;
 
-/// Why there are none.
+/// Reason for a failed lookup.
 pub(super) type Failure = (Cause, String);
 
-/// What is to be done for a name.
+/// Next step for a name.
 enum Step {
     Known(Outcome),
     Await(watch::Receiver<Option<Outcome>>),
@@ -69,13 +68,14 @@ enum Step {
 }
 
 impl Names {
-    /// Looks names up by `resolver`. One that takes longer than `patience` counts as silent.
+    /// Creates the cache of lookups by `resolver`. A lookup that takes longer than `patience`
+    /// counts as silent.
     pub fn new(resolver: Arc<dyn Resolve>, patience: Duration, metrics: Arc<Metrics>) -> Arc<Self> {
         let permits = Gate::new(LOOKUPS_MAX, WAITING_MAX);
         Arc::new(Self { resolver, permits, known: Mutex::default(), patience, metrics })
     }
 
-    /// The addresses of `host`, for `party`, before `deadline`.
+    /// Returns the addresses of `host`, for `party`, before `deadline`.
     pub async fn find(self: &Arc<Self>, host: &str, party: Party, deadline: Instant) -> Outcome {
         if let Ok(address) = host.parse::<IpAddr>() {
             return Ok([address].into());
@@ -128,7 +128,7 @@ impl Names {
         timeout_at(deadline, self.permits.queue(party)?).await.ok()
     }
 
-    /// Begins a lookup, unless somebody has begun one since it was found missing.
+    /// Begins a lookup, unless another request has begun one meanwhile.
     fn begin(self: &Arc<Self>, host: &str, permit: Permit) -> watch::Receiver<Option<Outcome>> {
         let mut known = self.known.lock();
         if known.len() >= NAMES_MAX {
@@ -151,7 +151,7 @@ impl Names {
                 Err(error) => Err((Cause::DnsError, error.to_string())),
             };
             ending.names.remember(&ending.host, &outcome, begun);
-            // Nobody may wait any longer.
+            // All waiting requests may have gone.
             let _ = sender.send(Some(outcome));
             drop((ending, permit));
         });
@@ -177,7 +177,7 @@ impl Names {
         }
     }
 
-    /// An answer that no longer holds, for want of a better one.
+    /// Returns an expired answer, if it is not too old.
     fn older(&self, host: &str) -> Option<Addresses> {
         let known = self.known.lock();
         let answer = known.get(host)?.answer.as_ref();
@@ -187,7 +187,7 @@ impl Names {
     }
 }
 
-/// Ends a lookup, also one whose runtime ends.
+/// Ends a lookup when dropped, also when its runtime ends.
 struct Ending {
     names: Arc<Names>,
     host: Arc<str>,
@@ -209,7 +209,7 @@ async fn awaited(mut lookup: watch::Receiver<Option<Outcome>>, deadline: Instant
     }
 }
 
-/// Makes room: a name that nobody looks up now, one whose answer no longer holds before others.
+/// Removes one name that is not being looked up. Names with expired answers go first.
 fn forget_one(known: &mut HashMap<Arc<str>, Name>) {
     let now = Instant::now();
     let holds = |name: &Name| name.answer.as_ref().is_some_and(|(_, until)| now < *until);
@@ -222,21 +222,21 @@ fn forget_one(known: &mut HashMap<Arc<str>, Name>) {
 
 const SILENT: &str = "name lookup took too long";
 
-/// Lookups at once: each may hold a thread.
+/// Maximum number of concurrent lookups; each may hold a thread.
 const LOOKUPS_MAX: usize = 64;
-/// Requests that wait to begin one.
+/// Maximum number of requests that wait to begin a lookup.
 const WAITING_MAX: usize = 1024;
-/// Names remembered.
+/// Maximum number of cached names.
 const NAMES_MAX: usize = 4096;
-/// How long an answer holds: short against the time that operators wait after a change of DNS, long
-/// against a burst of misses. getaddrinfo does not say how long it may.
+/// Time for which an answer is valid. Operators wait longer after a DNS change, and a burst of
+/// misses is shorter. `getaddrinfo` gives no TTL.
 const MEMORY: Duration = Duration::from_secs(5);
-/// How long a failure holds: no burst makes more than one lookup.
+/// Time for which a failure is cached: a burst makes only one lookup.
 const FAILURE_MEMORY: Duration = Duration::from_secs(1);
-/// The same of a lookup that took longer than [`SLOW`]: its name servers are silent.
+/// Time for which a failure that took longer than [`SLOW`] is cached: its name servers are silent.
 const SILENCE_MEMORY: Duration = Duration::from_secs(10);
 const SLOW: Duration = Duration::from_secs(3);
-/// How long an answer that no longer holds may stand in for one.
+/// Time after expiry for which an answer may still be used.
 const OLDER_MAX: Duration = Duration::from_secs(3600);
 
 #[cfg(test)]

@@ -1,19 +1,18 @@
-//! Certificates of origins that are accepted as they stand, without an authority:
-//! `upstream.pinned_certificates`.
+//! Certificates of origins that are accepted without an authority: `upstream.pinned_certificates`.
 //!
-//! `openssl req -x509` makes certificates that name themselves an authority. RFC 5280, 4.2.1.9 lets
-//! such a one sign others, and it is refused as a server's own. An operator who gives it to this
-//! node means this certificate and no other.
-//!
+//! `openssl req -x509` creates certificates that declare themselves an authority. RFC 5280, 4.2.1.9
+//! lets such a certificate sign others, and verifiers refuse it as a server's own. By pinning it,
+//! an operator accepts this certificate and no other.
 //! | of a pinned certificate | checked |
 //! |---|---|
 //! | all of its bytes | equal to the file's |
 //! | its key | proven by the handshake, as always |
 //! | its names | one is the upstream's, as always |
 //! | its dates | as always |
-//! | its issuer, and whether it calls itself an authority | no |
+//! | its issuer, and its claim to be an authority | no |
 //!
-//! Others are judged by the authorities, among which a pinned certificate is not.
+//! Other certificates are verified against the authorities. A pinned certificate is not one of
+//! them.
 
 use rustls::client::WebPkiServerVerifier;
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -25,17 +24,17 @@ use rustls::{CertificateError, DigitallySignedStruct, Error, SignatureScheme};
 use std::sync::Arc;
 use webpki::{EndEntityCert, KeyUsage};
 
-/// Judges certificates by the pinned ones first.
+/// Certificate verifier that tries the pinned certificates first.
 #[derive(Debug)]
 pub(super) struct Pinning {
     pinned: Vec<CertificateDer<'static>>,
-    /// Judges by authorities; `None` without any.
+    /// Verifier by authorities; `None` without any.
     by_authority: Option<Arc<WebPkiServerVerifier>>,
     provider: Arc<CryptoProvider>,
 }
 
 impl Pinning {
-    /// Accepts `pinned`, and what `by_authority` accepts.
+    /// Accepts `pinned`, and all certificates that `by_authority` accepts.
     pub fn new(
         pinned: Vec<CertificateDer<'static>>,
         by_authority: Option<Arc<WebPkiServerVerifier>>,
@@ -44,7 +43,7 @@ impl Pinning {
         Self { pinned, by_authority, provider }
     }
 
-    /// Checks the dates of a certificate whose issuer does not matter.
+    /// Checks the dates of a certificate, ignoring its issuer.
     fn check_dates(&self, certificate: &CertificateDer<'_>, now: UnixTime) -> Result<(), Error> {
         let parsed = EndEntityCert::try_from(certificate)
             .map_err(|_| Error::InvalidCertificate(CertificateError::BadEncoding))?;
@@ -52,7 +51,7 @@ impl Pinning {
         let usage = KeyUsage::server_auth();
         let outcome = parsed.verify_for_usage(algorithms, &[], &[], now, usage, None, None);
         match outcome.map(drop) {
-            // The dates are looked at before either of these is found.
+            // webpki checks the dates before it finds either of these.
             Ok(()) | Err(webpki::Error::UnknownIssuer | webpki::Error::CaUsedAsEndEntity) => Ok(()),
             Err(webpki::Error::CertExpired { .. }) => {
                 Err(Error::InvalidCertificate(CertificateError::Expired))
@@ -107,7 +106,7 @@ impl ServerCertVerifier for Pinning {
     }
 }
 
-/// What an operator may do about a certificate that was refused for this reason.
+/// Returns advice for the operator about a certificate refused with this error.
 pub(super) fn advice(error: &Error) -> &'static str {
     let Error::InvalidCertificate(why) = error else { return "" };
     match why {

@@ -1,9 +1,9 @@
-//! A request's body on its way to an origin, and what is known of it meanwhile.
+//! Request body on its way to an origin, and its progress.
 //!
-//! The HTTP codec owns the body while it sends; the attempt that waits for the response keeps the
-//! other handle, and learns from it when the request ended (the first-byte timeout counts from
-//! there), whether the body failed, and whether it may be sent again. A body whose request says
-//! `Expect: 100-continue` is held back until the origin asks for it.
+//! The HTTP codec owns the body while it sends. The attempt that waits for the response keeps
+//! another handle. The handle tells it the end of the request (the first-byte timeout starts
+//! there), a failure of the body, and whether a retry is possible. A body with `Expect:
+//! 100-continue` is held back until the origin asks for it.
 
 use super::CONTINUE_WAIT;
 use super::error::Cause;
@@ -17,26 +17,26 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// The body as the codec sees it.
+/// Codec's handle to the body.
 pub(super) struct UploadStream(Arc<Upload>);
 
-/// The body as the attempt sees it.
+/// Attempt's handle to the body.
 pub(super) struct Upload(Mutex<State>);
 
 struct State {
     body: RequestBody,
-    /// Whether the codec may have it; until then its waker is kept.
+    /// `true` once the codec may have the body. Until then its waker is kept.
     released: bool,
     waiting: Option<Waker>,
     touched: bool,
     finished: bool,
     failure: Option<String>,
-    /// When a frame last passed, or an interim response came.
+    /// Time of the last frame or interim response.
     progress: Instant,
 }
 
 impl Upload {
-    /// A body to send from `now` on; `hold` keeps it back until [`Self::release`].
+    /// Creates a body to send, starting at `now`. `hold` keeps it back until [`Self::release`].
     pub fn new(body: RequestBody, hold: bool, now: Instant) -> Arc<Self> {
         let finished = body.as_ref().is_none_or(Body::is_end_stream);
         Arc::new(Self(Mutex::new(State {
@@ -50,12 +50,12 @@ impl Upload {
         })))
     }
 
-    /// The handle for the codec.
+    /// Returns the codec's handle.
     pub fn outgoing(self: &Arc<Self>) -> UploadStream {
         UploadStream(Arc::clone(self))
     }
 
-    /// Lets a body go that was held back.
+    /// Releases a body that was held back.
     pub fn release(&self) {
         let mut state = self.0.lock();
         state.released = true;
@@ -66,46 +66,46 @@ impl Upload {
         }
     }
 
-    /// Takes note of a sign of life from the origin.
+    /// Records progress by the origin.
     pub fn progressed(&self) {
         self.0.lock().progress = Instant::now();
     }
 
-    /// When a frame last went out, or an interim response came.
+    /// Returns the time of the last frame or interim response.
     pub fn progress(&self) -> Instant {
         self.0.lock().progress
     }
 
-    /// Whether the request has no body, not even one without bytes.
+    /// Returns `true` if the request has no body, not even an empty one.
     pub fn is_absent(&self) -> bool {
         self.0.lock().body.is_none()
     }
 
-    /// Whether the whole body went out.
+    /// Returns `true` if the whole body was sent.
     pub fn is_finished(&self) -> bool {
         self.0.lock().finished
     }
 
-    /// Why the body failed, if it did.
+    /// Returns the reason if the body failed.
     pub fn failure(&self) -> Option<String> {
         self.0.lock().failure.clone()
     }
 
-    /// The body, if no byte of it was taken, to be sent on another connection; `None` when it is
-    /// lost.
+    /// Takes the body back for another connection if no byte was taken, else returns `None`.
     pub fn take_untouched(&self) -> Option<RequestBody> {
         let mut state = self.0.lock();
         (!state.touched).then(|| state.body.take())
     }
 
-    /// When the origin is overdue, `timeout` after the last progress; or when a body goes that was
-    /// held back until then.
+    /// Returns the time at which the origin is overdue: `timeout` after the last progress. For a
+    /// body held back, returns the time of its release.
     pub fn due(&self, timeout: Duration) -> Instant {
         let state = self.0.lock();
         state.progress + if state.released { timeout } else { CONTINUE_WAIT }
     }
 
-    /// What it means that this time has come; `None` when a body was let go.
+    /// Handles this time: returns the cause of the timeout, or releases a held body and returns
+    /// `None`.
     pub fn fell_due(&self) -> Option<Cause> {
         let (released, finished) = {
             let state = self.0.lock();

@@ -1,20 +1,19 @@
-//! Names to addresses.
+//! Resolves host names to addresses.
 
 use std::io;
 use std::net::{IpAddr, ToSocketAddrs};
 use std::pin::Pin;
 use std::sync::Arc;
 
-/// Looks names up. What it answers is not trusted: addresses are judged before they are connected
-/// to.
+/// Resolver of host names. Its answers are not trusted: addresses are checked before a connection.
 pub trait Resolve: Send + Sync + 'static {
-    /// The addresses of `host`, in order of preference. Also takes hosts that are written as
-    /// addresses. The future holds what the lookup takes, a thread perhaps, until it ends; callers
-    /// bound how many there are.
+    /// Returns the addresses of `host` in order of preference. Also accepts hosts written as
+    /// addresses. The future may hold resources such as a thread until it ends, so callers must
+    /// limit the number of lookups.
     fn resolve<'a>(&'a self, host: &'a str) -> Lookup<'a>;
 }
 
-/// A lookup under way.
+/// Lookup under way.
 pub type Lookup<'a> = Pin<Box<dyn Future<Output = io::Result<Arc<[IpAddr]>>> + Send + 'a>>;
 
 /// The system's resolver: getaddrinfo, on the runtime's pool of blocking threads.

@@ -1,5 +1,5 @@
-//! A response's body on its way in: stalls, cuts and wrong lengths surface, and its end frees the
-//! connection.
+//! Response body from an origin. Reports stalls, cuts and wrong lengths as errors; its end frees
+//! the connection.
 
 use super::framing::clean_trailers;
 use super::group::InFlight;
@@ -18,43 +18,43 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 use tokio::time::{Instant, Sleep};
 
-/// A response's body.
+/// Body of a response.
 pub(super) struct UpstreamBody {
     source: FrameSource,
     stall: StallTimer,
-    /// Bytes still to come, when the framing tells.
+    /// Bytes still to come, if the framing gives a length.
     remaining: Option<u64>,
     ended: bool,
     /// Counts the request as in flight for its upstream until the body ends or is dropped.
     in_flight: Option<InFlight>,
-    /// Where its bytes are counted; `None` for a health check's.
+    /// Metrics for the body's bytes; `None` for a health check.
     metrics: Option<Arc<Metrics>>,
 }
 
-/// Where the frames come from, and what they occupy.
+/// Source of the frames, with the connection or stream that it holds.
 #[expect(clippy::large_enum_variant, reason = "one a response, and boxed with it")]
 pub(super) enum FrameSource {
-    /// An HTTP/1 connection, which is given back after the last frame.
+    /// HTTP/1 connection, returned to the pool after the last frame.
     H1 {
-        /// How they come.
+        /// Reader of the frames.
         responding: ResponseReader,
         /// The connection.
         lease: Option<Lease>,
     },
-    /// A stream, which ends by itself.
+    /// HTTP/2 stream, which ends by itself.
     H2 {
         /// The frames.
         frames: RecvStream,
-        /// Its place on the connection, given back after the last frame.
+        /// Lease of the stream, returned after the last frame.
         lease: Option<StreamLease>,
-        /// What still sends the request's body.
+        /// Task that may still send the request's body.
         pump: Option<UploadTask>,
     },
 }
 
 impl UpstreamBody {
-    /// The body that `source` gives, of `length` if the framing tells; `stall` tells which pauses
-    /// are too long.
+    /// Creates the body from `source`. `length` is its length if the framing gives one. `stall`
+    /// limits pauses.
     pub fn new(
         source: FrameSource,
         length: Option<u64>,
@@ -73,7 +73,7 @@ impl UpstreamBody {
         body
     }
 
-    /// The place whose connection, or stream of one, the body holds, if it holds one.
+    /// Returns the pool of the connection or stream that the body holds, if any.
     pub fn place(&self) -> Option<&Arc<OriginPool>> {
         match &self.source {
             FrameSource::H1 { lease, .. } => lease.as_ref().map(Lease::place),
@@ -81,12 +81,12 @@ impl UpstreamBody {
         }
     }
 
-    /// Whether the body holds an HTTP/1 connection or a stream.
+    /// Returns `true` if the body holds an HTTP/1 connection or a stream.
     pub fn holds_carrier(&self) -> bool {
         matches!(self.source, FrameSource::H1 { lease: Some(_), .. } | FrameSource::H2 { lease: Some(_), .. })
     }
 
-    /// Frees what the body occupied, after its last frame.
+    /// Frees the connection or stream after the last frame.
     fn end(&mut self) {
         self.ended = true;
         match &mut self.source {
@@ -101,7 +101,7 @@ impl UpstreamBody {
         self.in_flight = None;
     }
 
-    /// Counts bytes that came; whether the origin keeps to the length it announced.
+    /// Counts received bytes. Returns an error if they exceed the announced length.
     fn account(&mut self, bytes: usize) -> Result<(), BodyError> {
         if let Some(metrics) = &self.metrics {
             metrics.upstream_body_bytes.add(bytes as u64);
@@ -113,7 +113,7 @@ impl UpstreamBody {
         Ok(())
     }
 
-    /// Judges one outcome of the source: `None` at the end.
+    /// Checks one frame of the source; `None` is the end.
     fn take(
         &mut self,
         frame: Option<Result<Frame<Bytes>, BodyError>>,
@@ -197,17 +197,17 @@ impl Body for UpstreamBody {
     }
 }
 
-/// A timer that runs only while a frame is awaited.
+/// Timer that runs only while a frame is awaited.
 pub(super) struct StallTimer {
     pause: Duration,
-    /// What was still to be sent of the request when its response began: an origin may wait for it.
+    /// Rest of the request when its response began: an origin may wait for it.
     upload: Option<Arc<Upload>>,
     timer: Option<Pin<Box<Sleep>>>,
     running: bool,
 }
 
 impl StallTimer {
-    /// A pause longer than `pause`, during which nothing of `upload` was sent either, is too long.
+    /// Creates a timer that limits pauses to `pause`. Sending some of `upload` also ends a pause.
     pub fn new(pause: Duration, upload: &Arc<Upload>) -> Self {
         let upload = (!upload.is_finished()).then(|| Arc::clone(upload));
         Self { pause, upload, timer: None, running: false }
@@ -217,7 +217,7 @@ impl StallTimer {
         self.running = false;
     }
 
-    /// Ready when nothing came for too long.
+    /// Returns ready after a pause that is too long.
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let timer = self.timer.get_or_insert_with(|| Box::pin(tokio::time::sleep(self.pause)));
         if !self.running {

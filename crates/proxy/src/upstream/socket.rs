@@ -1,4 +1,4 @@
-//! A connection to an origin, plain or TLS.
+//! Stream to an origin, plain or TLS.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
@@ -7,11 +7,11 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
 use tokio_rustls::client::TlsStream;
 
-/// A connection to an origin.
+/// Stream to an origin.
 pub(super) enum OriginStream {
     /// Without TLS.
     Plain(TcpStream),
-    /// With its handshake done.
+    /// TLS, after the handshake.
     Tls(Box<TlsStream<TcpStream>>),
 }
 

@@ -1,4 +1,4 @@
-//! TLS to origins: whom to trust, and which protocol is spoken above.
+//! TLS to origins: trust, and the negotiated protocol.
 
 use super::SetupError;
 use super::error::Cause;
@@ -15,11 +15,11 @@ use tokio::net::TcpStream;
 use tokio::sync::OnceCell;
 use tokio_rustls::TlsConnector;
 
-/// The authorities that origins' certificates are judged by. The system's are read at the first
-/// https request, since a node without any costs no memory for them.
+/// Authorities that verify origins' certificates. The system's are read at the first https request,
+/// so that a node without https spends no memory on them.
 pub(super) struct TrustStore {
     further: Vec<CertificateDer<'static>>,
-    /// Accepted as they stand.
+    /// Certificates accepted without an authority.
     pinned: Vec<CertificateDer<'static>>,
     configs: OnceCell<Configs>,
 }
@@ -27,21 +27,22 @@ pub(super) struct TrustStore {
 struct Configs {
     /// Offers HTTP/2 and HTTP/1.1.
     any: Arc<ClientConfig>,
-    /// Offers HTTP/1.1 alone, for Upgrade, which HTTP/2 does not have.
+    /// Offers only HTTP/1.1, for Upgrade, which HTTP/2 lacks.
     http1: Arc<ClientConfig>,
 }
 
-/// What was negotiated.
+/// Negotiated protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Protocol {
-    /// HTTP/1.1, also when nothing was.
+    /// HTTP/1.1, also without negotiation.
     Http1,
     /// HTTP/2.
     Http2,
 }
 
 impl TrustStore {
-    /// The system's authorities and those of `ca_file`, and the certificates of the file `pinned`.
+    /// Creates a store of the system's authorities, those of `ca_file`, and the certificates of the
+    /// file `pinned`.
     pub fn new(ca_file: Option<&Path>, pinned: Option<&Path>) -> Result<Self, SetupError> {
         let certificates = |file: Option<&Path>, wrong: fn(PathBuf, io::Error) -> SetupError| {
             let read = file.map(|path| read(path).map_err(|error| wrong(path.into(), error)));
@@ -52,7 +53,7 @@ impl TrustStore {
         Ok(Self { further, pinned, configs: OnceCell::new() })
     }
 
-    /// Does the handshake. The certificate must be valid for `host`, a name or an address.
+    /// Performs the handshake. The certificate must be valid for `host`, a name or an address.
     pub async fn connect(
         &self,
         stream: TcpStream,
@@ -86,8 +87,8 @@ impl TrustStore {
     }
 }
 
-/// The authorities among `certificates`; `None` when there is none. Those that cannot be used are
-/// left out: one bad file among the system's must not end all https.
+/// Returns the authorities among `certificates`, or `None` without any. Unusable ones are skipped:
+/// one bad file among the system's must not disable all https.
 fn roots(certificates: impl Iterator<Item = CertificateDer<'static>>) -> Option<RootCertStore> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(certificates);
@@ -125,7 +126,7 @@ fn read(path: &Path) -> io::Result<Vec<CertificateDer<'static>>> {
     Ok(certificates)
 }
 
-/// Whose fault a failed handshake is.
+/// Returns the cause of a failed handshake.
 fn cause_of(error: &io::Error) -> (Cause, String) {
     let tls = error.get_ref().and_then(|source| source.downcast_ref::<rustls::Error>());
     let cause = match tls {

@@ -1,11 +1,11 @@
-//! A connection that became a tunnel, with what it occupies for as long as it lives.
+//! Connection that became a tunnel, with the resources it holds for its whole life.
 
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// `io`, and `K` dropped with it.
+/// Stream `io`, with `K` dropped together with it.
 pub(super) struct TunnelStream<I, K> {
     io: I,
     _kept: K,

@@ -12,7 +12,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 /// Player of a script, which records both directions.
 pub(super) trait Player: Send + Unpin + 'static {
-    /// How it reads and writes from now on.
+    /// Returns the current manner of reading and writing.
     fn manner(&self) -> Manner;
 
     /// Returns the next step; `None` after the last.
@@ -63,9 +63,9 @@ pub(super) enum Next {
     Say(Vec<u8>),
     /// Send nothing for `silent` turns, and take nothing for `deaf` turns.
     Rest { silent: u32, deaf: u32 },
-    /// One of the replies that wait may come.
+    /// Release one waiting reply.
     Release,
-    /// The server is to stop.
+    /// Tell the server to stop.
     Drain,
 }
 

@@ -229,7 +229,7 @@ async fn a_lost_connection_drops_every_stream() {
     until("the drops", || server.handler.dropped.load(Ordering::SeqCst) == 2).await;
 }
 
-/// Such a client can neither acknowledge frames nor open a window. Replies available at once still
+/// The client can then neither acknowledge frames nor open a window. Replies available at once still
 /// reach the client.
 #[tokio::test]
 async fn a_client_that_ends_its_sending_has_gone() {

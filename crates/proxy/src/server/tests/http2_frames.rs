@@ -359,7 +359,7 @@ async fn who_reads_no_answers_is_not_read() {
     while sent < 64 << 20 {
         match tokio::time::timeout(Duration::from_secs(1), raw.stream.write(&pings)).await {
             Ok(Ok(written)) => sent += written,
-            // It waits for room, or has been sent away.
+            // The write waits for room, or the server has closed the connection.
             Ok(Err(_)) | Err(_) => break,
         }
     }

@@ -1,33 +1,34 @@
-//! The three ways to choose among candidates, as functions of what is known about them.
+//! Three ways to choose among candidates, as pure functions.
 
-/// An upstream that may be chosen.
+/// Upstream that may be chosen.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Candidate {
-    /// Its place among the site's upstreams.
+    /// Index among the site's upstreams.
     pub index: usize,
-    /// Its share.
+    /// Weight: its share of the requests.
     pub weight: u32,
     /// Requests in flight to it.
     pub in_flight: u64,
-    /// A hash of its name: the same on every node and after a restart.
+    /// Hash of its name: equal on every node and after a restart.
     pub name: u64,
 }
 
-/// Smooth weighted round robin, as nginx does it: each candidate's running weight grows by its
-/// share, the largest is taken and pays the sum, so that shares of 5, 1, 1 give a a b a c a a and
+/// Chooses by smooth weighted round robin, as nginx does. Each candidate's running weight grows by
+/// its share; the largest is chosen and reduced by the sum. Shares of 5, 1, 1 give a a b a c a a,
 /// not five in a row. O(n).
 pub(super) fn in_turn(candidates: &[Candidate], turns: &mut [i64]) -> Option<usize> {
     let total: i64 = candidates.iter().map(|candidate| i64::from(candidate.weight)).sum();
     for candidate in candidates {
         turns[candidate.index] += i64::from(candidate.weight);
     }
-    // max_by_key gives the last of equals; the first is wanted.
+    // `max_by_key` returns the last of equals; the first is wanted.
     let chosen = candidates.iter().rev().max_by_key(|candidate| turns[candidate.index])?;
     turns[chosen.index] -= total;
     Some(chosen.index)
 }
 
-/// The candidate with the fewest requests in flight for its weight; equals take turns. O(n).
+/// Returns the candidate with the fewest requests in flight for its weight. Equals take turns.
+/// O(n).
 pub(super) fn least_requests(candidates: &[Candidate], turns: &mut [i64]) -> Option<usize> {
     // a.in_flight / a.weight < b.in_flight / b.weight, without division.
     let load = |a: &Candidate, b: &Candidate| {
@@ -39,9 +40,10 @@ pub(super) fn least_requests(candidates: &[Candidate], turns: &mut [i64]) -> Opt
     in_turn(&equals, turns)
 }
 
-/// Weighted rendezvous hashing: each candidate draws −w / ln(u) with u from its name and the key,
-/// the largest wins. When a candidate goes, only its own keys move. (Schindelhauer & Schomaker,
-/// "Weighted distributed hash tables", SPAA 2005: the logarithmic method.) O(n).
+/// Chooses by weighted rendezvous hashing: each candidate draws −w / ln(u), with u from its name
+/// and the key, and the largest wins. When a candidate leaves, only its own keys move.
+/// (Schindelhauer & Schomaker, "Weighted distributed hash tables", SPAA 2005: the logarithmic
+/// method.) O(n).
 pub(super) fn rendezvous(candidates: &[Candidate], key: u64) -> Option<usize> {
     let score = |candidate: &Candidate| {
         // 53 bits and a half: uniform in the open interval (0, 1), so that the logarithm is finite

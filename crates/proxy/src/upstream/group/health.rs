@@ -1,34 +1,37 @@
-//! What is known about an upstream's health, from requests (passive) and from checks (active).
+//! Health of an upstream, from requests (passive) and from checks (active).
 //!
 //! Passive: [`FAILURES`] requests in a row without any HTTP answer (refused, unreachable, timed
-//! out, cut, garbage) take an upstream out for a backoff that doubles each time, from [`BACKOFF`]
-//! to [`BACKOFF_MAX`], give or take a quarter. Then it is asked again: one success clears it, one
-//! failure takes it out for longer. An error status is an answer: one broken page must not take a
-//! server out. Active: so many failed checks in a row take it out, so many successful ones bring it
-//! back.
+//! out, cut, garbage) take an upstream out for a backoff. Each further backoff doubles, from
+//! [`BACKOFF`] to [`BACKOFF_MAX`], plus or minus a quarter. After the backoff the upstream is asked
+//! again: one success clears it, one failure starts a longer backoff. An error status is an answer:
+//! one broken page must not take a server out.
 //!
-//! It is *down* while checks fail, or since it was taken out until it answers. That is told once,
-//! and then that it is up again; of one that goes up and down all the time, once in [`QUIET`].
+//! Active: `threshold` failed checks in a row take the upstream out. As many successful ones bring
+//! it back.
+//!
+//! An upstream is *down* while checks fail, and from the first backoff until it answers. The log
+//! gets one line for each change. An upstream that changes often gets at most one line per
+//! [`QUIET`] that it is down.
 
 use std::time::{Duration, Instant};
 
 #[derive(Debug, Default)]
 pub(super) struct Health {
-    /// Requests that failed since the last that was answered.
+    /// Failed requests since the last answer.
     failures: u32,
-    /// How often it was taken out since the last answer.
+    /// Backoffs since the last answer.
     ejections: u32,
     out_until: Option<Instant>,
     checks_failing: bool,
     /// Checks in a row that contradict `checks_failing`.
     contrary_checks: u32,
-    /// That it is down has been told.
+    /// The log says that the upstream is down.
     is_told: bool,
-    /// When that was told the last time.
+    /// Time of the last such log line.
     told_at: Option<Instant>,
 }
 
-/// What is to be told of an upstream that is checked.
+/// Change to log after an active check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum HealthChange {
     Down,
@@ -40,17 +43,18 @@ impl Health {
         !self.checks_failing && self.out_until.is_none_or(|until| now >= until)
     }
 
-    /// How long its backoff lasts from `now`; `None` when it is in, or out for another reason.
+    /// Returns the rest of the backoff from `now`. Returns `None` if the upstream is in, or out for
+    /// another reason.
     pub fn back_in(&self, now: Instant) -> Option<Duration> {
         self.out_until.and_then(|until| until.checked_duration_since(now)).filter(|wait| !wait.is_zero())
     }
 
-    /// Whether that it is down has been told, and still holds.
+    /// Returns `true` if the log says that the upstream is down, and it still is.
     pub fn is_logged(&self) -> bool {
         self.is_told
     }
 
-    /// Takes note of an answer. True when it is to be told that it is up again.
+    /// Records an answer. Returns `true` if the log must say that the upstream is up again.
     pub fn succeeded(&mut self) -> bool {
         self.failures = 0;
         self.ejections = 0;
@@ -58,10 +62,10 @@ impl Health {
         !self.is_down() && std::mem::take(&mut self.is_told)
     }
 
-    /// Takes note of a failure. The backoff that begins, when it is to be told that it is down.
+    /// Records a failure. Returns the new backoff if the log must say that the upstream is down.
     pub fn failed(&mut self, now: Instant, random: u64) -> Option<Duration> {
         self.failures = self.failures.saturating_add(1);
-        // Requests sent before it was taken out fail later; they tell nothing new.
+        // Requests sent before the backoff may fail later. They give no new information.
         let already_out = self.out_until.is_some_and(|until| now < until);
         if self.failures < FAILURES || already_out {
             return None;
@@ -72,7 +76,7 @@ impl Health {
         self.should_log_down(now).then_some(backoff)
     }
 
-    /// Takes note of a check. What is to be told, if anything.
+    /// Records an active check. Returns the change to log, if any.
     pub fn checked(&mut self, healthy: bool, threshold: u32, now: Instant) -> Option<HealthChange> {
         if healthy != self.checks_failing {
             self.contrary_checks = 0;
@@ -85,7 +89,7 @@ impl Health {
         self.checks_failing = !healthy;
         self.contrary_checks = 0;
         match healthy {
-            // Checks that bring it back also end a backoff.
+            // Successful checks also end a backoff.
             true => self.succeeded().then_some(HealthChange::Up),
             false => self.should_log_down(now).then_some(HealthChange::Down),
         }
@@ -95,7 +99,7 @@ impl Health {
         self.checks_failing || self.ejections > 0
     }
 
-    /// Of one that is down: whether that is to be told now.
+    /// Returns `true` if the log must say now that the upstream is down.
     fn should_log_down(&mut self, now: Instant) -> bool {
         let is_quiet = self.told_at.is_none_or(|at| now.saturating_duration_since(at) >= QUIET);
         let is_due = self.is_down() && !self.is_told && is_quiet;
@@ -107,8 +111,8 @@ impl Health {
     }
 }
 
-/// [`BACKOFF`] doubled `ejections` times, at most [`BACKOFF_MAX`], then between three and five
-/// quarters of it.
+/// Returns [`BACKOFF`] doubled `ejections` times, at most [`BACKOFF_MAX`], times a random factor
+/// from 0.75 to 1.25.
 fn backoff(ejections: u32, random: u64) -> Duration {
     let base = BACKOFF.saturating_mul(1 << ejections.min(10)).min(BACKOFF_MAX);
     let thousandths = 750 + (random % 501) as u32;
@@ -117,11 +121,11 @@ fn backoff(ejections: u32, random: u64) -> Duration {
 
 /// Requests without an answer, in a row, that take an upstream out.
 const FAILURES: u32 = 3;
-/// The first backoff.
+/// First backoff.
 const BACKOFF: Duration = Duration::from_secs(1);
-/// The longest backoff, before jitter.
+/// Longest backoff, before jitter.
 const BACKOFF_MAX: Duration = Duration::from_secs(60);
-/// Least time between two lines that an upstream is down.
+/// Minimum time between two log lines that an upstream is down.
 const QUIET: Duration = Duration::from_secs(10);
 
 #[cfg(test)]
@@ -183,7 +187,7 @@ mod tests {
         let mut health = Health::default();
         let told: Vec<_> = (0..100).filter_map(|_| health.failed(start, 250)).collect();
         assert_eq!(told, [Duration::from_secs(1)]);
-        // The later backoffs of the same outage are no news.
+        // Later backoffs of the same outage are not logged.
         assert!((1..50).all(|seconds| health.failed(at(seconds), 250).is_none() && health.is_logged()));
         assert_eq!([health.succeeded(), health.succeeded()], [true, false]);
         assert!(!health.is_logged());
@@ -210,7 +214,7 @@ mod tests {
         assert_eq!(health.checked(false, 1, start), None, "it is known");
         assert!(!health.succeeded(), "checks still fail");
         assert_eq!(health.checked(true, 1, start), Some(HealthChange::Up));
-        // The next begins too soon to be told at once, and is told when it lasts.
+        // The next outage begins too soon for a log line, and is logged if it lasts.
         assert_eq!(health.checked(false, 1, start), None);
         assert_eq!(health.checked(false, 1, start + QUIET), Some(HealthChange::Down));
         assert_eq!(health.checked(false, 1, start + QUIET), None);

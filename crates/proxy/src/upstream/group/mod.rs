@@ -1,8 +1,8 @@
-//! A site's upstreams: which one is asked next, and which are out.
+//! A site's upstreams: the choice of the next one, and the ones that are out.
 //!
 //! An upstream is out while active checks fail, or for a backoff after several failures in a row
-//! ([`health`]). When all are out, one is asked nevertheless: the checks may be wrong, and if they
-//! are not, the error is the same as without asking, while the exchange may still serve stale.
+//! ([`health`]). If all are out, one is asked anyway. The checks may be wrong. If they are right,
+//! the error is the same as without asking, and the exchange may still serve stale.
 
 mod balance;
 mod health;
@@ -20,51 +20,51 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-/// The upstreams of one site.
+/// Upstreams of one site.
 #[derive(Debug)]
 pub struct UpstreamGroup {
-    /// Its site as it is called in the log: the first host, with the path prefix.
+    /// Name of the site in the log: the first host, with the path prefix.
     site: String,
     members: Vec<Arc<GroupMember>>,
     balance: Balance,
     check: Option<HealthCheck>,
-    /// The running weights of smooth weighted round robin, one a member.
+    /// Running weights of smooth weighted round robin, one per member.
     turns: Mutex<Vec<i64>>,
     jitter: AtomicU64,
 }
 
-/// One upstream, with what is known about it.
+/// One upstream, with its counters and health.
 #[derive(Debug)]
 pub struct GroupMember {
-    /// Where it is.
+    /// Address of the upstream.
     pub origin: Origin,
-    /// Its share of the requests.
+    /// Share of the requests.
     pub weight: u32,
-    /// Requests sent to it.
+    /// Number of requests sent to it.
     pub requests: Counter,
-    /// Requests that it did not answer, or not with HTTP.
+    /// Number of requests without an HTTP answer.
     pub failures: Counter,
-    /// Requests in flight to it now.
+    /// Number of requests in flight to it now.
     pub in_flight: Counter,
     health: Mutex<Health>,
-    /// A hash of its name: the same on every node and after a restart.
+    /// Hash of its name: equal on every node and after a restart.
     hash: u64,
-    /// Where its connections are kept, once there was a request.
+    /// Pool of its connections, set at the first request.
     place: OnceLock<OriginPoolHandle>,
 }
 
-/// A request in flight to a member; counts until it is dropped.
+/// Request in flight to a member; counts until dropped.
 pub(in crate::upstream) struct InFlight(Arc<GroupMember>);
 
-/// An upstream URL that cannot be used.
+/// Unusable upstream URL, with the reason.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct UpstreamUrlError(pub String, pub &'static str);
 
 impl UpstreamGroup {
-    /// The upstreams of `site`; `seed` spreads the ends of backoffs.
+    /// Creates the group for `site`. `seed` spreads the ends of backoffs.
     ///
     /// # Errors
-    /// When an upstream's URL cannot be used, or there is none.
+    /// Returns an error if an upstream's URL cannot be used, or if there is none.
     pub fn new(site: &Site, seed: u64) -> Result<Self, UpstreamUrlError> {
         let members: Vec<_> = site.upstreams.iter().map(GroupMember::new).collect::<Result<_, _>>()?;
         if members.is_empty() {
@@ -80,18 +80,18 @@ impl UpstreamGroup {
         })
     }
 
-    /// All of them, in the settings' order.
+    /// Returns all upstreams, in the settings' order.
     pub fn members(&self) -> &[Arc<GroupMember>] {
         &self.members
     }
 
-    /// How they are checked; `None` when they are not.
+    /// Returns the settings of active checks; `None` without checks.
     pub fn check(&self) -> Option<&HealthCheck> {
         self.check.as_ref()
     }
 
-    /// The upstream to ask at `now`, but none of those whose indices `tried` holds; `None` when all
-    /// were tried.
+    /// Returns the upstream to ask at `now`, except those in `tried`. Returns `None` if all were
+    /// tried.
     pub(in crate::upstream) fn choose(&self, key: u64, tried: &[usize], now: Instant) -> Option<usize> {
         if self.members.len() == 1 {
             return tried.is_empty().then_some(0);
@@ -109,7 +109,7 @@ impl UpstreamGroup {
         }
     }
 
-    /// Takes note of an answer of member `index`.
+    /// Records an answer of member `index`.
     pub(in crate::upstream) fn answered(&self, index: usize) {
         let is_news = self.members[index].health.lock().succeeded();
         if is_news {
@@ -117,8 +117,8 @@ impl UpstreamGroup {
         }
     }
 
-    /// Takes note that a request to member `index` failed at `now`, and why. Whether it is known,
-    /// and told, that it is down.
+    /// Records that a request to member `index` failed at `now`, with the reason. Returns `true` if
+    /// the log says that the member is down.
     pub(in crate::upstream) fn failed(&self, index: usize, now: Instant, why: &dyn fmt::Display) -> bool {
         let member = &self.members[index];
         member.failures.increment();
@@ -132,18 +132,18 @@ impl UpstreamGroup {
         is_told
     }
 
-    /// When the first upstream comes back from its backoff, if all are out at `now`.
+    /// If all upstreams are out at `now`, returns the time until the first one's backoff ends.
     pub(in crate::upstream) fn back_in(&self, now: Instant) -> Option<Duration> {
         let waits = self.members.iter().map(|member| member.health.lock().back_in(now));
         waits.collect::<Option<Vec<_>>>()?.into_iter().min()
     }
 
-    /// A number that spreads what would otherwise happen to all members at once.
+    /// Returns a pseudorandom number, which keeps members from acting at the same moment.
     pub(in crate::upstream) fn random(&self) -> u64 {
         balance::mix(self.jitter.fetch_add(1, Ordering::Relaxed))
     }
 
-    /// Takes note of an active check of member `index`, or why it found it unhealthy.
+    /// Records an active check of member `index`, with the reason if the member is unhealthy.
     pub(in crate::upstream) fn record_check(&self, index: usize, outcome: Result<(), String>) {
         let threshold = self.check.as_ref().map_or(1, |check| check.threshold.max(1));
         let news = self.members[index].health.lock().checked(outcome.is_ok(), threshold, Instant::now());
@@ -176,14 +176,15 @@ impl GroupMember {
         })
     }
 
-    /// Where `pool` keeps its connections. It is looked up once, for the pool that asks first.
+    /// Returns the member's connection pool within `pool`. The lookup happens once, for the first
+    /// `pool` that asks.
     pub(in crate::upstream) fn place(&self, pool: &Arc<Pool>) -> Option<&OriginPoolHandle> {
         let look_up =
             || pool.place(&OriginPoolKey { origin: self.origin.clone(), rules: 0, is_check: false });
         Some(self.place.get_or_init(look_up)).filter(|place| place.is_of(pool))
     }
 
-    /// Whether it takes part at `now`.
+    /// Returns `true` if the member may be chosen at `now`.
     pub fn is_in(&self, now: Instant) -> bool {
         self.health.lock().is_in(now)
     }
@@ -205,7 +206,7 @@ impl Drop for InFlight {
     }
 }
 
-/// `http://host:port` or `https://host:port`, without path.
+/// Parses `http://host:port` or `https://host:port`, without a path.
 fn parse_url(url: &str, h2c: bool) -> Result<Origin, UpstreamUrlError> {
     let wrong = |what| UpstreamUrlError(url.to_owned(), what);
     let uri: http::Uri = url.parse().map_err(|_| wrong("is no URL"))?;

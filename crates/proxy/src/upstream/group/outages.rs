@@ -1,12 +1,12 @@
-//! What the error log says of an upstream that goes down or comes up again: a line each, however
-//! many requests meet it.
+//! Log lines for an upstream that goes down or comes up: one line per change, for any number of
+//! requests.
 
 use super::UpstreamGroup;
 use std::fmt::Display;
 use std::time::Duration;
 
 impl UpstreamGroup {
-    /// Requests to member `index` fail.
+    /// Logs that requests to member `index` fail.
     pub(super) fn log_failing(&self, index: usize, why: &dyn Display, backoff: Duration) {
         let (site, upstream) = (&self.site, &self.members[index].origin);
         match self.members.len() {
@@ -20,13 +20,13 @@ impl UpstreamGroup {
         }
     }
 
-    /// Checks of member `index` fail.
+    /// Logs that checks of member `index` fail.
     pub(super) fn log_unhealthy(&self, index: usize, why: &str) {
         let (site, upstream) = (&self.site, &self.members[index].origin);
         tracing::warn!(site, %upstream, error = why, "an upstream is down and left alone until it passes its health checks");
     }
 
-    /// Member `index` is up again.
+    /// Logs that member `index` is up again.
     pub(super) fn log_up(&self, index: usize, why: &str) {
         let (site, upstream) = (&self.site, &self.members[index].origin);
         tracing::info!(site, %upstream, "an upstream is up again: {why}");

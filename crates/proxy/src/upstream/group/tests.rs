@@ -1,4 +1,4 @@
-//! Choosing among a site's upstreams as their health changes.
+//! Tests of choosing among a site's upstreams as their health changes.
 
 use super::*;
 

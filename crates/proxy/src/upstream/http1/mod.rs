@@ -2,14 +2,13 @@
 //!
 //! ```text
 //!   H1::send ──► Requesting (head, body as it comes) ──► response head ──► Responding (body) ──► park
-//!                                                                                                  │
-//!                     next request ◄── take up ◄── keeper: watches until it is asked for, ends ◄───┘
+//!                                                                                                 │
+//!                     next request ◄── take up ◄── keeper: watches until asked for, ends ◄────────┘
 //! ```
 //!
-//! Whoever sends a request reads and writes the socket itself: no task stands between, and what has
-//! arrived is parsed where it was read. Each connection has one task of its own, its *keeper*,
-//! which does nothing but watch it while it is parked: for its end, for bytes that nobody asked
-//! for, and for its time.
+//! The task that sends a request reads and writes the socket itself, and parses bytes in the read
+//! buffer. Each connection has one task of its own, its *keeper*. The keeper only watches the
+//! parked connection: for its end, for unrequested bytes, and for its idle timeout.
 
 mod io;
 mod request;
@@ -39,20 +38,20 @@ use std::task::{Context, Poll, Waker, ready};
 use std::thread::ThreadId;
 use std::time::Duration;
 
-/// A connection.
+/// HTTP/1 connection to an origin.
 pub(super) struct H1 {
-    /// Its stream, while it is in use. In a box, since it moves with each request.
+    /// Stream, while the connection is in use. Boxed, since it moves with each request.
     io: Option<Box<Io>>,
     shared: Arc<Shared>,
     peer: SocketAddr,
-    /// Whose runtime watches the stream.
+    /// Thread of the runtime that watches the stream.
     thread: ThreadId,
-    /// Who used it last.
+    /// Thread that used the connection last.
     user: ThreadId,
     id: u64,
 }
 
-/// What a connection shares with its keeper.
+/// State shared by a connection and its keeper.
 struct Shared(Mutex<State>);
 
 struct State {
@@ -60,20 +59,20 @@ struct State {
     keeper: Option<Waker>,
 }
 
-/// Where the stream is.
+/// Owner of the stream.
 enum StreamOwner {
-    /// With whoever uses it.
+    /// The user of the connection.
     InUse,
-    /// Here, to be watched.
+    /// The keeper, which watches the stream.
     Parked(Box<Io>),
-    /// Here, to be closed.
+    /// The keeper, which closes the stream.
     Leaving(Box<Io>),
-    /// Closed, or a tunnel by now.
+    /// None: the stream is closed, or has become a tunnel.
     Gone,
 }
 
 impl H1 {
-    /// Takes a connected socket; its keeper runs on this thread's runtime.
+    /// Wraps a connected socket. Its keeper runs on this thread's runtime.
     pub fn open(
         socket: OriginStream,
         peer: SocketAddr,
@@ -90,7 +89,7 @@ impl H1 {
     }
 
     /// Sends a request and waits for the head of the final response, at most `timeout` after the
-    /// last sign of life.
+    /// last progress.
     pub async fn send(
         &mut self,
         requesting: &mut RequestWriter,
@@ -98,7 +97,7 @@ impl H1 {
         timeout: Duration,
     ) -> Result<ResponseHead, AttemptFailure> {
         let io = self.io();
-        // Taken up, it may be found at its end before anything is sent.
+        // An unparked connection may have ended before anything is sent.
         if poll_fn(|context| Poll::Ready(io.poll_disturbed(context))).await.is_ready() {
             let detail = "the connection ended before it was used".to_owned();
             return Err(AttemptFailure { cause: Cause::Terminated, detail, unsent: true, dead: true });
@@ -107,12 +106,13 @@ impl H1 {
         poll_fn(|context| io.poll_head(context, requesting, sending, timeout, &mut silent)).await
     }
 
-    /// The stream. A connection that is sent on was taken up before.
+    /// Returns the stream. The connection must have been unparked before.
     fn io(&mut self) -> &mut Io {
         self.io.as_mut().expect("a connection in use has its stream")
     }
 
-    /// Gives the stream to the keeper. False when it cannot carry another request, and is closed.
+    /// Gives the stream to the keeper. Returns `false` if it cannot carry another request; the
+    /// keeper then closes it.
     pub fn park(&mut self) -> bool {
         let Some(mut io) = self.io.take() else { return false };
         let is_clean = io.input.is_empty();
@@ -124,7 +124,7 @@ impl H1 {
         false
     }
 
-    /// Takes the stream back from the keeper. False when it has ended meanwhile.
+    /// Takes the stream back from the keeper. Returns `false` if it has ended meanwhile.
     pub fn unpark(&mut self) -> bool {
         let mut state = self.shared.0.lock();
         match std::mem::replace(&mut state.held, StreamOwner::InUse) {
@@ -144,14 +144,14 @@ impl H1 {
         }
     }
 
-    /// The stream as a tunnel, and what counts it as open.
+    /// Returns the stream for a tunnel, and its gauge.
     pub fn into_tunnel(mut self) -> (Rewind<OriginStream>, OpenGauge) {
         let io = self.io.take().expect("a connection in use has its stream");
         self.shared.hold(StreamOwner::Gone);
         io.into_stream()
     }
 
-    /// Tells whether anybody holds the connection still.
+    /// Returns a function that tells if the connection still exists.
     pub fn held(&self) -> impl Fn() -> bool + Send + 'static + use<> {
         let shared = Arc::downgrade(&self.shared);
         move || shared.strong_count() > 0
@@ -181,7 +181,7 @@ impl Drop for H1 {
         }
         let mut state = self.shared.0.lock();
         state.held = match std::mem::replace(&mut state.held, StreamOwner::Gone) {
-            // Parked and no longer wanted: it is closed in order.
+            // A parked connection that is no longer wanted is closed in order.
             StreamOwner::Parked(io) | StreamOwner::Leaving(io) => StreamOwner::Leaving(io),
             StreamOwner::InUse | StreamOwner::Gone => StreamOwner::Gone,
         };
@@ -196,9 +196,9 @@ impl Shared {
         state.wake();
     }
 
-    /// Leaves the stream to the keeper. It is polled once in the keeper's name, so that what
-    /// happens to it wakes the keeper; the keeper itself need not run for that. False when
-    /// something has happened already.
+    /// Leaves the stream to the keeper. Polling the stream once with the keeper's waker makes later
+    /// events wake the keeper, without running it now. Returns `false` if an event has already
+    /// happened.
     fn park(&self, mut io: Box<Io>) -> bool {
         let mut state = self.0.lock();
         let polled = state.keeper.as_ref().map(|keeper| io.poll_disturbed(&mut Context::from_waker(keeper)));
@@ -210,7 +210,7 @@ impl Shared {
         is_quiet
     }
 
-    /// For the keeper: ready once the connection is gone.
+    /// Polls for the keeper: ready once the connection is gone.
     fn poll_gone(&self, context: &mut Context<'_>) -> Poll<()> {
         let mut state = self.0.lock();
         let outcome = match &mut state.held {
@@ -236,7 +236,7 @@ impl State {
     }
 }
 
-/// The keeper's hold; with the runtime that it runs on, a connection that it keeps ends.
+/// Keeper's handle. When the keeper's runtime ends, its parked connection ends too.
 struct ParkedWatcher(Arc<Shared>);
 
 impl Drop for ParkedWatcher {
@@ -249,8 +249,8 @@ impl Drop for ParkedWatcher {
 }
 
 impl Io {
-    /// Sends what can be sent and reads until a final head is there. `silent` until the first byte
-    /// of an answer.
+    /// Sends and reads until a final head has arrived. `silent` is `true` until the first byte of a
+    /// response.
     fn poll_head(
         &mut self,
         context: &mut Context<'_>,
@@ -267,7 +267,7 @@ impl Io {
             match self.parser.parse(&mut self.input, HEAD_MAX) {
                 Ok(Some(head)) => match judged(head, sending) {
                     Some(outcome) => return Poll::Ready(outcome),
-                    // It may have asked for the request's body.
+                    // An interim head may have released the request's body, so continue sending.
                     None => continue,
                 },
                 Ok(None) => {}
@@ -296,7 +296,7 @@ impl Io {
     }
 }
 
-/// What becomes of a head: the answer, a failure, or nothing when it was interim.
+/// Returns the outcome of a head: the response, a failure, or `None` for an interim response.
 fn judged(head: ResponseHead, sending: &AttemptStreams) -> Option<Result<ResponseHead, AttemptFailure>> {
     if head.status.is_informational() && head.status != StatusCode::SWITCHING_PROTOCOLS {
         let is_bearable = sending.received(head.status, || head.fields.to_map());

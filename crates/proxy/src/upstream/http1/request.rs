@@ -1,5 +1,4 @@
-//! A request on its way out: its head, then its body as it comes, while the response may already be
-//! arriving.
+//! Sends a request: its head, then its body as it arrives. The response may arrive meanwhile.
 
 use crate::transport::MessageOutput;
 use crate::upstream::head::{AttemptFailure, AttemptHead, invalid};
@@ -15,37 +14,37 @@ use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use tokio::io::AsyncWrite;
 
-/// A request being sent.
+/// State of sending one request.
 pub(in crate::upstream) struct RequestWriter {
     output: MessageOutput,
-    /// The body, until it has ended or nobody wants the rest.
+    /// Body, until it has ended or the rest is not wanted.
     body: Option<UploadStream>,
     coding: Coding,
-    /// Some of it was written.
+    /// Some bytes were written.
     has_begun: bool,
     state: State,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Something is still to be written.
+    /// Bytes are left to write.
     Sending,
-    /// All of it was.
+    /// Everything was written.
     Sent,
-    /// The rest cannot be sent; the connection is of no use after the response.
+    /// The rest cannot be sent, so the connection cannot be reused after the response.
     Broken,
 }
 
-/// How the body is delimited.
+/// Framing of the body.
 enum Coding {
-    /// By its length, of which so much is still due.
+    /// Content-Length, with the number of bytes still due.
     Length(u64),
     Chunked,
 }
 
 impl RequestWriter {
-    /// The request for `head`, to be sent to `authority` unless it names another host, with the
-    /// body of `upload`.
+    /// Creates the writer of a request for `head` with the body of `upload`. The Host is
+    /// `authority` unless `head` names another.
     pub fn new(head: &AttemptHead, authority: &str, upload: &Arc<Upload>) -> Result<Self, AttemptFailure> {
         let body = upload.outgoing();
         let has_body = !upload.is_finished();
@@ -56,7 +55,7 @@ impl RequestWriter {
             (true, Some(length)) => Coding::Length(length),
             (true, None) => Coding::Chunked,
         };
-        // A body that has ended without a byte is told of by its length alone.
+        // A body that has ended without a byte is declared by its length only.
         if has_body || head.is_meant_for_content() {
             write_framing(&mut output.head, head, &coding);
         }
@@ -65,18 +64,17 @@ impl RequestWriter {
         Ok(Self { output, body, coding, has_begun: false, state: State::Sending })
     }
 
-    /// Whether nothing of it was written yet.
+    /// Returns `true` if no byte was written yet.
     pub fn is_unsent(&self) -> bool {
         !self.has_begun
     }
 
-    /// Whether all of it was written.
+    /// Returns `true` if everything was written.
     pub fn is_sent(&self) -> bool {
         self.state == State::Sent
     }
 
-    /// Sends what can be sent. Ready when nothing is left to do: all is sent, or the rest cannot
-    /// be.
+    /// Sends available bytes. Returns ready if everything is sent, or the rest cannot be sent.
     pub fn poll(&mut self, stream: &mut OriginStream, context: &mut Context<'_>) -> Poll<()> {
         if self.state == State::Sending {
             let outcome = ready!(self.poll_sent(stream, context));
@@ -102,7 +100,7 @@ impl RequestWriter {
         }
     }
 
-    /// Puts the next piece of the body into the output. False at its end.
+    /// Puts the next piece of the body into the output. Returns `false` at its end.
     fn poll_more(&mut self, context: &mut Context<'_>) -> Poll<io::Result<bool>> {
         let Some(body) = &mut self.body else { return Poll::Ready(Ok(false)) };
         let frame = match ready!(Pin::new(body).poll_frame(context)) {
@@ -127,7 +125,7 @@ impl RequestWriter {
         Ok(())
     }
 
-    /// The body has ended. True when that has to be written.
+    /// Ends the body. Returns `true` if the end must be written.
     fn end(&mut self, trailers: Option<&http::HeaderMap>) -> io::Result<bool> {
         self.body = None;
         match self.coding {
@@ -141,7 +139,7 @@ impl RequestWriter {
     }
 }
 
-/// Everything but the framing and the empty line.
+/// Writes the head without framing fields and empty line.
 fn write_head(out: &mut Vec<u8>, head: &AttemptHead, authority: &str) -> Result<(), AttemptFailure> {
     out.reserve(HEAD_BYTES);
     for part in [head.method.as_str(), " ", head.target.as_str(), " HTTP/1.1\r\n"] {
@@ -171,11 +169,11 @@ fn write_framing(out: &mut Vec<u8>, head: &AttemptHead, coding: &Coding) {
     }
 }
 
-/// The body's length, as the request says it or as the body knows it.
+/// Returns the body's length from the request's field, or else from the body itself.
 fn length_of(head: &AttemptHead, body: &UploadStream) -> Option<u64> {
     let said = head.fields.content_length().and_then(|length| std::str::from_utf8(length).ok()?.parse().ok());
     said.or_else(|| body.size_hint().exact())
 }
 
-/// More than most request heads take.
+/// Initial capacity, more than most request heads need.
 const HEAD_BYTES: usize = 1024;

@@ -1,4 +1,4 @@
-//! A response's body as an HTTP/1 connection brings it: by length, in chunks, or until the end.
+//! Reads a response's body from an HTTP/1 connection: by length, in chunks, or until the end.
 
 use super::request::RequestWriter;
 use super::{CLOSED, H1};
@@ -13,12 +13,11 @@ use shoal_wire::chunk::ChunkDecoder;
 use shoal_wire::{BodyDecoder, Decoded, ResponseHead};
 use std::task::{Context, Poll, ready};
 
-/// The rest of an exchange after the response's head: its body, and what is still to be sent of the
-/// request's.
+/// Exchange after the response's head: the response's body, and the rest of the request's.
 pub(in crate::upstream) struct ResponseReader {
     framing: Framing,
     requesting: RequestWriter,
-    /// Neither side wants the connection closed after this.
+    /// Both sides allow the connection to persist.
     may_persist: bool,
 }
 
@@ -30,8 +29,8 @@ enum Framing {
 }
 
 impl ResponseReader {
-    /// What follows a head whose framing has been found sound: a body of `length`, in chunks, or
-    /// until the end.
+    /// Creates the reader after a head with valid framing: a body of `length`, in chunks, or until
+    /// the end.
     pub fn new(length: Option<u64>, is_chunked: bool, may_persist: bool, requesting: RequestWriter) -> Self {
         let framing = match length {
             Some(length) => Framing::Delimited(BodyDecoder::Length(length)),
@@ -41,25 +40,24 @@ impl ResponseReader {
         Self { framing, requesting, may_persist }
     }
 
-    /// Whether the body has ended.
+    /// Returns `true` if the body has ended.
     pub fn is_ended(&self) -> bool {
         matches!(&self.framing, Framing::Delimited(decoder) if decoder.is_ended())
     }
 
-    /// Whether the connection can carry another request after the body's end.
+    /// Returns `true` if the connection can carry another request.
     pub fn is_reusable(&self) -> bool {
         self.may_persist && self.requesting.is_sent() && self.is_ended()
     }
 
-    /// The next frame; `None` at the end.
+    /// Polls for the next frame; `None` at the end.
     pub fn poll_frame(
         &mut self,
         connection: &mut H1,
         context: &mut Context<'_>,
     ) -> Poll<Option<Result<Frame<Bytes>, BodyError>>> {
         let io = connection.io();
-        // What is left of the request goes out meanwhile; when it cannot, the response may still be
-        // whole.
+        // Send the rest of the request meanwhile. If that fails, the response may still be whole.
         let _ = self.requesting.poll(&mut io.stream, context);
         loop {
             match self.framing.decode(&mut io.input) {
@@ -90,7 +88,7 @@ impl Framing {
         }
     }
 
-    /// Bytes to make room for: what is still to come, within bounds.
+    /// Returns the bytes to reserve: the rest of the body, within bounds.
     fn room(&self) -> usize {
         let rest = match self {
             Self::Delimited(decoder) => decoder.remaining(),
@@ -101,7 +99,7 @@ impl Framing {
     }
 }
 
-/// RFC 9112, 9.3: whether a connection persists after a response with this head.
+/// Returns `true` if a connection persists after a response with this head (RFC 9112, 9.3).
 pub(in crate::upstream) fn persists(head: &ResponseHead) -> bool {
     let says = |option: &[u8]| {
         let names = |line: &[u8]| {
@@ -112,5 +110,5 @@ pub(in crate::upstream) fn persists(head: &ResponseHead) -> bool {
     if head.version == Version::HTTP_10 { says(b"keep-alive") } else { !says(b"close") }
 }
 
-/// Most bytes of a body read at once: what a slow client makes wait.
+/// Maximum bytes of a body read at once, and thus buffered for a slow client.
 const READ_MAX: usize = 64 * 1024;

@@ -1,5 +1,5 @@
-//! Lookups by a scripted resolver: they are shared, bounded and shared out, and silence is
-//! remembered.
+//! Tests of lookups with a scripted resolver: they are shared, bounded and divided, and silence is
+//! cached.
 
 use super::*;
 use crate::upstream::resolve::Lookup;
@@ -8,8 +8,8 @@ use std::net::SocketAddr;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::sync::Semaphore;
 
-/// Answers names that begin with `good`, fails those with `bad`, and is silent on others until it
-/// is `spoken` for.
+/// Resolver that answers names beginning with `good` and fails those with `bad`. It is silent on
+/// others until `spoken` has permits.
 struct Scripted {
     asked: AtomicUsize,
     spoken: Semaphore,

@@ -1,5 +1,5 @@
-//! A map of few keys: a sorted vector. While it is small, which it mostly is, a lookup is a
-//! comparison or two and nothing is allocated for an entry that comes and goes.
+//! Map of few keys: a sorted vector. While the map is small, as usual, a lookup takes a comparison
+//! or two, and short-lived entries allocate nothing.
 
 /// Values by key.
 pub(super) struct Few<K, V>(Vec<(K, V)>);
@@ -11,17 +11,17 @@ impl<K, V> Default for Few<K, V> {
 }
 
 impl<K: Ord, V> Few<K, V> {
-    /// The value of a key.
+    /// Returns the value of a key.
     pub fn get(&self, key: &K) -> Option<&V> {
         self.place(key).ok().map(|index| &self.0[index].1)
     }
 
-    /// The value of a key, to be changed.
+    /// Returns the value of a key for changes.
     pub fn get_mut(&mut self, key: &K) -> Option<&mut V> {
         self.place(key).ok().map(|index| &mut self.0[index].1)
     }
 
-    /// The value of a key, which is put in if it is not there.
+    /// Returns the value of a key, inserting a default if missing.
     pub fn get_or_default(&mut self, key: K) -> &mut V
     where
         V: Default,
@@ -36,19 +36,19 @@ impl<K: Ord, V> Few<K, V> {
         &mut self.0[index].1
     }
 
-    /// Takes a key out.
+    /// Removes a key.
     pub fn remove(&mut self, key: &K) {
         if let Ok(index) = self.place(key) {
             self.0.remove(index);
         }
     }
 
-    /// All keys with their values, in order.
+    /// Returns all keys with their values, in order.
     pub fn iter(&self) -> impl Iterator<Item = &(K, V)> {
         self.0.iter()
     }
 
-    /// Whether there is no key.
+    /// Returns `true` if the map has no key.
     #[cfg(test)]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()

@@ -1,16 +1,15 @@
-//! Permits for one origin, shared out fairly among clients.
+//! Permits for one origin, divided fairly among clients.
 //!
-//! Each client may hold a multiple of the permits that are free: four times as many for an address,
-//! twice for one of its connections. Whoever holds most is held back first, a newcomer never while
-//! a permit is free, and what stays free shrinks as clients become more. Of 256 permits a lone
-//! address holds 205 at most, each of ten 24. Permits that come back go to the waiting address that
-//! holds fewest; among those that hold as many, to the one that has waited longest.
+//! Each client may hold a multiple of the number of free permits: four times for an address, twice
+//! for one connection. The largest holder therefore reaches its limit first. A new client always
+//! gets a permit while one is free. The more clients, the fewer permits stay free. Of 256 permits a
+//! single address holds at most 205, each of ten 24. A returned permit goes to the waiting address
+//! that holds fewest; among equals, to the longest waiter.
 //!
-//! The rule is that of Choudhury and Hahne, "Dynamic queue length thresholds for shared-memory
-//! packet switches", IEEE/ACM Transactions on Networking 6(2), 1998. It fits where nobody is known
-//! beforehand and any of them may be greedy. It costs some permits that a lone client leaves
-//! unused. A permit costs two lookups, one that comes back while others wait a walk over their
-//! addresses.
+//! The rule follows Choudhury and Hahne, "Dynamic queue length thresholds for shared-memory packet
+//! switches", IEEE/ACM Transactions on Networking 6(2), 1998. It fits if clients are unknown
+//! beforehand and any may be greedy. A single client leaves some permits unused. A permit costs two
+//! lookups. A permit returned while others wait costs a walk over their addresses.
 
 use super::few::Few;
 use parking_lot::Mutex;
@@ -21,22 +20,22 @@ use std::sync::Arc;
 use std::task::{Context, Poll};
 use tokio::sync::oneshot;
 
-/// The permits of one origin.
+/// Permits of one origin.
 pub(in crate::upstream) struct Gate {
     state: Mutex<State>,
     waiting_max: usize,
 }
 
-/// A permit; it goes back when dropped.
+/// Permit, returned when dropped.
 pub(in crate::upstream) struct Permit {
     gate: Arc<Gate>,
     party: Party,
 }
 
-/// The client connection that asks for a permit; `None` for the node itself, which has no share.
+/// Client connection that asks for a permit; `None` for the node itself, which has no share.
 pub(in crate::upstream) type Party = Option<SocketAddr>;
 
-/// A place in the queue; dropping it leaves the queue.
+/// Place in the queue; dropping it leaves the queue.
 pub(in crate::upstream) struct Waiting {
     gate: Arc<Gate>,
     party: Party,
@@ -46,15 +45,15 @@ pub(in crate::upstream) struct Waiting {
 
 struct State {
     free: usize,
-    /// Permits that are held and are not to come back.
+    /// Held permits to be retired on their return.
     owed: usize,
     waiting: usize,
-    /// Numbers waiters in their order.
+    /// Number of the next waiter.
     next: u64,
     accounts: Few<Option<IpAddr>, Account>,
 }
 
-/// An address that holds permits or waits for some.
+/// Address that holds or waits for permits.
 #[derive(Default)]
 struct Account {
     held: usize,
@@ -70,18 +69,18 @@ struct Waiter {
 }
 
 impl Gate {
-    /// A gate with `permits`, for which `waiting_max` may wait.
+    /// Creates a gate with `permits` permits and a queue of at most `waiting_max`.
     pub fn new(permits: usize, waiting_max: usize) -> Arc<Self> {
         let state = State { free: permits, owed: 0, waiting: 0, next: 0, accounts: Few::default() };
         Arc::new(Self { state: Mutex::new(state), waiting_max })
     }
 
-    /// Makes so many permits more; gives one to the party, whatever its share.
+    /// Adds `permits` permits and gives one to the party, regardless of its share.
     pub fn enlarge(self: &Arc<Self>, permits: usize, party: Party) -> Permit {
         let mut state = self.state.lock();
         state.add(permits);
         if state.free == 0 {
-            // This one is beyond the number until it comes back.
+            // This permit exceeds the number until it is returned.
             state.free += 1;
             state.owed += 1;
         }
@@ -91,13 +90,13 @@ impl Gate {
         self.permit(party)
     }
 
-    /// Makes so many permits more.
+    /// Adds `permits` permits.
     pub fn add(self: &Arc<Self>, permits: usize) {
         self.state.lock().add(permits);
         self.hand_out();
     }
 
-    /// Takes so many permits out of use: those that are free, then those that come back next.
+    /// Retires `permits` permits: free ones first, then the next ones returned.
     pub fn remove(&self, permits: usize) {
         let mut state = self.state.lock();
         let free = state.free.min(permits);
@@ -105,7 +104,7 @@ impl Gate {
         state.owed += permits - free;
     }
 
-    /// A permit, if one is free and within the party's share.
+    /// Takes a permit, if one is free and within the party's share.
     pub fn try_acquire(self: &Arc<Self>, party: Party) -> Option<Permit> {
         let mut state = self.state.lock();
         state.may_take(party).then(|| {
@@ -114,7 +113,7 @@ impl Gate {
         })
     }
 
-    /// A place in the queue; `None` when the party has its share of places, or all are taken.
+    /// Returns a place in the queue, or `None` if the queue or the party's share is full.
     pub fn queue(self: &Arc<Self>, party: Party) -> Option<Waiting> {
         let (sender, permit) = oneshot::channel();
         let mut state = self.state.lock();
@@ -133,26 +132,26 @@ impl Gate {
         state.next += 1;
         state.waiting += 1;
         drop(state);
-        // A permit may have come back since it was asked for.
+        // A permit may have been returned since the last try.
         self.hand_out();
         Some(Waiting { gate: Arc::clone(self), party, number, permit })
     }
 
-    /// Permits that nobody holds.
+    /// Returns the number of free permits.
     pub fn free(&self) -> usize {
         self.state.lock().free
     }
 
-    /// How many wait.
+    /// Returns the number of waiters.
     pub fn waiting(&self) -> usize {
         self.state.lock().waiting
     }
 
-    /// Gives free permits to those who wait and may have one.
+    /// Gives free permits to waiters within their shares.
     fn hand_out(self: &Arc<Self>) {
         loop {
             let Some(waiter) = self.state.lock().next_waiter() else { return };
-            // One that has left gives it back at once.
+            // A waiter that has left returns its permit at once.
             drop(waiter.permit.send(self.permit(waiter.party)));
         }
     }
@@ -163,7 +162,7 @@ impl Gate {
 }
 
 impl Permit {
-    /// Counts the permit for no client any longer: what it is for serves all of them.
+    /// Assigns the permit to the node itself, because its connection now serves all clients.
     pub fn disown(&mut self) {
         let Some(party) = self.party.take() else { return };
         let mut state = self.gate.state.lock();
@@ -239,7 +238,7 @@ impl State {
         self.tidy(party);
     }
 
-    /// Has the node itself hold one of the party's permits.
+    /// Moves one of the party's permits to the node itself.
     fn hand_over(&mut self, party: SocketAddr) {
         let owed = std::mem::take(&mut self.owed);
         self.put_back(Some(party));
@@ -247,7 +246,7 @@ impl State {
         self.owed = owed;
     }
 
-    /// Forgets an address that neither holds nor waits.
+    /// Removes an address that neither holds nor waits.
     fn tidy(&mut self, party: Party) {
         let address = address_of(party);
         if self.accounts.get(&address).is_some_and(|account| account.held == 0 && account.queue.is_empty()) {
@@ -255,7 +254,8 @@ impl State {
         }
     }
 
-    /// Takes a permit for the waiter whose address holds fewest, and the waiter out of the queue.
+    /// Takes a permit for the next waiter, and removes the waiter from the queue. The address that
+    /// holds fewest permits comes first.
     fn next_waiter(&mut self) -> Option<Waiter> {
         if self.free == 0 || self.waiting == 0 {
             return None;
@@ -285,7 +285,8 @@ impl Account {
     }
 }
 
-/// What counts as one address: of IPv6 the network, since its owner has all addresses in it.
+/// Returns the address that a share belongs to. For IPv6 this is the /64 network, since its owner
+/// has all addresses in it.
 fn address_of(party: Party) -> Option<IpAddr> {
     match party?.ip().to_canonical() {
         IpAddr::V6(address) => {
@@ -296,9 +297,9 @@ fn address_of(party: Party) -> Option<IpAddr> {
     }
 }
 
-/// Permits of one address for each that is free, and places in the queue likewise.
+/// Permits of one address per free one, and places in the queue per free place.
 const ADDRESS_SHARE: usize = 4;
-/// The same of one connection.
+/// Permits and places of one connection likewise.
 const CONNECTION_SHARE: usize = 2;
 
 #[cfg(test)]
@@ -309,7 +310,7 @@ mod tests {
         Some(([192, 0, 2, address], port).into())
     }
 
-    /// As many permits as there are to be had.
+    /// Takes all available permits.
     fn take_all(gate: &Arc<Gate>, mut party: impl FnMut(usize) -> Party) -> Vec<Permit> {
         let mut held = Vec::new();
         while let Some(permit) = gate.try_acquire(party(held.len())) {
@@ -369,7 +370,8 @@ mod tests {
         assert_eq!(greedy.len(), 67);
         let newcomer = gate.queue(party(2, 1)).expect("room");
         drop(held);
-        // The first of the greedy one's was first; one that left passes the permit on.
+        // The greedy party's first waiter was first in the queue; once gone, it passes the permit
+        // on.
         drop(greedy);
         drop(newcomer.await);
         assert_eq!((gate.free(), gate.waiting()), (1, 0));

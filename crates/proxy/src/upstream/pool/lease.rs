@@ -1,4 +1,4 @@
-//! What a request may be sent on, taken from a place and returned to it.
+//! Leases of connections and streams, taken from an origin's pool and returned to it.
 
 use super::{OriginPool, OriginPoolHandle, Permit};
 use crate::message::Client;
@@ -7,44 +7,43 @@ use crate::upstream::http1::H1;
 use crate::upstream::http2::H2;
 use std::sync::{Arc, Weak};
 
-/// What a request may be sent on.
+/// Result of asking a pool for a connection.
 pub(in crate::upstream) enum Checkout {
-    /// A connection that carried requests before.
+    /// Connection that carried requests before.
     Reused(Lease),
-    /// A stream of a shared connection.
+    /// Stream of a shared connection.
     Stream(StreamLease),
-    /// Leave to open a connection.
+    /// Permit to open a connection.
     Open(Permit),
 }
 
-/// An HTTP/1 connection in use.
+/// HTTP/1 connection in use.
 pub(in crate::upstream) struct Lease {
     /// The connection.
     pub connection: H1,
     pub(super) permit: Permit,
     pub(super) place: OriginPoolHandle,
     pub(super) bond: Bond,
-    /// The permit for what the connection becomes after a 101. Boxed, since few leases have one and
-    /// all are moved.
+    /// Permit for the tunnel after a 101. Boxed, since few leases have one and all are moved.
     tunnel: Option<Box<Permit>>,
 }
 
-/// Who may send the next request on a connection.
+/// Client that may send the next request on a connection.
 pub(in crate::upstream) enum Bond {
-    /// Anybody.
+    /// Any client.
     None,
-    /// Nobody: it is closed after the exchange.
+    /// None: the connection is closed after the exchange.
     Closing,
-    /// This client's connection alone, for which it is kept.
+    /// Only this client's connection, for which the connection is kept.
     Pinned {
         /// The client.
         owner: Weak<Client>,
-        /// Whether a task looks for the client's end already.
+        /// `true` if a task already watches for the client's end.
         is_watched: bool,
     },
 }
 
-/// A stream of an HTTP/2 connection.
+/// Stream of an HTTP/2 connection.
 pub(in crate::upstream) struct StreamLease {
     /// The connection.
     pub connection: Arc<H2>,
@@ -53,23 +52,23 @@ pub(in crate::upstream) struct StreamLease {
 }
 
 impl Lease {
-    /// A connection that anybody may use.
+    /// Creates a lease of a connection that any client may use.
     pub(super) fn new(connection: H1, permit: Permit, place: OriginPoolHandle) -> Self {
         Self { connection, permit, place, bond: Bond::None, tunnel: None }
     }
 
-    /// The place that it is of.
+    /// Returns the pool of the connection.
     pub fn place(&self) -> &Arc<OriginPool> {
         &self.place.0
     }
 
-    /// Parks the connection, keeps it for one client, or lets it go.
+    /// Parks the connection, keeps it for one client, or closes it.
     pub fn return_to_pool(self) {
         let Self { connection, permit, place, bond, .. } = self;
         match bond {
             Bond::None => {
                 place.park(connection);
-                // After parking, so that whoever waits for this permit finds the connection.
+                // Drop the permit after parking, so that the next waiter finds the connection.
                 drop(permit);
             }
             Bond::Pinned { owner, is_watched } => place.pin(connection, permit, (owner, is_watched)),
@@ -77,7 +76,7 @@ impl Lease {
         }
     }
 
-    /// Takes note that `caller`'s request authenticates the connection.
+    /// Records that `caller`'s request authenticates the connection.
     pub fn bind(&mut self, caller: &Caller) {
         self.bond = match (&self.bond, &caller.client) {
             (Bond::Pinned { .. }, _) => return,
@@ -88,29 +87,29 @@ impl Lease {
         };
     }
 
-    /// Takes note that the origin may have authenticated the connection.
+    /// Records that the origin may have authenticated the connection.
     pub fn close_after(&mut self) {
         if matches!(self.bond, Bond::None) {
             self.bond = Bond::Closing;
         }
     }
 
-    /// Takes a permit for the tunnel that the connection may become. False when there is none to be
-    /// had.
+    /// Takes a permit for the tunnel that the connection may become. Returns `false` if none is
+    /// available.
     pub fn reserve_tunnel(&mut self, caller: &Caller) -> bool {
         self.tunnel = self.place.tunnel(caller.party()).map(Box::new);
         self.tunnel.is_some()
     }
 
-    /// The connection, and what to keep as long as it lives on as a tunnel: others may have its
-    /// permit.
+    /// Returns the connection, and the parts to keep during its life as a tunnel. Its own permit
+    /// becomes free.
     pub fn into_parts(self) -> (H1, (Option<Box<Permit>>, OriginPoolHandle)) {
         (self.connection, (self.tunnel, self.place))
     }
 }
 
 impl StreamLease {
-    /// The place that it is of.
+    /// Returns the pool of the connection.
     pub fn place(&self) -> &Arc<OriginPool> {
         &self.place.0
     }

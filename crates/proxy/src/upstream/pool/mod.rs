@@ -1,20 +1,20 @@
-//! Connections kept for further requests, and the limit of connections to one origin.
+//! Kept connections, and the limit of connections to one origin.
 //!
-//! An HTTP/1 connection is either leased, with a permit of its origin, or parked, without. A
-//! request takes its permit first, then a parked connection, and opens one only when none is
-//! parked; so connections to one origin never outnumber its permits, of which each client has a
-//! share ([`gate`]). Connections opened by the calling thread's runtime are preferred, since the
-//! others are woken across threads. An HTTP/2 connection keeps one permit for as long as it lives;
-//! its streams are shared out likewise ([`streams`]).
+//! An HTTP/1 connection is either leased, with a permit of its origin, or parked, without one. A
+//! request takes its permit first, then a parked connection, and opens a new one only if none is
+//! parked. Connections to one origin therefore never outnumber its permits. Each client has a share
+//! of the permits ([`gate`]). Connections of the calling thread's runtime are preferred, since
+//! others are woken across threads. An HTTP/2 connection keeps one permit for its whole life. Its
+//! streams are divided in the same way ([`streams`]).
 //!
-//! A connection that becomes a tunnel gives its permit back for one of the tunnels', which are a
-//! limit of their own. One whose body nobody takes gives way when others wait ([`stalled`]).
+//! A connection that becomes a tunnel returns its permit and takes a tunnel permit, which has its
+//! own limit. A connection with an unread body is closed when others wait ([`stalled`]).
 //!
-//! A connection that its origin has authenticated is kept for one client alone, with its permit
+//! A connection that its origin has authenticated is kept for one client only, with its permit
 //! ([`pinned`]).
 //!
-//! Each connection's driver task ends it when it was idle for too long; a place is forgotten with
-//! its last connection.
+//! Each connection's driver task closes it after the idle timeout. A pool is removed with its last
+//! connection.
 
 mod few;
 mod gate;
@@ -44,14 +44,14 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
-/// Whose connections may stand in for each other: the same origin under the same rules.
+/// Key of interchangeable connections: the same origin under the same rules.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(super) struct OriginPoolKey {
     /// The origin.
     pub origin: Origin,
     /// [`crate::access::ForwardRules::id`]; 0 for the operator's own upstreams.
     pub rules: u64,
-    /// For checks of its health alone.
+    /// `true` for the connections of health checks.
     pub is_check: bool,
 }
 
@@ -64,7 +64,7 @@ pub(super) struct Pool {
     metrics: Arc<Metrics>,
 }
 
-/// One origin's connections.
+/// Connections of one origin.
 pub(super) struct OriginPool {
     key: OriginPoolKey,
     permits: Arc<Gate>,
@@ -72,13 +72,12 @@ pub(super) struct OriginPool {
     tunnels: Arc<Gate>,
     /// Permits for streams, as many as the HTTP/2 connections can carry at once.
     streams: Arc<Gate>,
-    /// The bodies that hold connections and streams.
+    /// Bodies that hold connections or streams.
     holding: Mutex<HoldingBodies>,
     connections: Mutex<Connections>,
-    /// Held while a connection is opened that may turn out as HTTP/2, so that a burst opens one and
-    /// not many.
+    /// Held while opening a connection that may become HTTP/2, so that a burst opens only one.
     opening: tokio::sync::Mutex<()>,
-    /// Handles to it; counted while the pool's map is locked, or while there is one already.
+    /// Number of handles. A first handle is counted under the lock of the pool's map.
     handles: AtomicUsize,
     keep_alive: Duration,
     pool: Weak<Pool>,
@@ -87,10 +86,10 @@ pub(super) struct OriginPool {
 #[derive(Default)]
 struct Connections {
     parked: Vec<ParkedConnection>,
-    /// Kept for one client each; the longest unused first.
+    /// Connections kept for one client each; the longest unused first.
     pinned: Vec<Pinned>,
     h2: Vec<Arc<H2>>,
-    /// Whether the last connection was HTTP/1: then several may be opened at once.
+    /// The last connection was HTTP/1, so several may be opened at once.
     speaks_http1: bool,
 }
 
@@ -99,7 +98,7 @@ struct ParkedConnection {
     since: Instant,
 }
 
-/// A place in use; the last one to go forgets a place without connections.
+/// Handle to a pool in use. Dropping the last handle removes a pool without connections.
 pub(super) struct OriginPoolHandle(Arc<OriginPool>);
 
 impl Pool {
@@ -113,7 +112,7 @@ impl Pool {
         })
     }
 
-    /// The place of an origin.
+    /// Returns the pool of an origin.
     pub fn place(self: &Arc<Self>, key: &OriginPoolKey) -> OriginPoolHandle {
         let mut places = self.places.lock();
         if let Some(place) = places.get(key) {
@@ -136,7 +135,7 @@ impl Pool {
         OriginPoolHandle::new(&place)
     }
 
-    /// Whether no connection is kept or in use.
+    /// Returns `true` if no connection is kept or in use.
     #[cfg(test)]
     pub fn is_empty(&self) -> bool {
         self.places.lock().is_empty()
@@ -149,12 +148,13 @@ impl OriginPoolHandle {
         Self(Arc::clone(place))
     }
 
-    /// Whether it is a place of this pool.
+    /// Returns `true` if this handle belongs to `pool`.
     pub fn is_of(&self, pool: &Arc<Pool>) -> bool {
         std::ptr::eq(self.0.pool.as_ptr(), Arc::as_ptr(pool))
     }
 
-    /// Something to send a request on, if it is there; `fresh` asks for a new HTTP/1 connection.
+    /// Returns a stream, a connection or a permit, if available at once. `fresh` requires a new
+    /// HTTP/1 connection.
     pub fn try_checkout(&self, fresh: bool, party: Party) -> Option<Checkout> {
         if !fresh && let Some(stream) = self.stream_with_capacity(party) {
             return Some(Checkout::Stream(stream));
@@ -163,7 +163,7 @@ impl OriginPoolHandle {
         Some(self.ticket_with(permit, fresh, party))
     }
 
-    /// The same, waited for until `deadline`.
+    /// Waits for a stream, a connection or a permit until `deadline`.
     pub async fn checkout(
         &self,
         fresh: bool,
@@ -186,11 +186,11 @@ impl OriginPoolHandle {
                 }
                 return match self.stream(permit) {
                     Some(stream) => Ok(Checkout::Stream(stream)),
-                    // The last connection has ended just now.
+                    // The last connection has just ended.
                     None => Box::pin(self.checkout(fresh, party, deadline)).await,
                 };
             }
-            // A connection may have been opened that has streams, or the last of those have ended.
+            // A connection with streams may have been opened, or the last of them may have ended.
             if let Some(ticket) = self.try_checkout(fresh, party) {
                 return Ok(ticket);
             }
@@ -212,8 +212,8 @@ impl OriginPoolHandle {
         }
     }
 
-    /// Waits for the right to open a connection that may be HTTP/2; `None` when HTTP/1 is known,
-    /// and several may be opened at once.
+    /// Waits for the right to open a connection that may be HTTP/2. Returns `None` if the origin is
+    /// known to use HTTP/1, so that several may be opened at once.
     pub async fn wait_to_open(
         &self,
         deadline: Instant,
@@ -227,8 +227,8 @@ impl OriginPoolHandle {
         Ok((!known()).then_some(turn))
     }
 
-    /// A new HTTP/1 connection, leased to its opener; `chosen` when the origin could have chosen
-    /// HTTP/2.
+    /// Leases a new HTTP/1 connection to its opener. `chosen` means that the origin could have
+    /// chosen HTTP/2.
     pub fn lease(&self, connection: H1, permit: Permit, chosen: bool) -> Lease {
         if chosen {
             self.0.connections.lock().speaks_http1 = true;
@@ -236,8 +236,8 @@ impl OriginPoolHandle {
         Lease::new(connection, permit, self.clone())
     }
 
-    /// A permit for a connection that becomes a tunnel, if one is free and within the client's
-    /// share.
+    /// Takes a permit for a connection that becomes a tunnel, if one is free and within the
+    /// client's share.
     pub(super) fn tunnel(&self, party: Party) -> Option<Permit> {
         let permit = self.0.tunnels.try_acquire(party);
         if let Some(pool) = self.0.pool.upgrade().filter(|_| permit.is_none()) {
@@ -246,12 +246,12 @@ impl OriginPoolHandle {
         permit
     }
 
-    /// For the connection's driver task.
+    /// Returns a weak reference for the connection's driver task.
     pub fn downgrade(&self) -> Weak<OriginPool> {
         Arc::downgrade(&self.0)
     }
 
-    /// A parked connection that still lives: the last parked, of this thread if there is one.
+    /// Takes a live parked connection: the last one parked, preferably by this thread.
     fn unpark(&self) -> Option<H1> {
         let this_thread = std::thread::current().id();
         let mut connections = self.0.connections.lock();
@@ -267,8 +267,7 @@ impl OriginPoolHandle {
         }
     }
 
-    /// Ends the connection that was parked first, if one more beside the parked ones would be too
-    /// many.
+    /// Closes the oldest parked connection if one more connection would exceed the limit.
     fn make_room(&self) {
         let mut connections = self.0.connections.lock();
         if connections.parked.len() > self.0.permits.free() {
@@ -277,8 +276,8 @@ impl OriginPoolHandle {
         }
     }
 
-    /// Keeps a connection for the next request, unless enough are kept or it has ended: its driver
-    /// may be on another thread, and have told the place so before it was here.
+    /// Keeps a connection for the next request, unless enough are kept or it has ended. Its driver
+    /// may run on another thread, and may have reported the end before this call.
     fn park(&self, mut connection: H1) {
         let Some(pool) = self.0.pool.upgrade().filter(|_| connection.park()) else { return };
         let mut connections = self.0.connections.lock();
@@ -314,7 +313,7 @@ impl Drop for OriginPoolHandle {
         if self.0.handles.fetch_sub(1, Ordering::Relaxed) > 1 || !self.0.is_empty() {
             return;
         }
-        // A driver that ends late may hold a place that was forgotten and made anew since.
+        // A driver that ends late may hold a pool that was removed and created again since.
         if places.get(&self.0.key).is_some_and(|place| Arc::ptr_eq(place, &self.0)) {
             places.remove(&self.0.key);
         }
@@ -322,8 +321,8 @@ impl Drop for OriginPoolHandle {
 }
 
 impl OriginPool {
-    /// Asked by the driver of connection `id`: when to ask again; `None` when it is over, because
-    /// it was unused for too long. It is then no longer kept here.
+    /// Returns the time at which the driver of connection `id` must ask again. Returns `None` if
+    /// the connection was unused for too long; it is then removed.
     pub fn expire(&self, id: u64) -> Option<Instant> {
         let now = Instant::now();
         let mut connections = self.connections.lock();
@@ -351,7 +350,7 @@ impl OriginPool {
         Some(now + self.keep_alive.max(CHECK_MIN))
     }
 
-    /// Told by a connection's driver that connection `id` has ended.
+    /// Records the driver's report that connection `id` has ended.
     pub fn ended(self: &Arc<Self>, id: u64) {
         let _handle = self.pool.upgrade().map(|pool| {
             let _places = pool.places.lock();
@@ -365,8 +364,7 @@ impl OriginPool {
         self.take_out(&mut connections, id);
     }
 
-    /// While no permit is free, connections that are kept and hardly used give way to those who
-    /// wait, one at a time.
+    /// Closes one kept, hardly used connection for the waiters, unless a permit is free.
     fn make_way(&self, for_stream: bool) {
         if self.gate(for_stream).free() > 0 {
             return;
@@ -394,7 +392,7 @@ impl OriginPool {
     }
 }
 
-/// Counts a request as waiting.
+/// Counts a request as waiting until dropped.
 struct Counted(Arc<Metrics>);
 
 impl Counted {
@@ -411,11 +409,11 @@ impl Drop for Counted {
     }
 }
 
-/// Requests that wait for a connection to one origin; further ones fail at once.
+/// Maximum number of requests that wait for a connection to one origin. Further ones fail at once.
 const WAITING_MAX: usize = 1024;
-/// Connections parked over all origins.
+/// Maximum number of parked connections over all origins.
 const PARKED_MAX: usize = 4096;
-/// How often one who waits looks for a connection that may give way.
+/// Interval at which a waiter looks for a connection to close.
 const SHED_PAUSE: Duration = Duration::from_millis(250);
-/// How often, at most, the driver of a connection in use asks whether it is over.
+/// Minimum interval at which the driver of a connection in use asks for expiry.
 const CHECK_MIN: Duration = Duration::from_secs(1);

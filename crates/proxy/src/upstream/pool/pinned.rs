@@ -1,10 +1,10 @@
 //! Connections that an origin has authenticated, each kept for one client's connection.
 //!
-//! NTLM and Negotiate authenticate a connection, so that a login needs the same one for all of its
-//! messages, and whatever follows on it is that user's. Such a connection keeps its permit while it
-//! is unused, and only the client that it was authenticated for finds it. It is closed with that
-//! client's connection, when it was unused for `upstream.keep_alive`, and before its time when
-//! others wait for a permit or a quarter of the permits is kept so: its client logs in again.
+//! NTLM and Negotiate authenticate a connection. All messages of a login need the same connection,
+//! and every later request on it is that user's. Such a connection keeps its permit while unused,
+//! and only its client finds it. It is closed with the client's connection, or after
+//! `upstream.keep_alive` without use. It is closed earlier if others wait for a permit, or if more
+//! than a quarter of the permits is kept this way. The client then logs in again.
 
 use super::{Connections, Lease, OriginPool, OriginPoolHandle, Permit, Pool};
 use crate::message::Client;
@@ -19,39 +19,39 @@ use std::sync::{Arc, Weak};
 use std::time::Duration;
 use tokio::time::{Instant, sleep};
 
-/// A connection kept for one client.
+/// Connection kept for one client.
 pub(super) struct Pinned {
     connection: H1,
-    /// Kept with the connection, which stands open.
+    /// Permit of the connection, which stays open.
     permit: Permit,
     since: Instant,
     counted: Counted,
 }
 
-/// The clients for which connections are kept, over all origins.
+/// Clients with kept connections, over all origins.
 #[derive(Default)]
 pub(super) struct Owners {
-    /// Connections kept now; most nodes have none, and look no further.
+    /// Number of kept connections. Most nodes have none, and skip the map.
     count: AtomicUsize,
-    /// How many for each client, by the address of what tells of its connection.
+    /// Number for each client, by the memory address of its connection's [`Client`].
     by_client: Mutex<BTreeMap<usize, usize>>,
 }
 
-/// Counts a kept connection for its owner. It holds the owner's address, which no other client gets
-/// meanwhile.
+/// Counts a kept connection for its owner. The weak reference keeps the owner's memory address from
+/// being reused.
 struct Counted {
     owner: Weak<Client>,
     pool: Weak<Pool>,
 }
 
 impl Pool {
-    /// Whether a connection is kept for this client.
+    /// Returns `true` if a connection is kept for this client.
     pub fn has_pinned(&self, client: &Arc<Client>) -> bool {
         self.owners.count.load(Ordering::Relaxed) > 0
             && self.owners.by_client.lock().contains_key(&Arc::as_ptr(client).addr())
     }
 
-    /// The member of a site's upstreams at which a connection is kept for `caller`.
+    /// Returns the index of the site's upstream with a connection kept for `caller`.
     pub fn member_with_pin(self: &Arc<Self>, group: &UpstreamGroup, caller: &Caller) -> Option<usize> {
         let client = caller.client.as_ref().filter(|client| caller.pins && self.has_pinned(client))?;
         let has_pin = |place: &OriginPoolHandle| place.0.connections.lock().pinned_of(client).is_some();
@@ -60,7 +60,7 @@ impl Pool {
 }
 
 impl OriginPoolHandle {
-    /// The connection that is kept for `caller`, if it still lives.
+    /// Takes the connection kept for `caller`, if it is still alive.
     pub fn pinned_for(&self, caller: &Caller) -> Option<Lease> {
         let client = caller.client.as_ref().filter(|_| caller.pins)?;
         self.0.pool.upgrade().filter(|pool| pool.has_pinned(client))?;
@@ -103,7 +103,7 @@ impl OriginPoolHandle {
 }
 
 impl OriginPool {
-    /// Closes the connection that was kept unused for longest.
+    /// Closes the kept connection that is unused for longest.
     pub(super) fn shed_pinned(&self) {
         let shed = {
             let mut connections = self.connections.lock();
@@ -114,8 +114,9 @@ impl OriginPool {
         }
     }
 
-    /// For the driver of connection `id`: `None` when it is not kept for one client; else when to
-    /// ask again, which is never when it was unused for too long and is closed.
+    /// Returns expiry information to the driver of connection `id`. The outer `None` means that it
+    /// is not kept for one client. The inner value is the time to ask again, or `None` if the
+    /// connection is closed for disuse.
     pub(super) fn expire_pinned(
         &self,
         connections: &mut Connections,
@@ -131,8 +132,8 @@ impl OriginPool {
         Some(None)
     }
 
-    /// Closes a kept connection soon after its owner has left. Its owner's end is looked for, since
-    /// nobody tells it.
+    /// Closes a kept connection soon after its owner has left. The task polls for the owner's end,
+    /// since no event reports it.
     fn watch(self: &Arc<Self>, connection: &H1, owner: Weak<Client>) {
         let (id, is_held, place) = (connection.id(), connection.held(), Arc::downgrade(self));
         tokio::spawn(async move {
@@ -146,7 +147,7 @@ impl OriginPool {
 }
 
 impl Connections {
-    /// Lets connection `id` go, if it is kept for a client.
+    /// Removes connection `id`, if it is kept for a client.
     pub(super) fn forget_pinned(&mut self, id: u64) {
         self.pinned.retain(|pinned| pinned.connection.id() != id);
     }
@@ -181,7 +182,7 @@ impl Drop for Counted {
     }
 }
 
-/// One of so many permits may be kept with an unused connection.
+/// Inverse of the share of permits that unused kept connections may hold.
 const SHARE: usize = 4;
-/// How often the owner of a kept connection is looked for.
+/// Interval of checks for the owner's end.
 const OWNER_CHECK: Duration = Duration::from_secs(1);

@@ -1,10 +1,10 @@
-//! Bodies that hold a connection, or a stream of one, while nobody takes them: the one that stands
-//! still for longest gives it up when others wait for one.
+//! Unread bodies that hold a connection or stream: the one unread for longest is cut when others
+//! wait.
 //!
-//! A response that is not stored arrives at the pace of its client. What its client has not taken
-//! waits in windows of fixed size, and its connection with it. A body that has moved within
-//! [`PATIENCE`] keeps its connection, and so does one that waits for the origin. Of the others the
-//! one at rest for longest is cut, which its client hears of when it reads on.
+//! A response that is not stored arrives at its client's pace. Bytes that the client has not taken
+//! wait in windows of fixed size, and occupy the connection. A body keeps its connection if it has
+//! moved within [`PATIENCE`] or waits for the origin. Of the others, the one at rest for longest is
+//! cut. The client gets the error at its next read.
 
 use super::OriginPool;
 use crate::message::BodyError;
@@ -19,36 +19,36 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 use tokio::time::Instant;
 
-/// A body that holds one of its place's connections or streams.
+/// Body that holds a connection or stream of its pool.
 pub(in crate::upstream) struct HoldingBody {
     holding: Arc<Holding>,
     place: Arc<OriginPool>,
-    /// Where the place has it.
+    /// Index in the pool's slab.
     number: usize,
     ended: bool,
 }
 
-/// The bodies that hold a place's connections and streams.
+/// Bodies that hold a pool's connections and streams.
 #[derive(Default)]
 pub(super) struct HoldingBodies {
     bodies: Slab<Arc<Holding>>,
-    /// When they were looked through for one that gives way.
+    /// Time of the last search for a body to cut.
     looked_at: Option<Instant>,
 }
 
-/// What a place knows of a body that holds a connection or a stream.
+/// Pool's view of a body that holds a connection or stream.
 struct Holding(Mutex<Held>);
 
 struct Held {
-    /// Taken when its connection was wanted by others.
+    /// The body; taken when others need its connection.
     body: Option<UpstreamBody>,
-    /// Since when nobody takes what has come; `None` while the origin is waited for, and once the
-    /// body holds no connection.
+    /// Time since which arrived bytes are unread. `None` while the body waits for the origin, and
+    /// once it holds no connection.
     at_rest: Option<Instant>,
 }
 
 impl HoldingBody {
-    /// The body of a response that came over one of this place's connections.
+    /// Wraps the body of a response on one of this pool's connections.
     pub fn new(body: UpstreamBody, place: Arc<OriginPool>) -> Self {
         let held = Held { body: Some(body), at_rest: Some(Instant::now()) };
         let holding = Arc::new(Holding(Mutex::new(held)));
@@ -58,7 +58,7 @@ impl HoldingBody {
 }
 
 impl OriginPool {
-    /// Ends the body that nobody has taken anything of for longest, if it is past [`PATIENCE`].
+    /// Cuts the body that is unread for longest, if longer than [`PATIENCE`].
     pub(super) fn shed_stalled(&self) {
         let now = Instant::now();
         let longest = {
@@ -85,7 +85,7 @@ impl OriginPool {
 }
 
 impl Holding {
-    /// Since when nobody takes what has come. One that is being polled is not at rest.
+    /// Returns the time since which arrived bytes are unread. A body being polled is not at rest.
     fn at_rest(&self) -> Option<Instant> {
         self.0.try_lock()?.at_rest
     }
@@ -131,8 +131,8 @@ impl Drop for HoldingBody {
     }
 }
 
-/// A body that nobody takes may keep its connection from others for so long.
+/// Time for which an unread body may hold its connection while others wait.
 const PATIENCE: Duration = Duration::from_secs(2);
-/// How often, at most, all bodies are looked through, however many wait.
+/// Minimum time between two searches of all bodies, for any number of waiters.
 const LOOK_PAUSE: Duration = Duration::from_millis(10);
 const SHED: &str = "others waited for its connection, while nobody took it";

@@ -1,17 +1,16 @@
-//! Streams of HTTP/2 connections, of which each client has a share as it has of connections.
+//! Streams of HTTP/2 connections. Each client has a share of streams, as of connections.
 //!
-//! A place counts the streams that its connections can carry at once: [`STREAMS_MAX`] each, or as
-//! many as the origin has said. A request takes a permit for one of them, and then the stream of
-//! whichever connection has most room. Where none is to be had, or the client has its share,
-//! another connection is opened, as long as there are permits for that; then streams are waited
-//! for.
+//! A pool counts the streams that its connections can carry at once: [`STREAMS_MAX`] each, or the
+//! origin's lower limit. A request takes a permit for a stream, then a stream of the connection
+//! with most room. If there is no permit, or the client's share is used, another connection is
+//! opened while permits for connections last. After that the request waits for a stream.
 
 use super::{Connections, OriginPool, OriginPoolHandle, Party, Permit, StreamLease};
 use crate::upstream::http2::H2;
 use std::sync::Arc;
 
 impl OriginPoolHandle {
-    /// A stream, if one is free and within the party's share.
+    /// Takes a stream, if one is free and within the party's share.
     pub fn stream_with_capacity(&self, party: Party) -> Option<StreamLease> {
         if !self.0.carries_streams() {
             return None;
@@ -21,14 +20,14 @@ impl OriginPoolHandle {
         self.stream(permit)
     }
 
-    /// The stream that the permit is for; `None` when the last connection has ended meanwhile.
+    /// Returns the stream for a permit, or `None` if the last connection has ended meanwhile.
     pub(super) fn stream(&self, permit: Permit) -> Option<StreamLease> {
         let connections = self.0.connections.lock();
         let connection = Arc::clone(connections.h2.iter().max_by_key(|connection| connection.room())?);
         Some(self.begin(connection, permit))
     }
 
-    /// A new HTTP/2 connection, shared from now on, and the stream of who opened it.
+    /// Shares a new HTTP/2 connection from now on, and returns a stream for its opener.
     pub fn share(&self, connection: Arc<H2>, party: Party) -> StreamLease {
         let mut connections = self.0.connections.lock();
         connections.speaks_http1 = false;
@@ -49,12 +48,12 @@ impl OriginPoolHandle {
 }
 
 impl OriginPool {
-    /// Whether there are HTTP/2 connections to be used.
+    /// Returns `true` if there are usable HTTP/2 connections.
     pub(super) fn carries_streams(&self) -> bool {
         !self.connections.lock().h2.is_empty()
     }
 
-    /// Counts the streams anew: an origin may say at any time how many it takes.
+    /// Updates the number of streams, since an origin may change its limit at any time.
     pub(super) fn recount(&self) {
         for connection in &self.connections.lock().h2 {
             let (before, now) = connection.count(STREAMS_MAX);
@@ -66,19 +65,20 @@ impl OriginPool {
         }
     }
 
-    /// Takes HTTP/2 connection `id`, if it is one, out of use.
+    /// Takes connection `id` out of use, if it is HTTP/2.
     pub(super) fn take_out(&self, connections: &mut Connections, id: u64) {
         if let Some(index) = connections.h2.iter().position(|connection| connection.id() == id) {
             self.discount(connections.h2.swap_remove(index));
         }
     }
 
-    /// Counts on the connection's streams no longer.
+    /// Removes the connection's streams from the count.
     pub(super) fn discount(&self, connection: Arc<H2>) {
         self.streams.remove(connection.discount());
     }
 }
 
-/// Requests on one HTTP/2 connection. RFC 9113, 6.5.2: "It is recommended that this value be no
-/// smaller than 100" of SETTINGS_MAX_CONCURRENT_STREAMS, so that most origins take as many.
+/// Maximum number of concurrent requests on one HTTP/2 connection. Most origins allow this: RFC
+/// 9113, 6.5.2 says of SETTINGS_MAX_CONCURRENT_STREAMS: "It is recommended that this value be no
+/// smaller than 100".
 pub(in crate::upstream) const STREAMS_MAX: usize = 100;

@@ -1,4 +1,4 @@
-//! Bodies that stall, are cut, or are not what their framing says.
+//! Tests of bodies that stall, are cut, or differ from their framing.
 
 use super::*;
 
@@ -45,7 +45,7 @@ async fn cut_bodies() {
             assert!(matches!(outcome, Err(BodyError::Cut(_))), "{body:?}: {outcome:?}");
         }
     }
-    // Without a length only an orderly close says that the body is whole.
+    // Without a length, only an orderly close shows that the body is whole.
     let outcome = fetch_body(vec![Read, Say(UNTIL_CLOSE), Say("part"), Wait(30), Reset]).await;
     assert!(matches!(outcome, Err(BodyError::Cut(_))), "{outcome:?}");
 }
@@ -85,15 +85,15 @@ async fn stalled_bodies() {
         let outcome = fetch_body(vec![Read, Say(head), Say(body), Hang]).await;
         assert!(matches!(outcome, Err(BodyError::Timeout)), "{outcome:?}");
     }
-    // Each frame starts the pause anew.
+    // Each frame restarts the pause.
     let slow = [vec![Read, Say(TEN)], [Wait(150), Say("01"), Wait(150), Say("0")].repeat(3)].concat();
     assert_eq!(fetch_body([slow, vec![Say("9")]].concat()).await.expect("slow but whole").len(), 10);
 }
 
-/// An origin may answer early, and send the rest only when it has the whole request.
+/// An origin may answer early, and send the rest only after the whole request.
 #[tokio::test]
 async fn a_body_that_waits_for_the_rest_of_the_request_is_no_stall() {
-    // Five chunks of one byte and the last one.
+    // Five chunks of one byte and the last chunk.
     let script = vec![ReadHead, Say(TEN), ReadBytes(5 * 6 + 5), Say("0123456789")];
     let origin = RawOrigin::start(vec![script]).await;
     let asker = Asker::new(&origin);

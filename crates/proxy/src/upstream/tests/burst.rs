@@ -1,9 +1,10 @@
-//! Many requests at once from several threads: the limits hold, and nothing is left behind.
+//! Many requests at once from several threads: the limits hold, and no connection is left behind.
 
 use super::*;
 use std::thread;
 
-/// An origin on a thread of its own that closes each connection after so many requests.
+/// Starts an origin on its own thread that closes each connection after `requests_per_connection`
+/// requests.
 fn origin(requests_per_connection: usize) -> RawOrigin {
     let (sender, receiver) = std::sync::mpsc::channel();
     thread::spawn(move || {
@@ -21,9 +22,9 @@ fn runtime() -> tokio::runtime::Runtime {
 }
 
 /// Asks from `THREADS` threads with `TASKS` tasks each; every request must be answered. A failure
-/// is told when all threads are done: one that waits for another would hide it.
+/// is reported after all threads: a thread that waits for another would hide it.
 fn hammer(asker: &Arc<Asker>) {
-    // A thread that ends takes its connections with it, and with them the requests of others.
+    // A thread that ends also ends its connections, and the requests of others on them.
     let all_done = tokio::sync::Barrier::new(THREADS);
     thread::scope(|scope| {
         for _ in 0..THREADS {
@@ -74,13 +75,13 @@ fn an_origin_that_keeps_closing_answers_every_request() {
     let asker = asker(&origin);
     hammer(&asker);
     assert!(origin.requests().len() >= THREADS * TASKS * REQUESTS);
-    // All runtimes are gone, and with them their connections.
+    // All runtimes have ended, and with them their connections.
     assert_eq!(asker.metrics.upstream_connections.value(), 0);
     assert!(asker.upstreams.inner.pool.is_empty());
 }
 
-/// Each request meets connections of other threads that end just then. One that is queued behind
-/// the end of a connection must not wait for an answer that nobody will give.
+/// Each request meets connections of other threads that are just ending. A request queued behind
+/// the end of a connection must not wait for an answer that never comes.
 #[test]
 fn requests_that_meet_the_end_of_a_connection_are_not_lost() {
     let origin = origin(1);

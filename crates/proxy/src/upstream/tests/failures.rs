@@ -1,4 +1,4 @@
-//! Every way in which an origin fails, and what the client is told.
+//! Tests of every failure of an origin, and of the client's status.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Odd heads and framings from origins: what is refused, what is mended, what is taken.
+//! Tests of odd heads and framings from origins: refused, repaired or accepted.
 
 use super::*;
 use http::header::CONTENT_LENGTH;

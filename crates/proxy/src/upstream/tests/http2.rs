@@ -21,7 +21,7 @@ where
     }
 }
 
-/// An h2c origin, which counts its connections.
+/// Starts an h2c origin that counts its connections.
 async fn h2c_origin<F>(
     each: impl Fn(Incoming) -> F + Copy + Send + Sync + 'static,
 ) -> (SocketAddr, Arc<AtomicUsize>)
@@ -126,7 +126,7 @@ async fn heads_interim_responses_and_trailers_pass() {
     let (sink, mut interim) = tokio::sync::mpsc::channel(4);
     let trailers: HeaderMap =
         [("x-sum".parse().expect("a name"), HeaderValue::from_static("9"))].into_iter().collect();
-    // Four times the initial window, so that the origin's flow control paces it.
+    // Four times the initial window, so that the origin's flow control sets the pace.
     let data = Full::new(Bytes::from(vec![b'x'; 262_140])).map_err(|never| match never {});
     let request = UpstreamRequest {
         host: Some(HeaderValue::from_static("site.example:81")),
@@ -162,12 +162,12 @@ async fn a_large_body_comes_through_the_windows() {
     assert_eq!(h2c(address).get_whole("/").await.1.len(), 64 * 65_536);
 }
 
-/// Clients that do not read keep what has come for them in their own streams' windows.
+/// Unread responses wait in their own streams' windows.
 #[tokio::test]
 async fn responses_that_nobody_reads_leave_room_for_others() {
     let (address, connections) = h2c_origin(|(_, mut respond)| async move {
         let mut stream = respond.send_response(Response::new(()), false).expect("an open stream");
-        // Queued here, it goes as the windows let it.
+        // The data is queued here and sent as the windows allow.
         stream.send_data(Bytes::from(vec![b'z'; 1 << 20]), true).expect("an open stream");
         std::future::poll_fn(|cx| stream.poll_reset(cx)).await.ok();
     })
@@ -184,8 +184,8 @@ async fn responses_that_nobody_reads_leave_room_for_others() {
     drop(unread);
 }
 
-/// RFC 9113, 5.1.2: "An endpoint ... MUST NOT exceed the limit set by their peer"; who would have
-/// to wait for a stream takes another connection.
+/// RFC 9113, 5.1.2: "An endpoint ... MUST NOT exceed the limit set by their peer". A request that
+/// would have to wait for a stream takes another connection.
 #[tokio::test]
 async fn a_connection_is_opened_beside_one_that_takes_no_more_streams() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
@@ -264,7 +264,7 @@ async fn bodies_that_fail() {
         let mut stream = respond.send_response(head, false).expect("an open stream");
         let whole = request.uri().path() == "/short";
         stream.send_data("01234".into(), whole).expect("an open stream");
-        // What is queued when a stream is reset is not sent.
+        // Data queued at the reset of a stream is not sent.
         tokio::time::sleep(Duration::from_millis(20)).await;
         match request.uri().path() {
             "/reset" => stream.send_reset(Reason::CANCEL),

@@ -1,4 +1,4 @@
-//! Upstreams against real sockets: raw origins that follow a script, h2 origins, TLS origins.
+//! Tests of upstreams with real sockets: raw origins that follow a script, h2 origins, TLS origins.
 
 mod bodies;
 mod burst;
@@ -25,18 +25,18 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-/// What a raw origin does on a connection, step by step; at the end it closes.
+/// Step of a raw origin on a connection. After the last step the origin closes.
 #[derive(Clone, Copy)]
 enum Step {
-    /// Reads one request: its head, and its body when Content-Length tells one.
+    /// Reads one request: its head, and its body if Content-Length declares one.
     Read,
     /// Reads a request's head only.
     ReadHead,
-    /// Reads exactly so many bytes.
+    /// Reads exactly this number of bytes.
     ReadBytes(usize),
     /// Sends these bytes.
     Say(&'static str),
-    /// Waits.
+    /// Waits for this number of milliseconds.
     Wait(u64),
     /// Closes with a reset instead of an orderly end.
     Reset,
@@ -45,11 +45,12 @@ enum Step {
 }
 use Step::*;
 
-/// An origin that gives the n-th connection the n-th script, and further ones the last.
+/// Origin that plays the n-th script on the n-th connection, and the last one on further
+/// connections.
 struct RawOrigin {
     address: SocketAddr,
     connections: Arc<AtomicUsize>,
-    /// The heads and bodies read, over all connections.
+    /// Heads and bodies read, over all connections.
     requests: Arc<Mutex<Vec<String>>>,
 }
 
@@ -102,12 +103,12 @@ async fn follow(script: Vec<Step>, mut stream: TcpStream, requests: Arc<Mutex<Ve
     }
 }
 
-/// Text made for a test's script, which lives as long as the tests do.
+/// Leaks a text for a test's script.
 fn made(text: String) -> &'static str {
     text.leak()
 }
 
-/// A request's text; `None` when the connection ended first.
+/// Reads a request's text. Returns `None` if the connection ended first.
 async fn read_request(stream: &mut TcpStream, with_body: bool) -> Option<String> {
     let mut text = Vec::new();
     while !text.ends_with(b"\r\n\r\n") {
@@ -122,7 +123,7 @@ async fn read_request(stream: &mut TcpStream, with_body: bool) -> Option<String>
     Some(head + &String::from_utf8(body).expect("a body in ASCII"))
 }
 
-/// Settings with short timeouts.
+/// Returns settings with short timeouts.
 fn settings(edit: impl FnOnce(&mut Upstream)) -> Settings {
     let mut settings = Settings::default();
     settings.upstream.connect_timeout = Duration::from_millis(1500);
@@ -137,7 +138,7 @@ fn upstreams(edit: impl FnOnce(&mut Upstream)) -> (Upstreams, Arc<Metrics>) {
     (Upstreams::new(&settings(edit), Arc::clone(&metrics)).expect("sound settings"), metrics)
 }
 
-/// Rules that let loopback be reached.
+/// Returns rules that permit loopback.
 fn open_rules() -> Arc<ForwardRules> {
     let forward = Forward {
         allow_private_destinations: vec!["127.0.0.0/8".into()],
@@ -147,7 +148,7 @@ fn open_rules() -> Arc<ForwardRules> {
     Arc::new(ForwardRules::new(&forward, &[]).expect("sound rules"))
 }
 
-/// Requests to one origin under one set of rules.
+/// Client of one origin under one set of rules.
 struct Asker {
     upstreams: Upstreams,
     metrics: Arc<Metrics>,
@@ -191,19 +192,19 @@ impl Asker {
         self.upstreams.fetch(self.request(Method::GET, path)).await
     }
 
-    /// Status and whole body of a GET.
+    /// Returns the status and whole body of a GET.
     async fn get_whole(&self, path: &str) -> (u16, String) {
         let response = self.get(path).await.expect("a response");
         (response.status.as_u16(), whole(response).await.expect("a whole body"))
     }
 }
 
-/// A body in one piece.
+/// Returns a body in one piece.
 fn body(text: &'static str) -> RequestBody {
     Some(Full::new(Bytes::from_static(text.as_bytes())).map_err(|never| match never {}).boxed_unsync())
 }
 
-/// A body whose frames the test sends.
+/// Returns a body and the sender of its frames.
 fn channel_body() -> (tokio::sync::mpsc::Sender<Result<Bytes, BodyError>>, RequestBody) {
     let (sender, receiver) = tokio::sync::mpsc::channel(4);
     (sender, Some(ChannelBody(receiver).boxed_unsync()))
@@ -223,7 +224,7 @@ impl http_body::Body for ChannelBody {
     }
 }
 
-/// The whole body as text.
+/// Returns the whole body as text.
 async fn whole(response: UpstreamResponse) -> Result<String, BodyError> {
     let bytes = response.body.collect().await?.to_bytes();
     Ok(String::from_utf8(bytes.to_vec()).expect("a body in ASCII"))
@@ -240,7 +241,7 @@ async fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     panic!("not within ten seconds: {what}");
 }
 
-/// A resolver that answers every name alike.
+/// Resolver that gives every name the same answer.
 struct Always(Vec<IpAddr>);
 
 impl Resolve for Always {

@@ -1,4 +1,4 @@
-//! Kept connections: used again, replaced when dead, bounded, and never poisoned.
+//! Tests of kept connections: reused, replaced when dead, bounded, and never poisoned.
 
 use super::*;
 use std::io::{Read as _, Write as _};
@@ -16,7 +16,7 @@ async fn one_connection_carries_many_requests() {
     assert_eq!((asker.metrics.upstream_reused.value(), asker.metrics.upstream_opened.value()), (4, 1));
 }
 
-/// The origin drops the connection when the second request arrives.
+/// Sends two requests. The origin plays `second` when the second request arrives.
 async fn second_request(
     second: Vec<Step>,
     request: impl FnOnce(&Asker) -> UpstreamRequest,
@@ -41,16 +41,16 @@ async fn a_dead_kept_connection_is_replaced_where_that_is_safe() {
     assert_eq!(second_request(vec![Read], get).await, (Ok(200), 2, 1));
     assert_eq!(second_request(vec![ReadHead, Reset], get).await, (Ok(200), 2, 1));
     assert_eq!(second_request(vec![Read], delete).await, (Ok(200), 2, 1));
-    // Not idempotent: the origin may have acted on it.
+    // Not idempotent: the origin may have acted on the request.
     assert_eq!(second_request(vec![Read], post).await, (Err(Cause::Terminated), 1, 0));
-    // Its body has gone.
+    // The body has been sent.
     assert_eq!(second_request(vec![Read], put).await, (Err(Cause::Terminated), 1, 0));
     // The origin began to answer.
     let partial = vec![Read, Say("HTTP/1.1 200")];
     assert_eq!(second_request(partial, get).await, (Err(Cause::Incomplete), 1, 0));
     let interim = vec![Read, Say("HTTP/1.1 103 Early Hints\r\n\r\n")];
     assert_eq!(second_request(interim, get).await, (Err(Cause::Incomplete), 1, 0));
-    // Silence is no death.
+    // A silent connection is not dead.
     assert_eq!(second_request(vec![Read, Hang], get).await, (Err(Cause::ResponseTimeout), 1, 0));
 }
 
@@ -68,13 +68,13 @@ async fn a_connection_that_closed_while_kept_is_not_used() {
     let asker = Asker::new(&origin);
     asker.get_whole("/").await;
     asker.has_closed().await;
-    // Not idempotent, and yet safe: it is never sent on the dead connection.
+    // Not idempotent, but safe: the request is never sent on the dead connection.
     let response = asker.upstreams.fetch(asker.request(Method::POST, "/")).await.expect("a response");
     assert_eq!(response.status, 200);
     assert_eq!(asker.metrics.upstream_retries.value(), 0);
 }
 
-/// Its end has come, and the runtime has not been told of it.
+/// The end of the connection has arrived, but the runtime has not reported it.
 #[tokio::test]
 async fn what_may_be_sent_once_is_not_sent_on_a_connection_that_has_just_ended() {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a free port");
@@ -102,7 +102,7 @@ async fn what_may_be_sent_once_is_not_sent_on_a_connection_that_has_just_ended()
     asker.get_whole("/").await;
     tokio::time::sleep(Duration::from_millis(20)).await;
     end.send(()).expect("the origin waits");
-    // In the way of everything else on this thread.
+    // Blocks everything else on this thread.
     has_ended.recv().expect("it has");
     let response = asker.upstreams.fetch(asker.request(Method::POST, "/")).await.expect("a response");
     assert_eq!(response.status, 200);
@@ -241,7 +241,7 @@ async fn the_origin_decides_whether_it_wants_the_body() {
     asker.has_closed().await;
     assert_eq!(origin.requests().len(), 1, "no byte of the body went out");
 
-    // An origin that knows nothing of expectations gets the body after a while.
+    // An origin that ignores expectations gets the body after a while.
     let origin = RawOrigin::start(vec![vec![Read, Say(OK)]]).await;
     let asker = Asker::new(&origin);
     assert_eq!(asker.upstreams.fetch(put(&asker)).await.expect("a response").status, 200);

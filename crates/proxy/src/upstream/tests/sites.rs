@@ -1,4 +1,4 @@
-//! Sites with several upstreams: failing over, weights, and checks.
+//! Tests of sites with several upstreams: failover, weights and checks.
 
 use super::*;
 use shoal_settings::{Balance, HealthCheck, Site, UpstreamServer};
@@ -63,7 +63,7 @@ async fn an_upstream_that_cannot_be_reached_leads_to_the_next() {
     let asker = Asker::new(&alive);
     let group = group(&[(dead, 1), (alive.address, 1)], |_| ());
     for _ in 0..8 {
-        // Nothing was sent to the dead one, so that any method may be tried again.
+        // No byte was sent to the dead upstream, so any method may be retried.
         assert_eq!(ask(&asker, &group, Method::POST).await, Ok(200));
     }
     let dead = &group.members()[0];
@@ -89,7 +89,8 @@ async fn with_all_upstreams_dead_the_error_is_told_and_they_are_asked_again() {
     assert_eq!(ask(&asker, &group, Method::GET).await, Ok(200), "asked although it is out");
 }
 
-/// What comes of a request whose first upstream does this with it, and what the second got.
+/// Returns the outcome of a request if the first upstream plays `first`, and the number of requests
+/// to the second.
 async fn after(first: Vec<Step>, method: Method, body: RequestBody) -> (Result<u16, Cause>, usize) {
     let (failing, alive) = (RawOrigin::start(vec![first]).await, serving(OK).await);
     let asker = Asker::new(&alive);
@@ -108,15 +109,15 @@ async fn what_an_upstream_breaks_off_goes_to_the_next_where_that_is_safe() {
         assert_eq!(after(vec![Read], method, None).await, (Ok(200), 1));
     }
     assert_eq!(after(vec![ReadHead, Reset], Method::GET, None).await, (Ok(200), 1));
-    // Not idempotent: the first may have acted on it.
+    // Not idempotent: the first may have acted on the request.
     assert_eq!(after(vec![Read], Method::POST, None).await, (Err(Cause::Terminated), 0));
-    // Its body has gone.
+    // The body has been sent.
     assert_eq!(after(vec![Read], Method::PUT, body("data")).await, (Err(Cause::Terminated), 0));
-    // It began to answer.
+    // The upstream began to answer.
     let partial = vec![Read, Say("HTTP/1.1 200")];
     assert_eq!(after(partial, Method::GET, None).await, (Err(Cause::Incomplete), 0));
     assert_eq!(after(vec![Read, Say("nonsense\r\n")], Method::GET, None).await, (Err(Cause::Malformed), 0));
-    // It may still be at it.
+    // The upstream may still be working on the request.
     assert_eq!(after(vec![Read, Hang], Method::GET, None).await, (Err(Cause::ResponseTimeout), 0));
 }
 

@@ -1,4 +1,4 @@
-//! TLS to origins: whom we trust, and what is told when we do not.
+//! Tests of TLS to origins: trust, and the errors without it.
 
 use super::*;
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use tokio_rustls::TlsAcceptor;
 use tokio_rustls::server::TlsStream;
 
-/// An authority made for this run, whose certificate stands in a file.
+/// Authority made for this run, with its certificate in a file.
 struct Authority {
     issuer: Issuer<'static, KeyPair>,
     file: tempfile::NamedTempFile,
@@ -29,13 +29,13 @@ fn authority() -> &'static Authority {
     })
 }
 
-/// The file of the authority's certificate.
+/// Returns the file of the authority's certificate.
 pub(super) fn ca_file() -> &'static Path {
     authority().file.path()
 }
 
-/// Accepts TLS with a certificate for `name` from our authority, or from nobody when `known` is
-/// false.
+/// Creates an acceptor with a certificate for `name`. The certificate is from our authority, or
+/// self-signed if `known` is false.
 pub(super) fn acceptor(name: &str, known: bool, protocols: &[&str]) -> TlsAcceptor {
     let key = KeyPair::generate().expect("a key");
     let params = CertificateParams::new(vec![name.to_owned()]).expect("parameters");
@@ -56,7 +56,7 @@ pub(super) fn acceptor(name: &str, known: bool, protocols: &[&str]) -> TlsAccept
     TlsAcceptor::from(Arc::new(config))
 }
 
-/// A TLS origin that hands its connections to `serve`.
+/// Starts a TLS origin that passes its connections to `serve`.
 pub(super) async fn origin<F>(
     acceptor: TlsAcceptor,
     serve: impl Fn(TlsStream<TcpStream>) -> F + Copy + Send + 'static,
@@ -164,8 +164,8 @@ async fn a_body_until_close_is_whole_only_after_close_notify() {
     assert!(matches!(outcome, Err(BodyError::Cut(_))), "{outcome:?}");
 }
 
-/// A certificate as `openssl req -x509 -addext subjectAltName=...` makes it: self-signed, and an
-/// authority by its own words; in a file, with an acceptor that shows it.
+/// Creates a certificate as `openssl req -x509 -addext subjectAltName=...` does: self-signed and
+/// declared an authority. Returns its file, and an acceptor that uses it.
 fn self_signed(name: &str, not_after: i32) -> (tempfile::NamedTempFile, TlsAcceptor) {
     let key = KeyPair::generate().expect("a key");
     let mut params = CertificateParams::new(vec![name.to_owned()]).expect("parameters");
@@ -219,7 +219,7 @@ async fn a_pinned_certificate_has_names_and_dates() {
     }
 }
 
-/// A pinned authority would sign for every name.
+/// A pinned authority could otherwise sign for every name.
 #[tokio::test]
 async fn a_pinned_certificate_signs_no_others() {
     let address = origin(acceptor("127.0.0.1", true, &[]), |_| async {}).await;

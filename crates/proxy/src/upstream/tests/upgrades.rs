@@ -1,4 +1,4 @@
-//! Protocol switches and tunnels.
+//! Tests of protocol switches and tunnels.
 
 use super::*;
 
@@ -29,7 +29,7 @@ async fn a_switched_connection_is_a_tunnel() {
     let head = &origin.requests()[0];
     assert!(head.contains("connection: upgrade\r\n") && head.contains("upgrade: echo, other\r\n"), "{head}");
 
-    // The tunnel counts as one for as long as it is held.
+    // The tunnel counts against the limit as long as it is held.
     let another = offer(&asker, Some("echo")).await.map(drop).expect_err("as many as are allowed");
     assert_eq!((&another.cause, another.status().as_u16()), (&Cause::ConnectionLimit, 503), "{another}");
     drop(tunnel);

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 /// One client.
 pub(super) struct Guest {
     stream: UnixStream,
-    /// What is to be said, and how much of it was.
+    /// Bytes to be sent, and the number of bytes sent.
     words: Vec<u8>,
     said: usize,
     heard: Vec<u8>,
