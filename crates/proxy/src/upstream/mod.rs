@@ -1,7 +1,7 @@
 //! Access to origins: pooled HTTP/1.1 and HTTP/2 connections, plain and TLS.
 //!
 //! ```text
-//! fetch ─► attempt ─► channel ─┬─► pool: a kept connection, or a permit ─► dial ─► tls ─► http1 / http2
+//! fetch ─► attempt ─► channel ─┬─► pool: a kept connection, or a permit ─► dial ─► tls ─► http1, 2
 //!             ▲                └─► send ─► framing: is the head valid? ─► response_body
 //!             └── once more when a kept connection was dead, or at a site's next upstream
 //! ```

@@ -3,6 +3,7 @@
 //! `openssl req -x509` creates certificates that declare themselves an authority. RFC 5280, 4.2.1.9
 //! lets such a certificate sign others, and verifiers refuse it as a server's own. By pinning it,
 //! an operator accepts this certificate and no other.
+//!
 //! | of a pinned certificate | checked |
 //! |---|---|
 //! | all of its bytes | equal to the file's |

@@ -3,7 +3,7 @@
 //! ```text
 //!   accepted ──► idle set ──► hit in RAM: answered here, stays in the set
 //!                 ▲      └──► anything else ──► a task of its own (connection) ──┐
-//!                 └──────────── several hits in a row ◄─────────────────────────┘
+//!                 └──────────── several hits in a row ◄──────────────────────────┘
 //! ```
 //!
 //! Most requests are hits in RAM and never block. Waking a task and having the runtime watch a
@@ -183,5 +183,5 @@ fn gather(calls: &mut Vec<ReadyEvent>) -> bool {
 pub(super) const HITS_TO_RETURN: u32 = 8;
 
 /// Number of events and replies after which other tasks run. A batch under way may add
-/// [`GUEST_WORK`] replies for each of its connections.
+/// [`batch::GUEST_WORK`] replies for each of its connections.
 pub(super) const TURN_WORK: usize = 256;

@@ -229,8 +229,8 @@ async fn a_lost_connection_drops_every_stream() {
     until("the drops", || server.handler.dropped.load(Ordering::SeqCst) == 2).await;
 }
 
-/// The client can then neither acknowledge frames nor open a window. Replies available at once still
-/// reach the client.
+/// The client can then neither acknowledge frames nor open a window. It still gets replies that
+/// are ready at once.
 #[tokio::test]
 async fn a_client_that_ends_its_sending_has_gone() {
     let server = Server::start();

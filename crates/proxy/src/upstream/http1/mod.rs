@@ -1,9 +1,9 @@
 //! HTTP/1.1 to an origin: one request at a time on a connection.
 //!
 //! ```text
-//!   H1::send ──► Requesting (head, body as it comes) ──► response head ──► Responding (body) ──► park
-//!                                                                                                 │
-//!                     next request ◄── take up ◄── keeper: watches until asked for, ends ◄────────┘
+//!   H1::send ──► Requesting (head, body as it comes) ──► response head ──► Responding ──► park
+//!                                                                                          │
+//!                     next request ◄── unpark ◄── keeper: watches until asked for, ends ◄──┘
 //! ```
 //!
 //! The task that sends a request reads and writes the socket itself, and parses bytes in the read

@@ -2,9 +2,9 @@
 //! path.
 //!
 //! ```text
-//!            ┌─ guests that pipeline, pause, read late ───► idle set, tasks ─┐
-//!   bytes ──►│                                                               ├─► same bytes and counts
-//!            └─ each request alone, as a non-plain one ───────► ordinary path ┘
+//!            ┌─ guests that pipeline, pause, read late ──► idle set, tasks ─┐
+//!   bytes ──►│                                                              ├─► same bytes, counts
+//!            └─ each request alone, as a non-plain one ─────► ordinary path ┘
 //! ```
 //!
 //! Both paths are the product's, including the exchange and the RAM tier. Bytes must be equal
