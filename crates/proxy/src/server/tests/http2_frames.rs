@@ -453,8 +453,7 @@ async fn streams_beyond_the_limit_are_refused() {
     assert_eq!(raw.status().await, (7, "200".into()));
 }
 
-/// A stream with both halves ended no longer counts, even while the request's body is still held,
-/// as "/first" does for a while.
+/// An ended stream does not count while its request's body is still held ("/first" holds one).
 #[tokio::test]
 async fn streams_that_have_ended_make_room() {
     let server = Server::with(|settings| settings.client.h2_streams = 1);
