@@ -219,6 +219,7 @@ impl FieldEdits {
     /// Adds an edit; an earlier one of the same name goes.
     pub fn push(&mut self, name: HeaderName, edit: FieldEdit) {
         self.0.retain(|(other, _)| *other != name);
+        debug_assert!(self.0.iter().all(|(other, _)| *other != name), "a name has one edit");
         self.0.push((name, edit));
     }
 

@@ -56,6 +56,7 @@ impl Index {
         self.any.find(path, &mut found);
         found.sort_unstable();
         found.dedup();
+        debug_assert!(found.is_sorted(), "rules take part in the order of the file");
         found
     }
 }
@@ -66,6 +67,7 @@ impl Prefixes {
         if let Err(place) = self.lengths.binary_search(&prefix.len()) {
             self.lengths.insert(place, prefix.len());
         }
+        assert!(self.lengths.is_sorted(), "lengths rise");
     }
 
     fn find(&self, path: &str, found: &mut Numbers) {

@@ -62,6 +62,7 @@ impl RuleSet {
 
     fn add(&mut self, rule: CompiledRule) {
         let number = self.rules.len() as u32;
+        assert!(!rule.request.is_empty() || !rule.response.is_empty(), "a rule changes something");
         let any_host = ["*".to_owned()];
         let hosts = if rule.conditions.hosts.is_empty() { &any_host[..] } else { &rule.conditions.hosts };
         for host in hosts {

@@ -70,7 +70,10 @@ pub fn normal_path(path: &str) -> Cow<'_, str> {
             segment => kept.push(segment),
         }
     }
-    Cow::Owned(format!("/{}", kept.join("/")))
+    let normal = format!("/{}", kept.join("/"));
+    debug_assert!(!normal.contains("//"), "repeated slashes are merged");
+    debug_assert!(!normal.contains("/../") && !normal.contains("/./"), "dot segments are resolved");
+    Cow::Owned(normal)
 }
 
 /// Decodes `%41` and its like where the character needs no escape.

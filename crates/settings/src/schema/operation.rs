@@ -1,0 +1,63 @@
+//! Settings of logs, metrics and purges.
+
+use crate::AdminAddress;
+use ipnet::IpNet;
+
+section! {
+    /// Access and error logs.
+    pub struct Log {
+        /// Access log file, `stdout`, or empty or `none` for none. On USR1 the node opens the file
+        /// again by its name.
+        pub access: String = String::new(),
+        /// Format of the access log.
+        pub format: LogFormat = LogFormat::Squid,
+        /// Lowest level of the error log.
+        pub level: LogLevel = LogLevel::Info,
+        /// Write the error log as JSON lines.
+        #[takes_effect(restart)]
+        pub json: bool = false,
+    }
+}
+
+choice! {
+    /// Formats of the access log.
+    pub enum LogFormat {
+        /// Squid's native format.
+        Squid = "squid",
+        /// NCSA combined, with Cache-Status appended.
+        Combined = "combined",
+        /// One JSON object a line.
+        Json = "json",
+    }
+}
+
+choice! {
+    /// Levels of the error log.
+    pub enum LogLevel {
+        /// Events that need an operator.
+        Error = "error",
+        /// Events that may need an operator.
+        Warn = "warn",
+        /// Rare events that are good to know.
+        Info = "info",
+        /// Details that help to find a fault.
+        Debug = "debug",
+    }
+}
+
+section! {
+    /// Metrics, status and purge.
+    pub struct Admin {
+        /// Address of the admin listener: an address and port, or `unix:/path` of a socket. Keep it
+        /// on loopback.
+        #[takes_effect(restart)]
+        pub listen: Option<AdminAddress> = Some(AdminAddress::Tcp(([127, 0, 0, 1], 3129).into())),
+        /// Further host names of the admin listener, such as the name in a scraper's settings.
+        /// Addresses, `localhost` and this machine's own name need no entry. A request with another
+        /// name is refused, since a web page may have sent it.
+        #[takes_effect(restart)]
+        pub hosts: Vec<String> = Vec::new(),
+        /// Client networks that may send `PURGE` requests to the ordinary listeners.
+        pub purge_from: Vec<IpNet> = Vec::new(),
+    }
+}
