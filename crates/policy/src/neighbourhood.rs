@@ -60,7 +60,10 @@ impl NeighbourhoodSizer {
         let is_whole = level == self.level_max && group.end - group.start <= self.group_max;
         let within = if is_whole { group } else { common(&window, &group) };
         // A small group is read with what lies around it: that costs little.
-        cover(&within, &placed(WINDOWS[0], wanted, stripe_bytes))
+        debug_assert!(within.start <= within.end);
+        let read = cover(&within, &placed(WINDOWS[0], wanted, stripe_bytes));
+        debug_assert!(read.start <= wanted.start, "a window that begins too late");
+        read
     }
 
     /// What to read for a piece of a body, in whole pages: what follows of the same body as well,
@@ -78,6 +81,7 @@ impl NeighbourhoodSizer {
         region.reads += 1;
         if region.reads >= DECIDE_AFTER {
             region.decide(level_max);
+            debug_assert!(region.level <= level_max);
         }
     }
 
@@ -155,6 +159,12 @@ const HALVE_BELOW: u32 = 10;
 /// Decisions after which a region without windows tries one: one read in a thousand is an
 /// experiment.
 const TRY_AGAIN_AFTER: u8 = 16;
+
+const _: () = {
+    assert!(WINDOWS[0] < WINDOWS[1] && WINDOWS[1] < WINDOWS[2]);
+    assert!(WINDOWS[2] <= GROUP_MAX && GROUP_MAX.is_multiple_of(PAGE));
+    assert!(HALVE_BELOW < DOUBLE_FROM);
+};
 
 #[cfg(test)]
 mod tests {

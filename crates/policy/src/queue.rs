@@ -78,6 +78,7 @@ impl<K: Fingerprint> Nodes<K> {
         let free = self.free;
         let node = self.at(handle);
         debug_assert_eq!(node.place, NOWHERE);
+        debug_assert_ne!(free, handle.0, "a node that is given back twice");
         node.next = free;
         let victim = Victim { key: node.key, weight: node.weight(), handle };
         self.free = handle.0;
@@ -178,8 +179,11 @@ impl Queue {
         debug_assert_eq!(node.place, self.place);
         let (previous, next) = (node.previous, node.next);
         node.place = NOWHERE;
+        debug_assert!(self.len > 0);
+        debug_assert!(self.weight >= node.weight());
         self.weight -= node.weight();
         self.len -= 1;
+        debug_assert!(self.len > 0 || self.weight == 0, "weight of no object");
         match previous {
             NONE => self.front = next,
             _ => nodes.at(Handle(previous)).next = next,

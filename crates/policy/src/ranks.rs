@@ -67,6 +67,7 @@ impl<K: Fingerprint> Ranks<K> {
     /// Takes in an object that was asked for once. No priority is negative.
     pub(crate) fn insert(&mut self, key: K, weight: u64, priority: f64) -> Handle {
         let weight = weight.min(WEIGHT_MAX);
+        debug_assert!(priority >= 0.0, "bits are in the order of priorities that are not negative");
         let turn = self.next_turn();
         let slot = Slot { key, priority, turn, requests: 1, weight };
         let position = match self.slots.get_mut(self.free as usize) {
@@ -96,7 +97,9 @@ impl<K: Fingerprint> Ranks<K> {
             return;
         };
         slot.requests = slot.requests.saturating_add(1);
+        let before = slot.priority;
         slot.priority = priority(slot.requests, slot.weight);
+        debug_assert!(slot.priority >= before, "a priority that fell");
         slot.turn = turn;
         self.turn = turn;
     }
@@ -107,8 +110,10 @@ impl<K: Fingerprint> Ranks<K> {
             return;
         };
         slot.requests = 0;
+        debug_assert!(self.weight >= slot.weight);
         self.weight -= slot.weight;
         self.removed += 1;
+        debug_assert!(self.removed <= self.heap.len());
         if self.removed > self.heap.len() / 2 {
             self.rebuild();
         }
@@ -179,6 +184,7 @@ impl<K: Fingerprint> Ranks<K> {
         let (gone, kept): (Vec<Entry>, Vec<Entry>) =
             entries.into_iter().partition(|entry| self.slots[entry.slot as usize].requests == 0);
         gone.iter().for_each(|entry| self.release(entry.slot));
+        debug_assert_eq!(gone.len(), self.removed);
         self.heap = kept;
         self.removed = 0;
         for at in (0..self.heap.len()).rev() {

@@ -26,6 +26,7 @@ pub enum ReinsertionDecision {
 /// Judges an object of so many bytes that has been hit so many times, counted up to [`HITS_MAX`],
 /// since it was written.
 pub fn decide(hits: u8, bytes: u64) -> ReinsertionDecision {
+    debug_assert!(hits <= HITS_MAX);
     let wanted = match bytes {
         0..CARRIED_FOR_ONE => 1,
         CARRIED_FOR_ONE..CARRIED_FOR_TWO => 2,
@@ -42,6 +43,8 @@ const CARRIED_FOR_ONE: u64 = 16 << 10;
 const CARRIED_FOR_TWO: u64 = 64 << 10;
 /// Below so many bytes three are; what is larger is fetched again.
 const CARRIED_FOR_THREE: u64 = 1 << 20;
+
+const _: () = assert!(CARRIED_FOR_ONE < CARRIED_FOR_TWO && CARRIED_FOR_TWO < CARRIED_FOR_THREE);
 
 #[cfg(test)]
 mod tests {

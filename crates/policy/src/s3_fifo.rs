@@ -55,6 +55,7 @@ impl<K: Fingerprint> S3Fifo<K> {
     fn evict_from_small(&mut self) -> Option<Victim<K>> {
         while let Some(handle) = self.small.pop_back(&mut self.nodes) {
             let node = self.nodes.at(handle);
+            debug_assert!(node.mark <= FREQUENCY_MAX);
             if node.mark > 1 {
                 node.mark = 0;
                 self.main.push_front(&mut self.nodes, handle);

@@ -91,6 +91,7 @@ fn digits(text: &[u8]) -> Option<u32> {
 /// 1 to 12.
 fn month(name: &[u8]) -> Option<u32> {
     let at = MONTHS.iter().position(|month| name.eq_ignore_ascii_case(month.as_bytes()))?;
+    debug_assert!(at < 12);
     Some(at as u32 + 1)
 }
 
@@ -116,6 +117,8 @@ fn seconds(year: u32, month: u32, day: u32, time: u32) -> Option<u64> {
     let days = u64::from(year) * 365 + u64::from(year / 4) - u64::from(year / 100)
         + u64::from(year / 400)
         + u64::from(day_of_year);
+    debug_assert!(days >= EPOCH_DAYS, "days before the epoch are 0");
+    debug_assert!(time <= 86_400);
     Some((days - EPOCH_DAYS) * 86_400 + u64::from(time))
 }
 
@@ -139,6 +142,12 @@ const MONTHS: [&str; 12] =
     ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
 const SHORT_DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 const LONG_DAYS: [&str; 7] = ["Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday"];
+
+const _: () = {
+    // From the first of March of the year 0 to that of 1970, less January and February.
+    assert!(EPOCH_DAYS == 1970 * 365 + 1970 / 4 - 1970 / 100 + 1970 / 400 - 59);
+    assert!(SECONDS_A_YEAR == 3_652_425 * 864 / 100);
+};
 
 #[cfg(test)]
 mod tests {

@@ -40,6 +40,7 @@ pub fn decide(policy: &CachePolicy, request: &RequestDirectives, now: Timestamp)
     if policy.forbids_stale() {
         return Reuse::Validate;
     }
+    debug_assert!(!policy.is_fresh(now));
     let staleness = policy.staleness(now);
     if accepts_stale(request, staleness) && is_young_enough(policy, request, now) {
         return Reuse::StaleAllowed;

@@ -46,6 +46,7 @@ struct Line<'q> {
 
 impl Drop for Line<'_> {
     fn drop(&mut self) {
+        debug_assert!(self.start <= self.bytes.len());
         if !self.is_whole {
             self.bytes.truncate(self.start);
         }
@@ -91,6 +92,7 @@ impl Queue {
             }
             let mut line = Line { start: before, bytes: &mut pending.bytes, is_whole: false };
             append(line.bytes);
+            debug_assert!(line.bytes.len() >= line.start, "a line that cut another");
             line.is_whole = true;
             drop(line);
             (before == 0, before < URGENT && pending.bytes.len() >= URGENT)
@@ -174,6 +176,8 @@ const URGENT: usize = 256 << 10;
 
 /// How long lines gather: the delay that `tail -f` sees.
 const GATHER: Duration = Duration::from_millis(50);
+
+const _: () = assert!(PENDING_MAX < CAPACITY);
 
 #[cfg(test)]
 mod tests {

@@ -111,6 +111,11 @@ pub const PIECE: u64 = 8 * 1024;
 /// Blocks take at most this part of the ledger.
 const PART: u64 = 4;
 
+const _: () = {
+    assert!(BLOCK.is_multiple_of(PIECE));
+    assert!(PIECE.is_power_of_two() && PART > 0);
+};
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -146,6 +146,7 @@ impl BodyWriter {
 
     /// Takes what has arrived. Waits for the disk or for readers when they must keep up.
     pub async fn append(&mut self, bytes: Bytes) {
+        debug_assert!(self.last.is_none(), "bytes behind the last");
         let total = self.growing.appended() + bytes.len() as u64;
         let fits = match &mut self.place {
             WriteState::Gathering { charge, .. } => {
@@ -205,6 +206,7 @@ impl BodyWriter {
             kept();
             return self.cut("fewer bytes than announced".into());
         }
+        debug_assert!(self.length.is_none_or(|length| length == arrived));
         let mut last = self.last.take();
         let is_valid = self.validity.is_unchanged();
         let mut ending = CompletedBody::default();
@@ -258,6 +260,11 @@ impl BodyWriter {
     /// Keeps a body that stands in RAM whole.
     async fn keep_gathered(&mut self, body: MemoryBody, charge: Charge) -> CompletedBody {
         let bytes = body.bytes();
+        debug_assert!(
+            self.length.is_none_or(|length| length == bytes.len() as u64),
+            "a body that is not whole"
+        );
+        debug_assert!(charge.reservation.bytes() >= bytes.len() as u64, "bytes that are not charged");
         let kept = self.objects.insert_memory(&self.key, &self.record, body, &self.validity);
         let (is_kept, Charge { reservation, hold }) = (kept.is_some(), charge);
         let mut ending = CompletedBody { gathered: Some(bytes.clone()), ..CompletedBody::default() };
@@ -418,3 +425,8 @@ const WINDOW: usize = 64 * 1024;
 /// A fetch that all clients have left goes on to its end when so much is missing at most, and so
 /// much has come at most.
 const FINISH_ALONE: u64 = 64 << 20;
+
+const _: () = {
+    assert!(BATCH_MIN <= BATCH_MAX);
+    assert!((WINDOW as u64) <= BATCH_MAX && BATCH_MAX <= FINISH_ALONE);
+};

@@ -50,6 +50,8 @@ pub struct PartKey {
 /// A fetch under way.
 pub struct Flight {
     landing: watch::Sender<Option<FlightOutcome>>,
+    /// Keys that lead to it, or did.
+    keys: Mutex<Vec<FlightKey>>,
     /// When a follower has last gone its own way, or the flight has begun.
     left: Mutex<Instant>,
 }
@@ -80,7 +82,6 @@ pub enum FlightRole {
 /// The right and duty to make a fetch. Dropping it takes the flight from the table.
 pub struct Leader {
     flights: Arc<Flights>,
-    keys: Vec<FlightKey>,
     flight: Arc<Flight>,
 }
 
@@ -100,16 +101,21 @@ impl Flights {
     pub fn join(self: &Arc<Self>, key: FlightKey) -> FlightRole {
         let mut shard = self.shard(&key).lock();
         if let Some(flight) = shard.get(&key) {
-            return FlightRole::Follow(Follower::of(flight));
+            return FlightRole::Follow(Follower::of(flight, &key));
         }
-        let flight = Arc::new(Flight { landing: watch::Sender::new(None), left: Mutex::new(Instant::now()) });
-        shard.insert(key.clone(), Arc::clone(&flight));
-        FlightRole::Lead(Leader { flights: Arc::clone(self), keys: vec![key], flight })
+        let flight = Arc::new(Flight {
+            landing: watch::Sender::new(None),
+            keys: Mutex::new(vec![key.clone()]),
+            left: Mutex::new(Instant::now()),
+        });
+        let before = shard.insert(key, Arc::clone(&flight));
+        assert!(before.is_none(), "two leaders of one fetch");
+        FlightRole::Lead(Leader { flights: Arc::clone(self), flight })
     }
 
     /// A place among the followers of the fetch under way for `key`, if there is one.
     pub fn follow(&self, key: &FlightKey) -> Option<Follower> {
-        self.shard(key).lock().get(key).map(Follower::of)
+        self.shard(key).lock().get(key).map(|flight| Follower::of(flight, key))
     }
 
     /// Lets nobody more join the fetch of the whole for `key`: its response is invalid already.
@@ -121,7 +127,20 @@ impl Flights {
     /// Fetches under way.
     #[cfg(test)]
     pub fn count(&self) -> usize {
+        self.invariants();
         self.shards.iter().map(|shard| shard.lock().len()).sum()
+    }
+
+    /// Checks that each key leads to a flight of its own that has a leader.
+    #[cfg(test)]
+    fn invariants(&self) {
+        for (at, shard) in self.shards.iter().enumerate() {
+            for (key, flight) in &*shard.lock() {
+                assert_eq!(key.stored.hash().low() as usize % SHARDS, at);
+                assert!(flight.is_of(key), "a key that leads to another's flight");
+                assert!(flight.landing.borrow().is_none() || Arc::strong_count(flight) > 1);
+            }
+        }
     }
 
     fn shard(&self, key: &FlightKey) -> &Mutex<Shard> {
@@ -138,6 +157,13 @@ impl FlightKey {
     /// The key of fetches of a part of it.
     pub fn for_part(self, part: PartKey) -> Self {
         Self { part: Some(part), ..self }
+    }
+}
+
+impl Flight {
+    /// Returns `true` if the flight is, or was, the one of this full key.
+    fn is_of(&self, key: &FlightKey) -> bool {
+        self.keys.lock().contains(key)
     }
 }
 
@@ -166,7 +192,7 @@ impl Leader {
         let mut shard = self.flights.shard(&key).lock();
         if let Entry::Vacant(vacant) = shard.entry(key.clone()) {
             vacant.insert(Arc::clone(&self.flight));
-            self.keys.push(key);
+            self.flight.keys.lock().push(key);
         }
     }
 }
@@ -174,7 +200,9 @@ impl Leader {
 impl Drop for Leader {
     fn drop(&mut self) {
         self.publish(FlightOutcome::Unshareable);
-        for key in &self.keys {
+        debug_assert!(self.flight.landing.borrow().is_some(), "followers that wait for ever");
+        let keys = self.flight.keys.lock().clone();
+        for key in &keys {
             let mut shard = self.flights.shard(key).lock();
             if shard.get(key).is_some_and(|flight| Arc::ptr_eq(flight, &self.flight)) {
                 shard.remove(key);
@@ -184,7 +212,8 @@ impl Drop for Leader {
 }
 
 impl Follower {
-    fn of(flight: &Arc<Flight>) -> Self {
+    fn of(flight: &Arc<Flight>, key: &FlightKey) -> Self {
+        assert!(flight.is_of(key), "a follower of another key's flight");
         Self { flight: Arc::clone(flight), landing: flight.landing.subscribe() }
     }
 
@@ -227,6 +256,8 @@ const SHARDS: usize = 64;
 /// How long a follower with credentials waits at least, and how seldom one of them goes its own
 /// way.
 const PATIENCE: Duration = Duration::from_millis(500);
+
+const _: () = assert!(SHARDS.is_power_of_two());
 
 #[cfg(test)]
 mod tests {

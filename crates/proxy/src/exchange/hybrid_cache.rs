@@ -459,3 +459,5 @@ const GATHERED_PART: u64 = 2;
 
 #[cfg(test)]
 mod tests;
+
+const _: () = assert!(HELD_PART > 1 && GATHERED_PART > 1);

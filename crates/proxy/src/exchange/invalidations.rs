@@ -102,6 +102,8 @@ const BUCKETS: usize = 2048;
 
 const MARKS: usize = 4;
 
+const _: () = assert!(BUCKETS.is_power_of_two() && MARKS > 0);
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -172,6 +172,8 @@ impl ObjectMetadata {
                 encode_head(head, &mut out);
             }
             Self::Vary(note) => {
+                debug_assert!(note.lists.len() <= usize::from(u8::MAX));
+                debug_assert!(note.lists.iter().all(|list| list.len() <= usize::from(u8::MAX)));
                 out.push(VARY);
                 out.extend(note.generation.to_le_bytes());
                 out.push(note.lists.len() as u8);
@@ -187,11 +189,14 @@ impl ObjectMetadata {
                 out.extend(note.generation.to_le_bytes());
                 out.extend((note.parts.len() as u32).to_le_bytes());
                 for part in &note.parts {
+                    debug_assert!(part.start < part.end, "an empty part");
+                    debug_assert!(part.end <= note.complete_length, "a part behind the end");
                     out.extend(part.start.to_le_bytes());
                     out.extend(part.end.to_le_bytes());
                 }
             }
         }
+        debug_assert!(Self::decode(&out).is_some(), "metadata that would not be read");
         out
     }
 
@@ -245,6 +250,7 @@ fn encode_head(head: &ResponseMetadata, out: &mut Vec<u8>) {
     let slots = &head.names.slots[..head.names.slots.len().min(SLOTS_MAX)];
     let via_site = if head.names.via_site { VIA_SITE } else { 0 };
     let groups = &head.names.groups[..head.names.groups.len().min(SLOTS_MAX)];
+    debug_assert_eq!(slots.len() as u16 & (VIA_SITE | HAS_GROUPS | HAS_IDENTITY), 0, "a count over flags");
     let has_groups = if groups.is_empty() { 0 } else { HAS_GROUPS };
     out.extend((slots.len() as u16 | via_site | has_groups | HAS_IDENTITY).to_le_bytes());
     out.extend(head.identity.to_bytes());
@@ -301,6 +307,7 @@ fn decode_parts(reader: &mut Reader<'_>) -> Option<PartsMarker> {
 
 /// Length-prefixed bytes.
 fn put(bytes: &[u8], out: &mut Vec<u8>) {
+    debug_assert!(u32::try_from(bytes.len()).is_ok());
     out.extend((bytes.len() as u32).to_le_bytes());
     out.extend_from_slice(bytes);
 }
@@ -357,6 +364,14 @@ const SLOTS_MAX: usize = HAS_IDENTITY as usize - 1;
 const RESPONSE: u8 = 1;
 const VARY: u8 = 2;
 const PARTS: u8 = 3;
+
+const _: () = {
+    assert!(VIA_SITE & HAS_GROUPS == 0 && (VIA_SITE | HAS_GROUPS) & HAS_IDENTITY == 0);
+    // A count of slots leaves the flags alone.
+    assert!(SLOTS_MAX & (VIA_SITE | HAS_GROUPS | HAS_IDENTITY) as usize == 0);
+    assert!(SLOTS_MAX < u16::MAX as usize);
+    assert!(RESPONSE != VARY && VARY != PARTS && RESPONSE != PARTS);
+};
 
 #[cfg(test)]
 mod tests {

@@ -103,6 +103,7 @@ impl SharedBody {
         debug_assert!(state.end.is_none(), "nothing follows the end");
         state.appended += bytes.len() as u64;
         state.push(bytes);
+        state.invariants();
         state.wake_readers();
     }
 
@@ -116,6 +117,8 @@ impl SharedBody {
     /// From now on bytes before `spilled` can be read from `body`.
     pub fn set_spill(&self, body: &Arc<dyn StoredBody>, spilled: u64) {
         let mut state = self.state.lock();
+        debug_assert!(spilled >= state.spilled, "bytes that left the store");
+        debug_assert!(spilled <= state.appended);
         state.spill = Some(Arc::clone(body));
         state.spilled = spilled;
     }
@@ -214,6 +217,7 @@ impl SharedBody {
         );
         state.appended = whole.len() as u64;
         state.window = VecDeque::from([whole]);
+        state.invariants();
         state.wake_readers();
     }
 
@@ -223,8 +227,10 @@ impl SharedBody {
         let mut state = self.state.lock();
         debug_assert!(state.appended <= length, "all of it was gathered");
         (state.appended, state.window_start, state.spilled) = (length, length, length);
+        debug_assert_eq!(whole.length(), length, "another body");
         state.window.clear();
         state.spill = Some(whole);
+        state.invariants();
         state.wake_readers();
     }
 
@@ -249,6 +255,7 @@ impl SharedBody {
             state.readers.push(None);
             state.readers.len() - 1
         });
+        debug_assert!(state.readers[slot].is_none(), "a reader in another's place");
         state.readers[slot] = Some(Reader { offset, waiting: None });
         Some(BodyReader { body: Arc::clone(self), slot })
     }
@@ -282,6 +289,7 @@ impl BodyReader {
     pub fn advance(&self, bytes: u64) {
         let mut state = self.body.state.lock();
         state.reader(self.slot).offset += bytes;
+        debug_assert!(state.reader(self.slot).offset <= state.appended, "a reader beyond the body");
         state.wake_writer();
     }
 
@@ -294,6 +302,7 @@ impl BodyReader {
 impl Drop for BodyReader {
     fn drop(&mut self) {
         let mut state = self.body.state.lock();
+        debug_assert!(state.readers[self.slot].is_some());
         state.readers[self.slot] = None;
         state.wake_writer();
         if state.readers.iter().flatten().next().is_none()
@@ -358,6 +367,18 @@ impl State {
             self.window_start = end;
             self.window.pop_front();
         }
+        self.invariants();
+    }
+
+    /// Checks the window and its bounds, in debug builds.
+    fn invariants(&self) {
+        debug_assert!(self.window_start <= self.appended);
+        debug_assert!(self.spilled <= self.appended, "bytes in the store that have not come");
+        debug_assert_eq!(
+            self.window.iter().map(|chunk| chunk.len() as u64).sum::<u64>(),
+            self.appended - self.window_start,
+            "bytes of the window"
+        );
     }
 
     fn wake_readers(&mut self) {
@@ -378,6 +399,7 @@ fn join<'a>(chunks: impl Iterator<Item = &'a Bytes>, length: usize) -> Bytes {
     }
     let mut whole = BodyBuilder::with_capacity(length);
     chunks.for_each(|chunk| whole.push(chunk));
+    debug_assert_eq!(whole.length(), length);
     whole.into_bytes()
 }
 

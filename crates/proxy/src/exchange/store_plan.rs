@@ -331,3 +331,5 @@ const LISTS_MAX: usize = 4;
 
 /// Parts remembered of one representation.
 const PARTS_MAX: usize = 256;
+
+const _: () = assert!(LISTS_MAX <= u8::MAX as usize && PARTS_MAX <= u16::MAX as usize);

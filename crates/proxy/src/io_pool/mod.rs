@@ -100,6 +100,7 @@ impl State {
         let is_their_turn = changes_wait && self.passed_by >= PASSED_BY_MAX;
         if let Some(job) = if is_their_turn { None } else { self.reads.pop() } {
             self.passed_by += u32::from(changes_wait);
+            debug_assert!(self.passed_by <= PASSED_BY_MAX, "changes that never come to their turn");
             return Some((job, false));
         }
         self.passed_by = 0;
@@ -199,6 +200,7 @@ impl Queue {
         if state.closed || state.waiting() >= self.limit {
             return Err(QueueFull);
         }
+        debug_assert!(state.waiting() < self.limit);
         if !matches!(kind, JobKind::Read { .. }) {
             self.changing.fetch_add(1, Relaxed);
         }
@@ -253,7 +255,8 @@ impl Queue {
             if std::panic::catch_unwind(std::panic::AssertUnwindSafe(job)).is_err() {
                 tracing::error!("a disk job panicked; its request is treated as a miss");
             }
-            self.changing.fetch_sub(usize::from(is_change), Release);
+            let changing = self.changing.fetch_sub(usize::from(is_change), Release);
+            debug_assert!(changing >= usize::from(is_change), "a change that was not counted");
             self.finished.fetch_add(1, Relaxed);
         }
     }
@@ -267,6 +270,7 @@ impl Queue {
             match state.due {
                 _ if state.closed => return None,
                 Some(due) if !state.is_timed => {
+                    debug_assert!(!state.changes.is_empty(), "an instant at which nothing is due");
                     state.is_timed = true;
                     self.timer.wait_until(&mut state, due);
                     state.is_timed = false;
@@ -294,6 +298,12 @@ const CATCH_UP_PAUSE: Duration = Duration::from_millis(2);
 const CATCH_UP_MAX: Duration = Duration::from_secs(2);
 /// ...and by one that does nothing at all.
 const STUCK: Duration = Duration::from_millis(100);
+
+const _: () = {
+    assert!(PASSED_BY_MAX > 0 && TOGETHER_MAX > 0);
+    assert!(CATCH_UP_PAUSE.as_millis() < STUCK.as_millis());
+    assert!(STUCK.as_millis() < CATCH_UP_MAX.as_millis());
+};
 
 #[cfg(test)]
 mod tests {

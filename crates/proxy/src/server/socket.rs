@@ -225,6 +225,11 @@ pub(super) const LINGER_BYTES_MAX: usize = 256 * 1024;
 /// How long that may take, and how long an orderly close may.
 const LINGER_TIME: Duration = Duration::from_secs(2);
 
+const _: () = {
+    assert!(ROOM_MIN <= INPUT_BYTES && INPUT_BYTES <= READ_AHEAD_MAX);
+    assert!(SENT_AT_ONCE <= LINGER_BYTES_MAX);
+};
+
 #[cfg(test)]
 mod tests {
     use super::*;

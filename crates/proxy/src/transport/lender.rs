@@ -125,11 +125,13 @@ impl Pipe {
 
     /// Bytes that the socket took, or `None` when the body cannot be lent.
     fn send(&mut self, socket: BorrowedFd<'_>, head: &[u8], body: &[u8]) -> io::Result<Option<usize>> {
+        debug_assert_eq!(self.holds, 0, "bytes of another body");
         let most = if head.is_empty() { LENT_AGAIN } else { LENT_AT_FIRST };
         match lend(self.writer.as_fd(), &body[..body.len().min(most)]) {
             Some(lent) => self.holds = lent?,
             None => return Ok(None),
         }
+        debug_assert!(self.holds <= body.len().min(most), "more was lent than there is");
         let sent = self.move_to(socket, head);
         self.empty();
         sent.map(Some)
@@ -140,7 +142,10 @@ impl Pipe {
     fn empty(&mut self) {
         while self.holds > 0 {
             match splice(&self.reader, None, &self.sink, None, self.holds, SpliceFlags::NONBLOCK) {
-                Ok(count) if count > 0 => self.holds -= count,
+                Ok(count) if count > 0 => {
+                    debug_assert!(count <= self.holds);
+                    self.holds -= count;
+                }
                 _ => return,
             }
         }
@@ -157,6 +162,7 @@ impl Pipe {
         }
         match splice(&self.reader, None, socket, None, self.holds, SpliceFlags::NONBLOCK) {
             Ok(sent) => {
+                debug_assert!(sent <= self.holds);
                 self.holds -= sent;
                 Ok(head.len() + sent)
             }
@@ -181,6 +187,11 @@ const LENT_AT_FIRST: usize = 1 << 20;
 /// Bytes lent after that. What the socket does not take of them is lent again, so they are not many
 /// more than it has room for when it is written to as soon as it can be.
 const LENT_AGAIN: usize = 256 << 10;
+
+const _: () = {
+    assert!(LENT_AT_FIRST.is_power_of_two() && LENT_AGAIN.is_power_of_two());
+    assert!(2 * LENT_AGAIN <= LENT_AT_FIRST);
+};
 
 #[cfg(test)]
 mod tests {

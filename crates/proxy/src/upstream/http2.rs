@@ -272,3 +272,9 @@ const STREAM_WINDOW: u32 = 256 * 1024;
 /// The same for all responses of one connection: as many as it may carry, lest responses that
 /// nobody reads keep the others from arriving.
 const CONNECTION_WINDOW: u32 = STREAM_WINDOW * STREAMS_MAX as u32;
+
+const _: () = {
+    assert!(STREAM_WINDOW as i64 <= shoal_wire::http2::WINDOW_MAX);
+    // All streams may fill their windows.
+    assert!(CONNECTION_WINDOW as u64 == STREAM_WINDOW as u64 * STREAMS_MAX as u64);
+};

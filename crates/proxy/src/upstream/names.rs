@@ -241,3 +241,9 @@ const OLDER_MAX: Duration = Duration::from_secs(3600);
 
 #[cfg(test)]
 mod tests;
+
+const _: () = {
+    assert!(LOOKUPS_MAX <= WAITING_MAX && WAITING_MAX <= NAMES_MAX);
+    assert!(FAILURE_MEMORY.as_millis() <= MEMORY.as_millis());
+    assert!(SLOW.as_millis() < SILENCE_MEMORY.as_millis());
+};

@@ -64,6 +64,7 @@ impl CachePolicy {
             (PARTIAL, exchanged.status == StatusCode::PARTIAL_CONTENT),
             (AUTHORIZED, exchanged.request.has(&AUTHORIZATION)),
         ];
+        debug_assert!(!is_negative || flags[0].1, "an error is never served stale");
         Self {
             flags: flags.iter().filter(|(_, set)| *set).map(|(flag, _)| flag).sum(),
             lifetime_seconds: freshness.lifetime,
@@ -216,6 +217,8 @@ impl CachePolicy {
     /// mandatory validation before they can be sent in response to a subsequent request."
     pub fn invalidated(mut self) -> Self {
         self.flags |= INVALIDATED;
+        debug_assert!(self.always_validates());
+        debug_assert!(self.forbids_stale());
         self
     }
 
@@ -242,6 +245,7 @@ impl CachePolicy {
         bytes[24..32].copy_from_slice(&self.initial_age_ms.to_le_bytes());
         bytes[32..40].copy_from_slice(&self.date.unwrap_or(u64::MAX).to_le_bytes());
         bytes[40..48].copy_from_slice(&self.last_modified.unwrap_or(u64::MAX).to_le_bytes());
+        debug_assert!(Self::from_bytes(bytes).is_some(), "a policy that would not be read");
         bytes
     }
 
@@ -287,3 +291,9 @@ const CLOCKS_APART: Duration = Duration::from_secs(60);
 
 /// Longer than any lifetime.
 const UNKNOWN_AGE_MS: u64 = u32::MAX as u64 * 1000;
+
+const _: () = {
+    assert!(CachePolicy::BYTES == 1 + 1 + 2 + 3 * 4 + 4 * 8);
+    assert!(NEGATIVE | (NEGATIVE - 1) == FLAGS, "each flag has a bit of its own");
+    assert!(UNKNOWN_AGE_MS / 1000 >= u32::MAX as u64);
+};

@@ -151,7 +151,9 @@ impl Disk {
         };
         let is_recovering = store.as_ref().is_some_and(|store| !store.index_is_complete());
         let usage = store.map(|store| store.usage()).unwrap_or_default();
+        debug_assert!(service == ServiceState::InService || usage == Usage::default());
         let usage = before.and(&usage).within(usage);
+        debug_assert!(usage.corrupt >= before.corrupt && usage.evictions >= before.evictions);
         let failures = failures + usage.failures;
         let (path, bytes) = (self.share.path.clone(), self.share.bytes);
         DiskState { path, bytes, service, why, usage, failures, is_recovering }
@@ -166,6 +168,7 @@ impl Disk {
         if self.has_started.load(Relaxed) {
             return;
         }
+        assert!(state.is_err(), "a disk that is started twice");
         *state = match opened {
             Ok(store) => Ok(OpenStore::new(store)),
             Err(error) => Err(Absence { service: ServiceState::Unopened, why: error.to_string() }),
@@ -189,6 +192,7 @@ impl Disk {
         let mut before = self.before.lock();
         *before = before.and(&store.usage());
         *self.left.lock() = Some(store.left());
+        assert_ne!(service, ServiceState::InService);
         Some(store)
     }
 
@@ -300,6 +304,8 @@ impl Disk {
             if missed.is_empty() {
                 *missed = MissedChanges::default();
                 self.strain.store(0, Relaxed);
+                assert!(state.is_err(), "a disk in service that is opened again");
+                assert!(!missed.is_too_much());
                 *state = Ok(store);
                 return Ok(true);
             }
@@ -383,6 +389,11 @@ const COMING_WAIT_MAX: Duration = Duration::from_millis(200);
 const FAILURE_STRAIN: u32 = 16;
 /// As many failures in a row as a disk may have: a few bad sectors are no reason to give it up.
 const STRAIN_MAX: u32 = 32 * FAILURE_STRAIN;
+
+const _: () = {
+    assert!(FAILURE_STRAIN > 1 && STRAIN_MAX > FAILURE_STRAIN);
+    assert!(COMING_WAIT_MAX.as_millis() < FREE_WAIT_MAX.as_millis());
+};
 
 #[cfg(test)]
 mod tests {

@@ -26,7 +26,16 @@ impl MissedChanges {
             return;
         }
         self.bytes += bytes;
-        self.keys.insert(key.clone());
+        let is_new = self.keys.insert(key.clone());
+        assert!(is_new, "a key that is remembered twice");
+        self.invariants();
+    }
+
+    /// Checks all that is said of the fields.
+    fn invariants(&self) {
+        debug_assert!(self.bytes <= ROOM_BYTES);
+        debug_assert!(self.bytes >= self.keys.len() * KEY_BYTES);
+        debug_assert_eq!(self.keys.is_empty(), self.bytes == 0);
     }
 
     /// Something that was removed is not remembered.
@@ -40,6 +49,7 @@ impl MissedChanges {
 
     /// Everything that is remembered.
     pub(super) fn take(&mut self) -> Vec<ObjectKey> {
+        self.invariants();
         self.bytes = 0;
         self.keys.drain().collect()
     }
@@ -49,6 +59,8 @@ impl MissedChanges {
 const ROOM_BYTES: usize = 8 << 20;
 /// What a key takes beside its bytes.
 const KEY_BYTES: usize = 96;
+
+const _: () = assert!(KEY_BYTES < ROOM_BYTES / 2);
 
 #[cfg(test)]
 mod tests {

@@ -73,6 +73,10 @@ impl Disks {
     /// by then is out of service too, until it is [opened again](Self::open_again).
     pub fn open_within(limit: Duration, disks: impl IntoIterator<Item = (DiskSpec, DiskOpener)>) -> Self {
         let disks: Vec<Disk> = disks.into_iter().map(|(share, opener)| Disk::new(share, opener)).collect();
+        for (at, disk) in disks.iter().enumerate() {
+            let same = disks[..at].iter().find(|other| other.path() == disk.path());
+            debug_assert!(same.is_none(), "two disks of one name");
+        }
         let shared = Arc::new(Shared { disks, gave_up: OnceLock::new() });
         let start = |at: usize| {
             let shared = Arc::clone(&shared);
@@ -178,7 +182,8 @@ impl Shared {
             disk.is_in_service().then(|| (at, rendezvous_score(key, disk.number(), disk.weight())))
         };
         let best = self.disks.iter().enumerate().filter_map(scored);
-        let (at, _) = best.max_by(|(_, a), (_, b)| a.total_cmp(b))?;
+        let (at, score) = best.max_by(|(_, a), (_, b)| a.total_cmp(b))?;
+        debug_assert!(score.is_finite(), "a disk that always wins");
         Some((at, self.disks[at].store()?))
     }
 
@@ -191,6 +196,7 @@ impl Shared {
 
     /// Passes on what a disk answered, and takes the disk out of service when it goes on failing.
     fn record_result<T>(&self, at: usize, outcome: Result<T, Error>) -> Result<T, Error> {
+        assert!(at < self.disks.len());
         let disk = &self.disks[at];
         match &outcome {
             Ok(_) => disk.succeeded(),
@@ -425,3 +431,5 @@ const COME_WAIT_MAX: Duration = Duration::from_secs(20);
 /// How long the process waits for its disks before it ends. One that is not closed in order is
 /// looked through at the next start.
 const CLOSE_WAIT_MAX: Duration = Duration::from_secs(60);
+
+const _: () = assert!(ANSWER_WAIT_MAX.as_millis() > 0 && COME_WAIT_MAX.as_millis() > 0);

@@ -49,7 +49,8 @@ impl Deref for OpenStore {
 
 impl Drop for Closing {
     fn drop(&mut self) {
-        *self.0.is_closed.lock() = true;
+        let was_closed = std::mem::replace(&mut *self.0.is_closed.lock(), true);
+        debug_assert!(!was_closed, "a store that is closed twice");
         self.0.changed.notify_all();
     }
 }

@@ -23,6 +23,7 @@ impl MeteredBody {
         shared: &Arc<Shared>,
         store: Arc<OpenStore>,
     ) -> Self {
+        assert!(at < shared.disks.len());
         Self { body, at, shared: Arc::clone(shared), store }
     }
 }
@@ -72,6 +73,7 @@ impl MeteredInsert {
         store: Arc<OpenStore>,
     ) -> Self {
         let (key, at) = place;
+        assert!(at < shared.disks.len());
         Self { insert, key, at, shared: Arc::clone(shared), store }
     }
 }

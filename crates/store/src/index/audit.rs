@@ -203,6 +203,7 @@ impl Index {
         let mut live = self.live.write();
         let Some(audit) = live.audit.as_mut().filter(|audit| audit.next_folder == folder) else { return };
         audit.next_folder += 1;
+        debug_assert!(audit.next_folder <= audit.folders);
         if audit.next_folder == audit.folders {
             let mut change = self.change(&mut live);
             let flags = change.get(CONDITION_AT);
@@ -219,6 +220,8 @@ impl Index {
         let Some(audit) = live.audit.as_mut().filter(|audit| audit.next_number == numbers.start) else {
             return false;
         };
+        debug_assert!(numbers.end <= self.geometry.max_objects);
+        debug_assert!(numbers.end - numbers.start <= NUMBERS_MAX);
         audit.next_number = numbers.end;
         audit.blocks += blocks;
         audit.objects += objects;

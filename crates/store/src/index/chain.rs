@@ -64,6 +64,8 @@ impl Iterator for Chain<'_> {
         };
         let link = Link { number, entry, after: self.after };
         self.steps += 1;
+        debug_assert!(self.steps <= CHAIN_MAX);
+        debug_assert!(number < self.geometry.max_objects);
         (self.after, self.next) = (Some(number), entry.next);
         Some(link)
     }

@@ -44,6 +44,7 @@ impl FreeMap {
         let mut map = Self { levels: [Level::default(); LEVELS_MAX], count: 0 };
         let mut bits = geometry.max_objects as usize;
         loop {
+            assert!(map.count < LEVELS_MAX);
             map.levels[map.count] = Level { at, bits };
             map.count += 1;
             let words = bits.div_ceil(64);
@@ -66,10 +67,12 @@ impl FreeMap {
     /// The first number from `from` on that is marked free.
     pub(super) fn find(&self, load: &dyn Fn(usize) -> u64, from: u32) -> Option<u32> {
         let found = self.find_in(load, 0, from as usize)?;
+        debug_assert!(found >= from as usize && found < self.levels[0].bits);
         u32::try_from(found).ok()
     }
 
     fn find_in(&self, load: &dyn Fn(usize) -> u64, level: usize, from: usize) -> Option<usize> {
+        debug_assert!(level < self.count);
         let Level { at, bits } = self.levels[level];
         let mut from = from;
         // Again only where a summary is behind the word below it.
@@ -106,6 +109,7 @@ impl FreeMap {
         mut store: impl FnMut(usize, u64),
     ) {
         let mut bit = number as usize;
+        debug_assert!(bit < self.levels[0].bits, "a number behind the map");
         for level in &self.levels[..self.count] {
             let at = level.at + bit / 64;
             let (before, mask) = (load(at), 1 << (bit % 64));
@@ -127,6 +131,8 @@ impl FreeMap {
 const LEVELS_MAX: usize = 6;
 /// Summaries in one level that a search finds to be behind before it gives up.
 const STALE_MAX: usize = 64;
+
+const _: () = assert!(64_u128.pow(LEVELS_MAX as u32) > u32::MAX as u128);
 
 #[cfg(test)]
 mod tests {

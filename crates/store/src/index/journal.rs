@@ -34,6 +34,9 @@ impl<'a> Transaction<'a> {
             pair.1 = value;
             return;
         }
+        assert!(self.count < JOURNAL_PAIRS, "a change of too many words");
+        debug_assert!(at < self.words.count());
+        debug_assert!(!(JOURNAL_AT..=JOURNAL_AT + 2 * JOURNAL_PAIRS).contains(&at), "the journal itself");
         self.pairs[self.count] = (at, value);
         self.count += 1;
     }
@@ -41,6 +44,7 @@ impl<'a> Transaction<'a> {
     /// Makes all stores, or none if the process ends before the journal is valid.
     pub(super) fn commit(self) {
         let pairs = &self.pairs[..self.count];
+        debug_assert!((1..pairs.len()).all(|at| pairs[..at].iter().all(|(other, _)| *other != pairs[at].0)));
         if let [(at, value)] = pairs {
             return self.words.store(*at, *value);
         }
@@ -74,12 +78,16 @@ pub(super) fn redo(words: &dyn Words) {
 
 /// What makes a journal of so many pairs valid: their number, and a check over them.
 fn validity(words: &dyn Words, count: usize) -> u64 {
+    debug_assert!((1..=JOURNAL_PAIRS).contains(&count) || count == 0);
     let mut gathered = [0; 2 * JOURNAL_PAIRS];
     for (n, word) in gathered[..2 * count].iter_mut().enumerate() {
         *word = words.load(JOURNAL_AT + 1 + n);
     }
     (count as u64) << 40 | hash(&gathered[..2 * count]) & SEALED_MAX
 }
+
+// A count of pairs stands above the check.
+const _: () = assert!(JOURNAL_PAIRS < 1 << 24);
 
 #[cfg(test)]
 mod tests {

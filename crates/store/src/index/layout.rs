@@ -78,14 +78,18 @@ impl IndexEntry {
             | link_check(number, next) << 48;
         let rest = u64::from(self.blocks) | (self.state as u64) << 32;
         let (low, high) = (self.key.low(), self.key.high());
-        [low, high, link, rest | entry_check(number, low, high, rest) << 40]
+        let words = [low, high, link, rest | entry_check(number, low, high, rest) << 40];
+        debug_assert_eq!(Self::decode(number, words), Some(*self));
+        words
     }
 }
 
 /// The link word of an entry with other policy bits: neither check covers them, since any bits will
 /// do.
 pub(super) fn with_policy_bits(link: u64, bits: u8) -> u64 {
-    link & !(0xff << 40) | u64::from(bits) << 40
+    let changed = link & !(0xff << 40) | u64::from(bits) << 40;
+    debug_assert_eq!(policy_bits_of(changed), bits);
+    changed
 }
 
 pub(super) fn policy_bits_of(link: u64) -> u8 {
@@ -120,6 +124,7 @@ fn entry_check(number: u32, low: u64, high: u64, rest: u64) -> u64 {
 
 /// xxh3-64 of the words' little-endian bytes.
 pub(super) fn hash(words: &[u64]) -> u64 {
+    debug_assert!(words.len() <= HASHED_WORDS_MAX);
     let mut bytes = [0; HASHED_WORDS_MAX * 8];
     for (target, word) in bytes.chunks_exact_mut(8).zip(words) {
         target.copy_from_slice(&word.to_le_bytes());
@@ -176,6 +181,13 @@ pub(super) const DUE: u64 = SUSPECT | UNSURVEYED;
 
 const _: () = assert!(JOURNAL_AT + 1 + 2 * JOURNAL_PAIRS <= PAGE_WORDS);
 const _: () = assert!(ENTRY_WORDS * 8 <= 32);
+const _: () = {
+    assert!(ENTRY_WORDS.is_power_of_two());
+    assert!(CURSOR_AT < JOURNAL_AT);
+    assert!(CLEAN & DUE == 0);
+    assert!(SUSPECT & UNSURVEYED == 0);
+    assert!(SEALED_MAX.count_ones() == 40);
+};
 
 #[cfg(test)]
 mod tests {

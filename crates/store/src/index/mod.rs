@@ -143,6 +143,7 @@ impl Index {
         limit_blocks: u64,
     ) -> Result<(Self, Condition), &'static str> {
         let geometry = Geometry::read(&*words)?;
+        assert_eq!(words.count(), geometry.words());
         let free_map = FreeMap::of(&geometry);
         if free_map.is_none() != (numbers == Numbers::Any) {
             return Err("made for another naming");
@@ -186,6 +187,7 @@ impl Index {
     pub(crate) fn hit(&self, key: Key, pin: impl FnOnce(u32)) -> Option<IndexedObject> {
         let _live = self.live.read();
         let found = self.find(key)?;
+        debug_assert!(found.number < self.geometry.max_objects);
         pin(found.number);
         self.count_hit(found.number);
         Some(found)
@@ -222,6 +224,7 @@ impl Index {
         let _live = self.live.write();
         // A damaged word may hold any number.
         let sequence = self.words.load(SEQUENCE_AT).max(now.millis() << 20).saturating_add(1);
+        debug_assert!(sequence >= self.words.load(SEQUENCE_AT), "numbers never fall");
         self.words.store(SEQUENCE_AT, sequence);
         sequence
     }
@@ -254,6 +257,19 @@ impl Index {
         Ok(())
     }
 
+    /// Checks the session: each berth is free or a busy number's.
+    fn check_berths(&self, live: &IndexSession) {
+        let held = live.busy.values().flatten().count();
+        debug_assert_eq!(
+            live.free_berths.len() + held,
+            self.geometry.berths as usize,
+            "a berth that was lost"
+        );
+        debug_assert!(live.free_berths.iter().all(|berth| *berth < self.geometry.berths));
+        debug_assert!(live.busy.keys().all(|number| *number < self.geometry.max_objects));
+        debug_assert!(live.limit <= SEALED_MAX);
+    }
+
     /// Settles what state the words are in and makes them usable.
     fn recover(&self) -> Condition {
         let mut live = self.live.write();
@@ -274,6 +290,7 @@ impl Index {
         // What a killed process promised last may not have reached the disk.
         live.durable_ceiling = if live.clean { self.sealed(CEILING_AT) } else { 0 };
         self.recover_intents(&mut live, trusted);
+        self.check_berths(&live);
         if trusted && flags & SUSPECT == 0 { Condition::Sound } else { Condition::Suspect }
     }
 
@@ -343,6 +360,8 @@ impl Index {
             self.report_damage();
         }
         let link = link?;
+        debug_assert_eq!(link.entry.state, State::Stored);
+        debug_assert_eq!(link.entry.key, key);
         Some(self.found(link.number, &link.entry))
     }
 

@@ -333,3 +333,19 @@ fn a_map_older_than_its_entries_gives_out_no_number_twice() {
     let number = insert(&index, key(101), 1, |_| {}).unwrap();
     assert!(number < 21, "what the hand gave up or found: {number}");
 }
+
+#[test]
+fn number_called_free_keeps_its_one_berth() {
+    let words = home();
+    let (index, _) = open(&words, 1);
+    let Claim::Number(number) = index.claim(0) else { panic!("all numbers are free") };
+    // Damage: the entry of a number in transition reads as free, in no list.
+    let entry = index.geometry.entry(number);
+    (entry..entry + 4).for_each(|at| words.store(at, 0));
+    index.store_sealed(FREE_LIST_AT, 7);
+    assert!(index.claim_number(number, 0));
+    let berths = index.geometry.berths as usize;
+    assert_eq!(index.live.read().free_berths.len(), berths - 1);
+    index.free(number, None);
+    assert_eq!(index.live.read().free_berths.len(), berths);
+}

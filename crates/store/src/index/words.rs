@@ -142,3 +142,6 @@ impl Words for RamWords {
 
 /// Words of a page: what a power loss takes or leaves as a whole.
 pub(crate) const PAGE_WORDS: usize = 512;
+
+// A page of the file is a page of words.
+const _: () = assert!(PAGE_WORDS * 8 == crate::fs::PAGE_BYTES);

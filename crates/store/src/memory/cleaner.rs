@@ -58,6 +58,8 @@ impl<V: TierValue> MemoryTier<V> {
     fn move_body(&self, key: Key, span: &Arc<Span>) -> u64 {
         let Some(body) = self.shard(key).lock().movable(key, span) else { return 0 };
         let Some(copy) = self.spans.put(key, &body, BodyOrigin::Moved) else { return 0 };
+        debug_assert_eq!(copy[..], body[..], "a copy with other bytes");
+        debug_assert!(body.is_in(span));
         self.shard(key).lock().move_body(key, &body, MemoryBody::packed(copy));
         body.len() as u64
     }
@@ -75,3 +77,5 @@ const LOOKUP_BYTES: u64 = 512;
 
 #[cfg(test)]
 mod tests;
+
+const _: () = assert!(PACE > 0 && LOOKUP_BYTES > 0);

@@ -43,7 +43,10 @@ impl MemoryBudget {
 
     /// Reserves `bytes`, for as long as the reservation lives. `None` when they cannot be had.
     pub fn try_reserve(self: &Arc<Self>, bytes: u64) -> Option<Reservation> {
-        self.take(bytes).then(|| Reservation { ledger: Arc::clone(self), bytes })
+        let reservation = self.take(bytes).then(|| Reservation { ledger: Arc::clone(self), bytes });
+        debug_assert!(reservation.is_none() || bytes <= self.limit);
+        debug_assert!(self.used() <= self.limit, "the limit holds at each instant");
+        reservation
     }
 
     /// Bytes reserved now.
@@ -64,6 +67,7 @@ impl MemoryBudget {
     pub(super) fn release(&self, bytes: u64) {
         let before = self.used.fetch_sub(bytes, Relaxed);
         debug_assert!(before >= bytes, "more released than was reserved");
+        debug_assert!(before <= self.limit, "more reserved than may be");
     }
 
     fn take(&self, bytes: u64) -> bool {
@@ -96,6 +100,7 @@ impl MemoryBudget {
         }
         let mut given = 0;
         for giver in givers {
+            debug_assert!(self.used() <= self.limit);
             if given < missing {
                 given += giver.reclaim(missing - given);
             }
@@ -121,6 +126,7 @@ impl Reservation {
         let taken = self.ledger.take(more_bytes);
         if taken {
             self.bytes += more_bytes;
+            debug_assert!(self.bytes <= self.ledger.limit);
         }
         taken
     }
@@ -129,6 +135,7 @@ impl Reservation {
     pub fn shrink(&mut self, fewer_bytes: u64) {
         let returned = fewer_bytes.min(self.bytes);
         self.bytes -= returned;
+        debug_assert!(self.ledger.used() >= self.bytes + returned);
         self.ledger.release(returned);
     }
 
@@ -143,6 +150,15 @@ impl Reservation {
     }
 }
 
+/// Checks that all that was reserved has been given back.
+impl Drop for MemoryBudget {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            debug_assert_eq!(*self.used.get_mut(), 0, "bytes that nobody holds");
+        }
+    }
+}
+
 impl Drop for Reservation {
     fn drop(&mut self) {
         self.ledger.release(self.bytes);
@@ -151,3 +167,5 @@ impl Drop for Reservation {
 
 /// Times that bytes given back may be taken by someone faster before the reservation is refused.
 const TRIES: usize = 16;
+
+const _: () = assert!(TRIES > 0);

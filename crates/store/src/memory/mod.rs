@@ -90,6 +90,7 @@ impl<V: TierValue> MemoryTier<V> {
         policy: impl Fn() -> Box<dyn Replacement>,
     ) -> Arc<Self> {
         let shards = shards.clamp(1, SHARDS_MAX).next_power_of_two();
+        assert!(shards <= SHARDS_MAX);
         let tier = Arc::new(Self {
             ledger: Arc::clone(&ledger),
             shards: (0..shards).map(|_| Mutex::new(Shard::new(policy()))).collect(),
@@ -135,6 +136,7 @@ impl<V: TierValue> MemoryTier<V> {
             drop(room.push(&body));
             room.body()
         });
+        debug_assert!(placed.as_ref().is_none_or(|placed| **placed == *body), "other bytes than came");
         placed.unwrap_or_else(|| Bytes::copy_from_slice(&body).into())
     }
 
@@ -284,6 +286,8 @@ impl<V: TierValue> MemoryTier<V> {
             drop(shard);
             return false;
         }
+        debug_assert!(reservation.bytes() >= ENTRY_OVERHEAD_BYTES);
+        debug_assert!(Arc::ptr_eq(reservation.ledger(), &self.ledger), "bytes of another budget");
         let bytes = reservation.transfer();
         self.bytes.fetch_add(bytes, Relaxed);
         // Of two inserts of one key at once the later wins; its predecessor goes the way of the
@@ -295,7 +299,8 @@ impl<V: TierValue> MemoryTier<V> {
     /// What was charged so many bytes is gone.
     fn uncharge(&self, bytes: u64) {
         if bytes > 0 {
-            self.bytes.fetch_sub(bytes, Relaxed);
+            let before = self.bytes.fetch_sub(bytes, Relaxed);
+            debug_assert!(before >= bytes, "more struck off than was charged");
             self.ledger.release(bytes);
             // Whoever takes them next may want them for something else than a body in a span.
             self.empty_spans(bytes);
@@ -303,6 +308,7 @@ impl<V: TierValue> MemoryTier<V> {
     }
 
     fn shard(&self, key: Key) -> &Mutex<Shard<V>> {
+        debug_assert!(self.shards.len().is_power_of_two());
         // The high bits of the low half: bucket choices below use other bits.
         &self.shards[(key.low() >> 48) as usize & (self.shards.len() - 1)]
     }
@@ -348,7 +354,24 @@ impl<V: TierValue> Reclaim for MemoryTier<V> {
 
 impl<V> Drop for MemoryTier<V> {
     fn drop(&mut self) {
+        if cfg!(debug_assertions) && !std::thread::panicking() {
+            self.invariants();
+        }
         self.ledger.release(*self.bytes.get_mut());
+    }
+}
+
+impl<V> MemoryTier<V> {
+    /// Checks the books of a tier that nobody else uses.
+    fn invariants(&mut self) {
+        let mut charged = 0;
+        for shard in &mut self.shards {
+            shard.get_mut().invariants();
+            charged += shard.get_mut().charged_bytes();
+        }
+        assert_eq!(*self.bytes.get_mut(), charged, "bytes of all shards");
+        assert!(charged <= self.ledger.used(), "bytes that were not reserved");
+        self.spans.invariants();
     }
 }
 
@@ -360,3 +383,10 @@ pub const ENTRY_OVERHEAD_BYTES: u64 = 256;
 const SPANNED_MAX: usize = 64 << 10;
 /// More shards than this gain nothing.
 const SHARDS_MAX: usize = 1024;
+
+const _: () = {
+    assert!(SHARDS_MAX.is_power_of_two());
+    // A body that is too long for a span is long enough for pages of its own.
+    assert!(SPANNED_MAX >= LENT_MIN);
+    assert!(SPANNED_MAX * 8 <= spans::SPAN_BYTES_MIN as usize);
+};

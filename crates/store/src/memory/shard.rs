@@ -49,6 +49,30 @@ pub(super) struct ReleasedValues<V> {
     _values: Vec<Arc<V>>,
 }
 
+impl<V> Shard<V> {
+    /// Bytes charged for all objects and for those that linger.
+    pub(super) fn charged_bytes(&self) -> u64 {
+        let objects = self.objects.values().map(|object| object.bytes);
+        objects.chain(self.lingering.iter().map(|(_, bytes)| *bytes)).sum()
+    }
+
+    /// Checks that map and policy hold the same keys.
+    pub(super) fn invariants(&self) {
+        assert_eq!(self.policy.len(), self.objects.len(), "objects that the policy does not know");
+        for (key, object) in &self.objects {
+            assert_eq!(self.policy.key(object.handle), Some(*key), "a handle of another object");
+        }
+    }
+
+    /// Checks as much of this as takes no time, in debug builds.
+    fn check_counts(&self) {
+        debug_assert_eq!(self.policy.len(), self.objects.len());
+        if cfg!(debug_assertions) && self.objects.len() < CHECKED_WHOLE {
+            self.invariants();
+        }
+    }
+}
+
 impl<V: TierValue> Shard<V> {
     pub(super) fn new(policy: Box<dyn Replacement>) -> Self {
         Self { objects: HashMap::default(), policy, lingering: Vec::new() }
@@ -61,6 +85,7 @@ impl<V: TierValue> Shard<V> {
     #[inline]
     pub(super) fn hit(&mut self, key: Key) -> Option<Arc<V>> {
         let object = self.objects.get(&key)?;
+        debug_assert_eq!(self.policy.key(object.handle), Some(key));
         self.policy.hit(object.handle);
         Some(Arc::clone(&object.value))
     }
@@ -72,7 +97,9 @@ impl<V: TierValue> Shard<V> {
     pub(super) fn insert(&mut self, key: Key, value: Arc<V>, bytes: u64) {
         self.remove(key);
         let handle = self.policy.insert(key, bytes);
-        self.objects.insert(key, Object { value, bytes, handle });
+        let before = self.objects.insert(key, Object { value, bytes, handle });
+        assert!(before.is_none(), "an object that was overwritten");
+        self.check_counts();
     }
 
     /// What the object is charged, if `wanted` accepts it.
@@ -93,6 +120,7 @@ impl<V: TierValue> Shard<V> {
         if object.bytes != before || !wanted(&object.value) {
             return None;
         }
+        debug_assert_ne!(after, 0, "each object costs bytes");
         object.bytes = after;
         Some(std::mem::replace(&mut object.value, value))
     }
@@ -135,7 +163,9 @@ impl<V: TierValue> Shard<V> {
     /// go.
     pub(super) fn remove(&mut self, key: Key) -> bool {
         let Some(object) = self.objects.remove(&key) else { return false };
+        debug_assert_eq!(self.policy.key(object.handle), Some(key));
         self.policy.remove(object.handle);
+        self.check_counts();
         self.lingering.push((object.value, object.bytes));
         true
     }
@@ -143,11 +173,16 @@ impl<V: TierValue> Shard<V> {
     /// Gives up the object worth least that nobody holds. `None` when a few tries find none.
     pub(super) fn evict(&mut self) -> Option<(Arc<V>, u64)> {
         for _ in 0..EVICT_TRIES {
-            let key = self.policy.evict()?.key;
+            let victim = self.policy.evict()?;
+            let key = victim.key;
+            debug_assert!(self.objects.contains_key(&key), "a victim that was not there");
             let object = self.objects.get_mut(&key)?;
+            debug_assert_eq!(self.policy.key(object.handle), None, "a victim that stays");
             // Under this lock nobody can begin to hold it.
             if is_let_go(&mut object.value) {
-                return self.objects.remove(&key).map(|object| (object.value, object.bytes));
+                let evicted = self.objects.remove(&key).map(|object| (object.value, object.bytes));
+                self.check_counts();
+                return evicted;
             }
             object.handle = self.policy.insert(key, object.bytes);
         }
@@ -159,6 +194,7 @@ impl<V: TierValue> Shard<V> {
         let let_go = |(value, _): &mut (Arc<V>, u64)| is_let_go(value);
         let mut released = ReleasedValues { bytes: 0, _values: Vec::new() };
         for (value, bytes) in self.lingering.extract_if(.., let_go) {
+            debug_assert_eq!(Arc::strong_count(&value), 1);
             released.bytes += bytes;
             released._values.push(value);
         }
@@ -174,3 +210,8 @@ fn is_let_go<V: TierValue>(value: &mut Arc<V>) -> bool {
 
 /// Objects in use that a search for a victim passes over before it leaves the shard.
 const EVICT_TRIES: usize = 16;
+
+/// Objects of a shard of which a debug build checks each after each change.
+const CHECKED_WHOLE: usize = 32;
+
+const _: () = assert!(EVICT_TRIES > 0);

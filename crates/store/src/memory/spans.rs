@@ -104,6 +104,18 @@ impl Spans {
         Some(room.body())
     }
 
+    /// Checks all that is said of the spans. One that is being emptied is counted and not here.
+    pub(super) fn invariants(&self) {
+        let state = self.state.lock();
+        assert!(state.open.iter().all(|open| open.len() <= OPEN_MAX));
+        let all = || state.open.iter().flatten().chain(&state.full);
+        assert!(all().all(|contents| contents.taken_bytes <= self.span_bytes as u64));
+        assert!(all().all(|contents| contents.span.bytes() == self.span_bytes));
+        let taken: u64 = all().map(|contents| contents.taken_bytes).sum();
+        assert!(taken <= self.taken_bytes(), "taken bytes that were not counted");
+        assert!(state.spare.as_ref().is_none_or(|span| span.live_bytes() == 0));
+    }
+
     /// Opens another span, and closes the one with the least room when there are enough.
     fn open_another<'a>(&self, state: &'a mut State, origin: BodyOrigin) -> Option<&'a mut SpanContents> {
         let span = match state.spare.take() {
@@ -117,7 +129,9 @@ impl Spans {
             closed.take(closed.span.left_bytes(), &self.taken_bytes);
             state.full.push(closed);
         }
+        assert_eq!(span.live_bytes(), 0);
         open.push(SpanContents { span, keys: Vec::new(), taken_bytes: 0, waits_until: 0 });
+        assert!(open.len() <= OPEN_MAX);
         open.last_mut()
     }
 
@@ -153,8 +167,10 @@ impl Spans {
     pub(super) fn finish(&self, mut contents: SpanContents) {
         let mut state = self.state.lock();
         state.emptied += 1;
-        self.taken_bytes.fetch_sub(contents.taken_bytes, Relaxed);
+        let before = self.taken_bytes.fetch_sub(contents.taken_bytes, Relaxed);
+        assert!(before >= contents.taken_bytes);
         if let Some(span) = Arc::get_mut(&mut contents.span) {
+            assert_eq!(span.live_bytes(), 0, "a body without a holder");
             span.clear();
             state.spare.get_or_insert(contents.span);
             return;
@@ -184,13 +200,14 @@ impl SpanContents {
 
     fn take(&mut self, bytes: usize, all_taken_bytes: &AtomicU64) {
         self.taken_bytes += bytes as u64;
+        debug_assert!(self.taken_bytes <= self.span.bytes() as u64);
         all_taken_bytes.fetch_add(bytes as u64, Relaxed);
     }
 }
 
 /// A tier has about so many spans, within these.
 const SPANS: u64 = 200;
-const SPAN_BYTES_MIN: u64 = 512 << 10;
+pub(super) const SPAN_BYTES_MIN: u64 = 512 << 10;
 const SPAN_BYTES_MAX: u64 = 4 << 20;
 /// Spans are emptied when their dead bytes are more than such a share of the live ones.
 const WASTE_SHARE: u64 = 16;
@@ -200,6 +217,13 @@ const OPEN_MAX: usize = 4;
 const LOOKED_AT: usize = 128;
 /// A span with bodies that could not be moved is tried again when so many others have been emptied.
 const WAITS: u64 = 16;
+
+const _: () = {
+    assert!(SPAN_BYTES_MIN.is_power_of_two() && SPAN_BYTES_MAX.is_power_of_two());
+    assert!(SPAN_BYTES_MIN <= SPAN_BYTES_MAX);
+    // A place in a span is 32 bits.
+    assert!(SPAN_BYTES_MAX <= u32::MAX as u64);
+};
 
 #[cfg(test)]
 mod tests {

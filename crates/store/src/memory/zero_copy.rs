@@ -104,7 +104,8 @@ impl ZeroCopyBody {
     fn after_hits(body: FilledBody<ArenaPages>, hits: u32) -> Arc<Self> {
         let lent = Arc::new(Self { body, hits: AtomicU32::new(hits) });
         for address in lent.entries() {
-            part(address).write().insert(address, Arc::downgrade(&lent));
+            let before = part(address).write().insert(address, Arc::downgrade(&lent));
+            debug_assert!(before.is_none(), "pages of two bodies");
         }
         lent
     }
@@ -114,6 +115,7 @@ impl ZeroCopyBody {
         let range = bytes.as_ptr_range();
         let address = range.start.addr();
         let lent = part(address).read().range(..=address).next_back()?.1.upgrade()?;
+        debug_assert!(lent.body().as_ptr_range().start <= range.start);
         (range.end <= lent.body().as_ptr_range().end).then_some(lent)
     }
 
@@ -165,7 +167,8 @@ impl Drop for ZeroCopyBody {
     fn drop(&mut self) {
         // Before the pages go, whose addresses may be somebody else's the next moment.
         for address in self.entries() {
-            part(address).write().remove(&address);
+            let entry = part(address).write().remove(&address);
+            debug_assert!(entry.is_some(), "pages that were not in the table");
         }
     }
 }
@@ -205,6 +208,12 @@ pub const LENT_MIN: usize = 32 << 10;
 /// Large pages spare a hit about a tenth of its time, and to copy a body into them takes a few
 /// times that of a hit.
 const HITS_FOR_LARGE_PAGES: u32 = 16;
+
+const _: () = {
+    assert!(LENT_MIN.is_power_of_two());
+    assert!(STRETCH.is_power_of_two() && PARTS.is_power_of_two());
+    assert!(align_of::<Part>() == 128);
+};
 
 #[cfg(test)]
 mod tests {

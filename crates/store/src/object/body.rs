@@ -48,6 +48,7 @@ impl<S: BodyOwner> OpenBody<S> {
         if let Some(whole) = &self.whole {
             return self.verified_in_memory(whole, from as usize, to as usize);
         }
+        debug_assert!(from < to && to <= self.header.body_bytes);
         let block_bytes = BLOCK_BYTES as u64;
         let first_block = from / block_bytes;
         let start = first_block * block_bytes;
@@ -65,6 +66,8 @@ impl<S: BodyOwner> OpenBody<S> {
     fn verified_in_memory(&self, whole: &Whole, from: usize, to: usize) -> Result<Bytes, Error> {
         let body_at = self.header.body_at() as usize;
         let checks_at = self.header.checks_at() as usize;
+        assert!(checks_at <= whole.bytes.len());
+        assert!(body_at + to <= checks_at);
         if !whole.verified.load(Relaxed) {
             let blocks = whole.bytes[body_at..checks_at].chunks(BLOCK_BYTES);
             let checks = whole.bytes[checks_at..].chunks_exact(CHECK_BYTES);
@@ -88,6 +91,7 @@ impl<S: BodyOwner> OpenBody<S> {
         if let Some(check) = known(&checks) {
             return Ok(check);
         }
+        assert!(block < self.header.blocks(), "a check behind the last");
         let count = (self.header.blocks() - block).min(CHECKS_READ);
         let mut bytes = vec![0; count as usize * CHECK_BYTES];
         self.fill(&mut bytes, self.header.checks_at() + block * CHECK_BYTES as u64)?;

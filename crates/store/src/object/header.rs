@@ -46,7 +46,9 @@ impl Header {
     pub(crate) fn room_for(key_bytes: u32, metadata_bytes: u32) -> u32 {
         let wanted = metadata_bytes + (metadata_bytes / 8).max(SLACK_MIN);
         let end = (HEADER_BYTES as u32 + key_bytes + wanted).next_multiple_of(BODY_ALIGN);
-        end - HEADER_BYTES as u32 - key_bytes
+        let room = end - HEADER_BYTES as u32 - key_bytes;
+        debug_assert!(room >= wanted, "less room than was asked for");
+        room
     }
 
     /// Where the body begins.
@@ -94,9 +96,20 @@ impl Header {
         debug_assert_eq!(head.len(), CHECKED_BYTES);
         let check = xxh3_64_with_seed(full_key, xxh3_64(&head));
         head.extend_from_slice(&check.to_le_bytes());
+        debug_assert_eq!(head.len(), HEADER_BYTES);
         head.extend_from_slice(full_key);
         head.extend_from_slice(metadata);
+        assert!(self.metadata_bytes <= self.metadata_room, "metadata over the body");
+        assert!(self.is_plausible(), "a head that would not be read");
         head
+    }
+
+    /// Returns `true` if a head may have such lengths.
+    fn is_plausible(&self) -> bool {
+        self.key_bytes <= KEY_MAX
+            && self.metadata_bytes <= self.metadata_room
+            && self.metadata_room <= ROOM_MAX
+            && self.body_bytes <= BODY_MAX
     }
 
     /// Reads the fixed part, whose own check waits for the key to be read.
@@ -113,11 +126,7 @@ impl Header {
             body_bytes: u64_at(40),
         };
         let is_ours = &bytes[..8] == MAGIC && bytes[8..10] == VERSION.to_le_bytes();
-        let is_plausible = header.key_bytes <= KEY_MAX
-            && header.metadata_bytes <= header.metadata_room
-            && header.metadata_room <= ROOM_MAX
-            && header.body_bytes <= BODY_MAX
-            && u32_at(60) == BLOCK_BYTES as u32;
+        let is_plausible = header.is_plausible() && u32_at(60) == BLOCK_BYTES as u32;
         match (is_ours, bytes[10..12] == COMPLETE.to_le_bytes()) {
             (false, _) => Err(ObjectMismatch::Corrupt("object header")),
             (true, false) => Err(ObjectMismatch::Corrupt("object that was never completed")),
@@ -165,6 +174,8 @@ pub(crate) fn read_head(
         return Err(ObjectMismatch::Corrupt("metadata"));
     }
     let lead = Bytes::from(lead);
+    assert_eq!(header.number, number);
+    assert!(metadata_end <= lead.len());
     Ok(ObjectHead { header, metadata: lead.slice(key_end..metadata_end), lead })
 }
 
@@ -214,3 +225,13 @@ const BODY_ALIGN: u32 = 64;
 const WHOLE_MAX: u64 = 72 * 1024;
 /// What is read of larger ones.
 const HEAD_READ: usize = 4096;
+
+const _: () = {
+    assert!(HEADER_BYTES == CHECKED_BYTES + 8);
+    assert!(METADATA_CHECK.end == CHECKED_BYTES && METADATA_CHECK.start + 8 == METADATA_CHECK.end);
+    assert!(HEADER_CHECK.end - HEADER_CHECK.start == 8);
+    assert!(BODY_ALIGN.is_power_of_two());
+    // The most metadata has room that is read back.
+    assert!(METADATA_MAX + METADATA_MAX / 8 + BODY_ALIGN <= ROOM_MAX);
+    assert!(HEADER_BYTES < HEAD_READ && (HEAD_READ as u64) < WHOLE_MAX);
+};

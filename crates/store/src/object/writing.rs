@@ -103,6 +103,7 @@ impl<R: InsertTarget> ObjectWriter<R> {
             state.buffer.extend_from_slice(now);
             bytes = later;
         }
+        state.invariants();
         Ok(())
     }
 
@@ -147,6 +148,7 @@ impl<R: InsertTarget> ObjectWriter<R> {
             self.end(&mut state, header.file_bytes())?;
             self.write(&mut state, &head, 0)?;
         }
+        assert_eq!(header.body_bytes, state.length());
         Ok(header)
     }
 
@@ -169,7 +171,9 @@ impl<R: InsertTarget> ObjectWriter<R> {
         outcome?;
         state.checks.push(block_check(self.sequence, block, &state.buffer));
         state.written += BLOCK_BYTES as u64;
+        assert_eq!(state.buffer.len(), BLOCK_BYTES);
         state.buffer.clear();
+        state.invariants();
         Ok(())
     }
 
@@ -245,6 +249,14 @@ impl<R: InsertTarget> StoredBody for ObjectWriter<R> {
 impl State {
     fn length(&self) -> u64 {
         self.written + self.buffer.len() as u64
+    }
+
+    /// Checks all that is said of the fields.
+    fn invariants(&self) {
+        assert!(self.written.is_multiple_of(BLOCK_BYTES as u64));
+        assert_eq!(self.checks.len() as u64 * BLOCK_BYTES as u64, self.written, "a check for each block");
+        assert!(self.buffer.len() <= BLOCK_BYTES);
+        assert!(self.written == 0 || self.file.is_some(), "blocks of no file");
     }
 
     fn all_checks(&self, sequence: u64) -> Vec<u64> {

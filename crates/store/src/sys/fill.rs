@@ -67,11 +67,13 @@ impl<G: BodyMemory> FillBuffer<G> {
             std::ptr::copy_nonoverlapping(piece.as_ptr(), self.ground.start().add(range.start), piece.len());
         }
         self.filled = range.end;
+        assert!(self.filled <= self.ground.bytes());
         FilledPart { ground: Arc::clone(&self.ground), range }
     }
 
     /// The body, which is what is there.
     pub(crate) fn body(self) -> FilledBody<G> {
+        assert!(self.filled <= self.ground.bytes());
         FilledBody { length: self.filled, ground: self.ground }
     }
 }
@@ -80,6 +82,7 @@ impl<G: BodyMemory> Deref for FilledPart<G> {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
+        debug_assert!(self.range.end <= self.ground.bytes());
         // SAFETY: the range is within the ground, which this holds. It was filled before this could
         // be had, and nobody writes to it again.
         unsafe { std::slice::from_raw_parts(self.ground.start().add(self.range.start), self.range.len()) }
@@ -107,6 +110,7 @@ impl<G: BodyMemory> Deref for FilledBody<G> {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
+        debug_assert!(self.length <= self.ground.bytes());
         // SAFETY: as with a part of it, above; its room is gone.
         unsafe { std::slice::from_raw_parts(self.ground.start(), self.length) }
     }

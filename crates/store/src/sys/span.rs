@@ -81,6 +81,8 @@ impl Span {
             return None;
         }
         cut.bytes += room_bytes(length);
+        assert!(cut.bytes <= self.bytes(), "room behind the span's end");
+        assert!(start.is_multiple_of(ALIGNMENT));
         let packed = SpanSlice { span: Arc::clone(self), start: start as u32, length: length as u32 };
         for page in packed.pages() {
             self.touching[page].fetch_add(1, Relaxed);
@@ -99,6 +101,8 @@ impl Span {
 
     /// Begins anew. Nobody has any part of it, or there were others with a reference.
     pub(crate) fn clear(&mut self) {
+        assert_eq!(*self.live_bytes.get_mut(), 0, "a span is cleared that has bodies");
+        debug_assert!(self.touching.iter_mut().all(|count| *count.get_mut() == 0));
         let cut = self.cut.get_mut();
         cut.bytes = 0;
         cut.returned.fill(false);
@@ -157,9 +161,11 @@ unsafe impl BodyMemory for SpanSlice {
 impl Drop for SpanSlice {
     fn drop(&mut self) {
         for page in self.pages() {
-            self.span.touching[page].fetch_sub(1, Release);
+            let before = self.span.touching[page].fetch_sub(1, Release);
+            debug_assert!(before > 0, "a page without bodies");
         }
-        self.span.live_bytes.fetch_sub(self.room_bytes(), Relaxed);
+        let before = self.span.live_bytes.fetch_sub(self.room_bytes(), Relaxed);
+        debug_assert!(before >= self.room_bytes());
         self.span.all_live_bytes.fetch_sub(self.room_bytes(), Relaxed);
     }
 }
@@ -172,6 +178,8 @@ fn room_bytes(length: usize) -> usize {
 /// Bodies begin at multiples of this, so that they are copied in whole words. It divides a page: of
 /// a span that is whole pages what is left is a multiple too.
 const ALIGNMENT: usize = 8;
+
+const _: () = assert!(ALIGNMENT.is_power_of_two());
 
 #[cfg(test)]
 mod tests {

@@ -18,6 +18,7 @@ impl Decoder {
     /// Reads a whole block into `list`, which keeps fields of `size_max` bytes at most. Costs time
     /// in proportion to the block and to that; a block that stands for many times as much is none.
     pub fn decode(&mut self, block: &[u8], list: &mut FieldList, size_max: usize) -> Result<(), BadBlock> {
+        debug_assert!(u32::try_from(size_max).is_ok(), "places in the text are 32 bits");
         list.begin(size_max);
         self.fields(&mut Reader { rest: block }, list).ok_or(BadBlock)
     }
@@ -60,6 +61,7 @@ impl Decoder {
             if is_added {
                 self.table.insert(&text[start..value], &text[value..]);
             }
+            debug_assert!(start <= value);
             list.push(start, value);
             if list.is_absurd() {
                 return None;
@@ -84,6 +86,7 @@ struct Reader<'b> {
 impl Reader<'_> {
     /// Section 5.1, behind a prefix of so many bits. `None` beyond what any of our numbers can be.
     fn integer(&mut self, prefix_bits: u32) -> Option<usize> {
+        debug_assert!((1..=7).contains(&prefix_bits));
         let mask = (1 << prefix_bits) - 1;
         let mut value = usize::from(self.byte()?) & mask;
         if value < mask {

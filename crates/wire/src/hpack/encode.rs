@@ -6,6 +6,7 @@ pub const NO_TABLE: u8 = 0x20;
 
 /// Appends `:status`.
 pub fn status(out: &mut Vec<u8>, status: u16) {
+    debug_assert!((100..1000).contains(&status), "three digits");
     let indexed = match status {
         200 => 8,
         204 => 9,
@@ -76,7 +77,9 @@ fn string(out: &mut Vec<u8>, text: &[u8]) {
 /// Section 5.1.
 #[inline]
 fn integer(out: &mut Vec<u8>, prefix_bits: u32, first: u8, value: usize) {
+    debug_assert!((1..=7).contains(&prefix_bits));
     let mask = (1 << prefix_bits) - 1;
+    debug_assert_eq!(usize::from(first) & mask, 0, "the prefix is free");
     if value < mask {
         return out.push(first | value as u8);
     }

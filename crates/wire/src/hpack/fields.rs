@@ -69,6 +69,8 @@ impl FieldList {
 
     /// Takes the text from `name` on as a field whose value begins at `value`.
     pub(super) fn push(&mut self, name: usize, value: usize) {
+        debug_assert!(name <= value && value <= self.text.len());
+        debug_assert!(self.fields.last().is_none_or(|last| last.end as usize <= name), "fields overlap");
         self.size += self.text.len() - name + FIELD_OVERHEAD;
         if self.size > self.size_max {
             self.text.truncate(name);
@@ -76,6 +78,7 @@ impl FieldList {
             // The text has no more bytes than `size_max`, and one field's more.
             let end = self.text.len() as u32;
             self.fields.push(Span { name: name as u32, value: value as u32, end });
+            debug_assert!(self.text.len() + self.fields.len() * FIELD_OVERHEAD <= self.size_max);
         }
     }
 }
@@ -91,3 +94,5 @@ const ABSURD_SIZE_MIN: usize = 8192;
 const TEXT_BYTES_KEPT: usize = 8192;
 
 const FIELDS_KEPT: usize = 64;
+
+const _: () = assert!(FIELD_OVERHEAD == 32 && ABSURD_SHARE > 1);

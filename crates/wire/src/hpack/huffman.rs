@@ -29,6 +29,7 @@ pub(super) fn decode(coded: &[u8], out: &mut Vec<u8>) -> Option<()> {
         }
         // The end of a string is not coded ("MUST be treated as a decoding error").
         out.push(u8::try_from(symbol).ok()?);
+        debug_assert!(length > 0 && length <= count);
         bits <<= length;
         count -= length;
     }
@@ -135,6 +136,17 @@ const LENGTHS: [u8; 257] = [
     21, 21, 26, 26, 28, 27, 27, 27, 20, 24, 20, 21, 22, 21, 21, 23, 22, 22, 25, 25, 24, 24, 26, 23,
     26, 27, 26, 26, 27, 27, 27, 27, 27, 28, 27, 27, 27, 27, 27, 26, 30,
 ];
+
+const _: () = {
+    // The codes are complete: each string of bits begins with exactly one (Kraft's equality).
+    let (mut at, mut sum) = (0, 0_u64);
+    while at < LENGTHS.len() {
+        assert!(LENGTHS[at] as usize <= LENGTH_MAX);
+        sum += 1 << (LENGTH_MAX - LENGTHS[at] as usize);
+        at += 1;
+    }
+    assert!(sum == 1 << LENGTH_MAX);
+};
 
 #[cfg(test)]
 mod tests {

@@ -58,6 +58,23 @@ impl Dynamic {
         let (name_bytes, value_bytes) = (name.len() as u16, value.len() as u16);
         self.entries.push_back(Entry { start, name_bytes, value_bytes });
         self.size += size;
+        debug_assert_eq!(self.entry(0), Some((name, value)), "the newest is in front");
+        self.invariants();
+    }
+
+    /// Checks all that is said of the fields, in debug builds.
+    fn invariants(&self) {
+        debug_assert!(self.size <= self.size_max);
+        debug_assert!(self.size_max <= TABLE_BYTES_MAX);
+        if cfg!(debug_assertions) {
+            let mut end = self.unused;
+            for entry in &self.entries {
+                assert_eq!(entry.start, end, "entries stand one behind the other");
+                end += usize::from(entry.name_bytes) + usize::from(entry.value_bytes);
+            }
+            assert_eq!(end, self.text.len());
+            assert_eq!(end - self.unused + self.entries.len() * FIELD_OVERHEAD, self.size);
+        }
     }
 
     /// Section 6.3. `None` for more than we have allowed.
@@ -67,6 +84,7 @@ impl Dynamic {
         }
         self.size_max = size_max;
         self.evict_to(size_max);
+        self.invariants();
         Some(())
     }
 
@@ -75,9 +93,12 @@ impl Dynamic {
             && let Some(entry) = self.entries.pop_front()
         {
             let bytes = usize::from(entry.name_bytes) + usize::from(entry.value_bytes);
+            debug_assert!(self.size >= bytes + FIELD_OVERHEAD);
             self.size -= bytes + FIELD_OVERHEAD;
             self.unused += bytes;
         }
+        debug_assert!(self.size <= size);
+        debug_assert!(self.unused <= self.text.len());
         if self.unused > self.text.len() / 2 {
             let unused = std::mem::take(&mut self.unused);
             self.text.drain(..unused);
@@ -153,6 +174,12 @@ pub(super) static STATIC: [(&str, &str); 61] = [
     ("via", ""),
     ("www-authenticate", ""),
 ];
+
+const _: () = {
+    // Lengths of names and values are 16 bits.
+    assert!(TABLE_BYTES_MAX <= u16::MAX as usize);
+    assert!(TABLE_BYTES_MAX > FIELD_OVERHEAD);
+};
 
 #[cfg(test)]
 mod tests {

@@ -42,6 +42,7 @@ impl FrameError {
 
     /// One stream ends.
     pub const fn stream(stream: u32, code: ErrorCode) -> Self {
+        debug_assert!(stream < 1 << 31);
         Self { stream: Some(stream), code }
     }
 }

@@ -76,6 +76,8 @@ impl FrameHead {
         let &[l2, l1, l0, kind, flags, s3, s2, s1, s0] = bytes.first_chunk::<FRAME_HEAD_BYTES>()?;
         let length = u32::from_be_bytes([0, l2, l1, l0]) as usize;
         let stream = u32::from_be_bytes([s3, s2, s1, s0]) & 0x7fff_ffff;
+        debug_assert!(length < 1 << 24);
+        debug_assert!(i64::from(stream) <= WINDOW_MAX);
         Some(Self { length, kind, flags, stream })
     }
 
@@ -86,6 +88,7 @@ impl FrameHead {
 
     /// As bytes.
     pub fn to_bytes(self) -> [u8; FRAME_HEAD_BYTES] {
+        debug_assert!(self.length < 1 << 24, "a length of 24 bits");
         let [_, l2, l1, l0] = (self.length as u32).to_be_bytes();
         let [s3, s2, s1, s0] = self.stream.to_be_bytes();
         [l2, l1, l0, self.kind, self.flags, s3, s2, s1, s0]
@@ -156,6 +159,7 @@ pub enum Frame<'b> {
 impl<'b> Frame<'b> {
     /// Reads a frame whose `payload` is as long as its head says.
     pub fn read(head: FrameHead, payload: &'b [u8]) -> Result<Self, FrameError> {
+        debug_assert_eq!(payload.len(), head.length, "a payload of another frame");
         let FrameHead { stream, .. } = head;
         let on_stream = |expected: bool| match (stream != 0) == expected {
             true => Ok(()),
@@ -262,6 +266,8 @@ impl PeerSettings {
                 _ => {}
             }
         }
+        debug_assert!(settings.initial_window.is_none_or(|window| i64::from(window) <= WINDOW_MAX));
+        debug_assert!(settings.frame_bytes_max.is_none_or(|bytes| bytes >= FRAME_BYTES_MAX));
         Ok(settings)
     }
 }
@@ -283,11 +289,14 @@ pub enum Setting {
 /// Appends SETTINGS.
 pub fn write_settings(out: &mut Vec<u8>, settings: &[(Setting, u32)]) {
     let length = settings.len() * SETTING_BYTES;
+    assert!(length <= FRAME_BYTES_MAX);
+    let before = out.len();
     out.extend_from_slice(&FrameHead::of(FrameKind::Settings, 0, 0, length).to_bytes());
     for (setting, value) in settings {
         out.extend_from_slice(&(*setting as u16).to_be_bytes());
         out.extend_from_slice(&value.to_be_bytes());
     }
+    debug_assert_eq!(out.len() - before, FRAME_HEAD_BYTES + length);
 }
 
 /// Appends the acknowledgement of SETTINGS.
@@ -320,6 +329,18 @@ pub fn write_window_update(out: &mut Vec<u8>, stream: u32, increment: u32) {
     out.extend_from_slice(&FrameHead::of(FrameKind::WindowUpdate, 0, stream, 4).to_bytes());
     out.extend_from_slice(&increment.to_be_bytes());
 }
+
+const _: () = {
+    assert!(FRAME_HEAD_BYTES == 3 + 1 + 1 + 4);
+    assert!(PREFACE.len() == 24);
+    assert!(SETTING_BYTES == 2 + 4);
+    assert!(WINDOW_MAX == i32::MAX as i64);
+    assert!((WINDOW_INITIAL as i64) <= WINDOW_MAX);
+    assert!(FRAME_BYTES_MAX < 1 << 24);
+    // Flags of one frame are told apart.
+    assert!(END_STREAM & END_HEADERS == 0 && (END_STREAM | END_HEADERS) & (PADDED | PRIORITY) == 0);
+    assert!(PADDED & PRIORITY == 0);
+};
 
 #[cfg(test)]
 mod tests {

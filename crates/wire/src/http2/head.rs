@@ -51,6 +51,8 @@ impl<'l> Http2Head<'l> {
                 return Err(Malformed);
             }
         }
+        debug_assert!(list.iter().skip(pseudo_fields).all(|(name, _)| !name.starts_with(b":")));
+        debug_assert!(pseudo_fields <= 4, "each pseudo-field once");
         Ok(Self { list, pseudo, pseudo_fields })
     }
 

@@ -66,7 +66,9 @@ struct UnfinishedJob(Arc<Mutex<Progress>>);
 
 impl Drop for UnfinishedJob {
     fn drop(&mut self) {
-        self.0.lock().unfinished -= 1;
+        let mut progress = self.0.lock();
+        debug_assert!(progress.unfinished > 0, "a job that was not counted");
+        progress.unfinished -= 1;
     }
 }
 
@@ -164,6 +166,7 @@ impl DiskQueue {
             (job(), place)
         };
         let (outcome, place) = self.pool.submit(kind, job)?.await.map_err(|_| DiskJobError::Refused)?;
+        debug_assert_eq!(place.is_some(), matches!(kind, JobKind::Read { .. }), "reads have places");
         drop(place);
         Ok(outcome)
     }
@@ -174,6 +177,7 @@ impl DiskQueue {
             (progress.finished, progress.since) = (self.pool.finished(), Instant::now());
         }
         progress.unfinished += 1;
+        debug_assert!(progress.finished <= self.pool.finished(), "finished jobs never fall");
         UnfinishedJob(Arc::clone(&self.progress))
     }
 
@@ -222,6 +226,12 @@ pub(super) const PATIENCE: Duration = Duration::from_millis(if cfg!(test) { 1000
 const QUEUE_PATIENCE: Duration = PATIENCE.saturating_mul(10);
 /// How many of those who wait for such a disk go to the origin in a [`GLANCE`].
 const LEAVING_MAX: u32 = 64;
+
+const _: () = {
+    assert!(GLANCE.as_millis() < PATIENCE.as_millis());
+    assert!(PATIENCE.as_millis() <= QUEUE_PATIENCE.as_millis());
+    assert!(LEAVING_MAX > 0);
+};
 
 #[cfg(test)]
 mod tests {

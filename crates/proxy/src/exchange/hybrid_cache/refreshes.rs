@@ -153,6 +153,7 @@ impl PendingHeadUpdates {
         let place = (key.clone(), head.identity.response());
         match self.waiting.lock().entry(place.clone()) {
             Entry::Vacant(free) => {
+                debug_assert_eq!(place.1, head.identity.response());
                 free.insert(Arc::clone(head));
                 Some(HeadUpdateJob { refreshes: Arc::clone(self), place, is_taken: false })
             }

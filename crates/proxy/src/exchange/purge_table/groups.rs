@@ -113,6 +113,7 @@ impl Groups {
         }
         let check = check(&bytes[..40], place, id);
         bytes[40..].copy_from_slice(&check.to_le_bytes());
+        debug_assert!(decode(&bytes, place, id).is_ok(), "a place that would not be read");
         bytes
     }
 
@@ -194,11 +195,29 @@ impl Table {
             self.forget(entry.origin, changed);
         }
         let Some(place) = self.free_place(is_operators, changed) else { return false };
-        self.places[usize::from(place)] = Some(entry);
-        self.found.insert(entry.group, place);
+        let before = self.places[usize::from(place)].replace(entry);
+        assert!(before.is_none(), "a place that was taken");
+        let known = self.found.insert(entry.group, place);
+        assert!(known.is_none(), "a group in two places");
         self.origins.entry(entry.origin).or_default().places += 1;
         changed.push(place);
+        debug_assert!(self.found.len() <= PLACES);
+        if cfg!(debug_assertions) && self.found.len().is_power_of_two() {
+            self.invariants();
+        }
         true
+    }
+
+    /// Checks that places, groups and shares agree.
+    fn invariants(&self) {
+        assert_eq!(self.places.len(), PLACES);
+        assert_eq!(self.places.iter().flatten().count(), self.found.len());
+        for (group, place) in &self.found {
+            let entry = self.places[usize::from(*place)];
+            assert!(entry.is_some_and(|entry| entry.group == *group), "a group of another place");
+        }
+        let of_origins: usize = self.origins.values().map(|share| share.places).sum();
+        assert_eq!(of_origins, self.found.len(), "places of all origins");
     }
 
     /// Takes all places of an origin back.
@@ -282,6 +301,13 @@ const PLACES_OF_ORIGIN: usize = 1024;
 const MARKS_A_SECOND: usize = 256;
 /// A place in the file.
 pub(super) const ENTRY_BYTES: usize = 48;
+
+const _: () = {
+    // Places are numbered by 16 bits.
+    assert!(PLACES <= u16::MAX as usize + 1);
+    assert!(PLACES_OF_ORIGIN < PLACES && MARKS_A_SECOND <= PLACES_OF_ORIGIN);
+    assert!(ENTRY_BYTES == 16 + 16 + 8 + 8);
+};
 
 #[cfg(test)]
 mod tests {

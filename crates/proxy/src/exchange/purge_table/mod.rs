@@ -164,6 +164,8 @@ impl PurgeTable {
             self.tables.id.store(stored.id, Ordering::Release);
         }
         self.tables.eras.store(Arc::new(eras));
+        debug_assert!(era.start <= era.ceiling);
+        debug_assert!(!lifts || era.start > stored.highest(), "an era before those of the file");
         self.latest.fetch_max(era.start, Ordering::SeqCst);
         self.own_start.store(era.start, Ordering::SeqCst);
         lifts

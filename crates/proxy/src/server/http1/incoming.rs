@@ -234,3 +234,5 @@ const DRAIN_BYTES_MAX: u64 = 64 * 1024;
 
 /// How long that may take.
 const DRAIN_TIME: Duration = Duration::from_secs(5);
+
+const _: () = assert!(BODY_ROOM as u64 <= DRAIN_BYTES_MAX);

@@ -159,6 +159,7 @@ impl<T: ClientIo, H: Handler> Connection<T, H> {
         self.streams.shared.metrics.h2_given_up.increment();
         tracing::debug!(client = %self.streams.client.address, ?code, "HTTP/2 connection given up");
         let last = self.incoming.last_stream();
+        debug_assert!(last <= STREAM_MAX);
         self.output.frames(|out| http2::write_goaway(out, last, code));
         self.streams.link.lock().close();
         self.closing = Some(Deadline::after(LEAVE_TIME));
@@ -201,6 +202,7 @@ impl<T: ClientIo, H: Handler> Connection<T, H> {
             self.unflushed = true;
             let waited = std::mem::replace(&mut self.waits, written.is_pending());
             let Poll::Ready(bytes) = written else { return Ok(Poll::Pending) };
+            debug_assert!(bytes > 0);
             self.turn_bytes += bytes;
             self.moved.1 += if waited { bytes as u64 } else { 0 };
         }
@@ -223,6 +225,7 @@ impl<T: ClientIo, H: Handler> Connection<T, H> {
         }
         let filled = pin!(self.io.read_buf(&mut self.input)).poll(context)?;
         if let Poll::Ready(bytes) = filled {
+            debug_assert!(bytes <= self.input.len());
             self.moved.0 += bytes as u64;
             self.incoming.filled(bytes);
         }
@@ -303,6 +306,12 @@ const TURN_BYTES_MAX: usize = 1 << 20;
 
 /// Room for at least so many bytes is made before a read.
 const ROOM_MIN: usize = 1024;
+
+const _: () = {
+    assert!(STREAM_MAX % 2 == 1);
+    assert!(TURN_BYTES_MAX > FRAME_BYTES_MAX);
+    assert!(ROOM_MIN > FRAME_HEAD_BYTES);
+};
 
 #[cfg(test)]
 mod tests {

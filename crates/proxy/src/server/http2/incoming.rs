@@ -102,6 +102,7 @@ impl FrameReader {
                 Err(FrameError { stream: Some(stream), code }) => Self::reset(stream, code, streams)?,
             }
             at += whole;
+            debug_assert!(at <= input.len());
         };
         input.advance(at);
         if input.is_empty() {
@@ -160,6 +161,7 @@ impl FrameReader {
         if there < PREFACE.len() {
             return Ok(false);
         }
+        debug_assert!(!self.settled, "settings before the preface");
         input.advance(PREFACE.len());
         self.begun = true;
         Ok(true)
@@ -192,6 +194,7 @@ impl FrameReader {
                 self.fields(stream, block, end_stream, output, streams)
             }
             Frame::Headers { stream, block, end_stream, end_headers: false } => {
+                debug_assert!(self.block.is_none(), "a block within a block");
                 self.block = Some(Block { began: self.frames, stream, end_stream, bytes: block.to_vec() });
                 Ok(())
             }
@@ -302,6 +305,8 @@ impl FrameReader {
             // GOAWAY has said that it is not taken up.
             return Ok(());
         }
+        debug_assert!(stream % 2 == 1);
+        debug_assert!(stream > self.last_stream, "streams rise");
         self.last_stream = stream;
         if streams.link.lock().is_full(streams.live.h2_streams as usize) {
             return Err(FrameError::stream(stream, ErrorCode::REFUSED_STREAM));
@@ -423,3 +428,5 @@ thread_local! {
     /// The fields of the block that is being read.
     static FIELDS: RefCell<FieldList> = RefCell::default();
 }
+
+const _: () = assert!(USELESS_SHARE > 1);

@@ -53,6 +53,7 @@ impl<'p> BodySender<'p> {
     pub async fn bytes(&mut self, mut bytes: Bytes, last: bool) -> Result<(), SendError> {
         while !bytes.is_empty() {
             let room = poll_fn(|context| self.poll_room(context)).await?;
+            debug_assert!(room > 0, "no room is waited for");
             let piece = bytes.split_to(room.min(bytes.len()));
             self.pace.moved(piece.len(), self.patience)?;
             self.sent += piece.len() as u64;
@@ -189,6 +190,7 @@ pub(super) fn hit(block: &mut Vec<u8>, hit: &RamHit<'_>, now: Instant) -> u64 {
         let mut rest = &mut text[..];
         write!(rest, "{content_range}").expect("there is room for every number");
         let written = CONTENT_RANGE_BYTES_MAX - rest.len();
+        debug_assert!(written > 0);
         field(b"content-range", &text[..written], b"");
     }
     if let Some(length) = hit.length() {
@@ -271,3 +273,8 @@ fn remove(fields: &mut HeaderMap, unwanted: impl Fn(&HeaderName) -> bool) {
 const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
 
 const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
+
+const _: () = {
+    assert!(STATUS_BYTES == 10);
+    assert!(CONTENT_RANGE_BYTES_MAX == 68);
+};

@@ -85,6 +85,7 @@ impl AsyncRead for StreamIo {
         }
         let count = self.held.len().min(buffer.remaining());
         buffer.put_slice(&self.held[..count]);
+        debug_assert!(count <= self.held.len());
         self.held.advance(count);
         self.receive.release(count);
         Poll::Ready(Ok(()))

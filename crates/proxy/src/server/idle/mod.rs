@@ -181,3 +181,5 @@ pub(super) const HITS_TO_RETURN: u32 = 8;
 /// After so many calls and answers tasks have their turn. Those who are answered together may get
 /// [`attendant::GUEST_WORK`] answers each more.
 pub(super) const TURN_WORK: usize = 256;
+
+const _: () = assert!(HITS_TO_RETURN > 0 && TURN_WORK >= batch::AT_ONCE);

@@ -87,7 +87,8 @@ impl IdleSet {
             return Err(guest);
         }
         let due = guest.due;
-        slot.guest = Some(guest);
+        let before = slot.guest.replace(guest);
+        debug_assert!(before.is_none(), "a guest in another's place");
         if self.expect(due) {
             self.waker.iter().for_each(Waker::wake_by_ref);
         }
@@ -123,6 +124,7 @@ impl IdleSet {
         let guest = slot.guest.take()?;
         slot.round = slot.round.wrapping_add(1);
         self.free.push(index as u32);
+        debug_assert!(self.free.len() <= self.slots.len(), "a place that is free twice");
         Some(guest)
     }
 
@@ -131,6 +133,7 @@ impl IdleSet {
     pub fn calls(&mut self, calls: &mut Vec<ReadyEvent>) -> io::Result<bool> {
         self.events.clear();
         let at_once = Timespec { tv_sec: 0, tv_nsec: 0 };
+        debug_assert!(self.events.capacity() >= CALLS_MAX);
         let count = epoll::wait(&*self.epoll, spare_capacity(&mut self.events), Some(&at_once))?;
         calls.extend(self.events.drain(..).map(ReadyEvent::from));
         Ok(count == self.events.capacity())
@@ -190,6 +193,8 @@ pub(super) const SWEEP_MIN: Duration = Duration::from_millis(100);
 
 /// Guests of whom the kernel is asked at once.
 const CALLS_MAX: usize = 64;
+
+const _: () = assert!(CALLS_MAX > 0);
 
 #[cfg(test)]
 mod tests {

@@ -124,6 +124,8 @@ const BACKOFF_MAX: Duration = Duration::from_secs(60);
 /// Least time between two lines that an upstream is down.
 const QUIET: Duration = Duration::from_secs(10);
 
+const _: () = assert!(BACKOFF.as_millis() < BACKOFF_MAX.as_millis() && FAILURES > 0);
+
 #[cfg(test)]
 mod tests {
     use super::*;

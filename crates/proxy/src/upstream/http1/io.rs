@@ -84,3 +84,5 @@ impl Io {
 /// before one, which should come with one read when it is small.
 const ROOM_MIN: usize = 2048;
 const FRESH_ROOM_MIN: usize = 12 * 1024;
+
+const _: () = assert!(ROOM_MIN <= FRESH_ROOM_MIN);

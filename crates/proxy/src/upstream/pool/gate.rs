@@ -118,6 +118,7 @@ impl Gate {
     pub fn queue(self: &Arc<Self>, party: Party) -> Option<Waiting> {
         let (sender, permit) = oneshot::channel();
         let mut state = self.state.lock();
+        debug_assert!(state.waiting <= self.waiting_max);
         let left = self.waiting_max - state.waiting;
         let account = state.accounts.get_or_default(address_of(party));
         let of_connection = || account.queue.iter().filter(|waiter| waiter.party == party).count();
@@ -132,6 +133,8 @@ impl Gate {
         state.accounts.get_or_default(address_of(party)).queue.push_back(waiter);
         state.next += 1;
         state.waiting += 1;
+        debug_assert!(state.waiting <= self.waiting_max);
+        state.invariants();
         drop(state);
         // A permit may have come back since it was asked for.
         self.hand_out();
@@ -210,6 +213,7 @@ impl State {
     fn take(&mut self, party: Party) {
         assert!(self.free > 0, "a permit is taken that is not there");
         self.free -= 1;
+        debug_assert!(self.free == 0 || self.owed == 0, "free permits that are not to be there");
         let account = self.accounts.get_or_default(address_of(party));
         account.held += 1;
         if let Some(connection) = party {
@@ -221,12 +225,28 @@ impl State {
         let paid = self.owed.min(permits);
         self.owed -= paid;
         self.free += permits - paid;
+        self.invariants();
+    }
+
+    /// Checks the accounts against the counts, in debug builds.
+    fn invariants(&self) {
+        if cfg!(debug_assertions) {
+            let waiting: usize = self.accounts.iter().map(|(_, account)| account.queue.len()).sum();
+            assert_eq!(waiting, self.waiting, "waiters of all accounts");
+            for (_, account) in self.accounts.iter() {
+                let held: usize = account.connections.iter().map(|(_, held)| *held).sum();
+                assert!(held <= account.held, "a connection holds for its address");
+                assert!(account.connections.iter().all(|(_, held)| *held > 0));
+                assert!(account.queue.iter().is_sorted_by_key(|waiter| waiter.number));
+            }
+        }
     }
 
     fn put_back(&mut self, party: Party) {
         self.add(1);
         let account =
             self.accounts.get_mut(&address_of(party)).expect("whoever holds a permit has an account");
+        debug_assert!(account.held > 0, "a permit that comes back twice");
         account.held -= 1;
         if let Some(connection) = party
             && let Some(held) = account.connections.get_mut(&connection)
@@ -300,6 +320,8 @@ fn address_of(party: Party) -> Option<IpAddr> {
 const ADDRESS_SHARE: usize = 4;
 /// The same of one connection.
 const CONNECTION_SHARE: usize = 2;
+
+const _: () = assert!(CONNECTION_SHARE <= ADDRESS_SHARE);
 
 #[cfg(test)]
 mod tests {

@@ -419,3 +419,8 @@ const PARKED_MAX: usize = 4096;
 const SHED_PAUSE: Duration = Duration::from_millis(250);
 /// How often, at most, the driver of a connection in use asks whether it is over.
 const CHECK_MIN: Duration = Duration::from_secs(1);
+
+const _: () = {
+    assert!(WAITING_MAX <= PARKED_MAX);
+    assert!(SHED_PAUSE.as_millis() < CHECK_MIN.as_millis());
+};

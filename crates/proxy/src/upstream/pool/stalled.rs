@@ -136,3 +136,5 @@ const PATIENCE: Duration = Duration::from_secs(2);
 /// How often, at most, all bodies are looked through, however many wait.
 const LOOK_PAUSE: Duration = Duration::from_millis(10);
 const SHED: &str = "others waited for its connection, while nobody took it";
+
+const _: () = assert!(LOOK_PAUSE.as_millis() < PATIENCE.as_millis());

@@ -94,6 +94,7 @@ impl Changed {
                 if marks.as_mut().is_some_and(|marks| marks.add(key).is_err()) {
                     self.drop(marks.take());
                 }
+                debug_assert!(marks.as_ref().is_none_or(|marks| marks.has(key)), "a key that was lost");
             }
         }
     }
@@ -104,8 +105,10 @@ impl Changed {
         if marks.since.as_ref().is_some_and(|since| since.sequence == header.sequence) {
             return;
         }
+        assert!(marks.next.is_none(), "an index is written at a time");
         let slot = marks.since.as_ref().map_or(0, |since| (since.slot + 1) % SLOTS);
         marks.next = self.make(slot, header, vec![0; self.words]);
+        marks.invariants(self.words);
     }
 
     /// It is on disk with this header.
@@ -193,6 +196,18 @@ impl Changed {
     }
 }
 
+impl Marked {
+    /// Checks that the two sets are as long and in files of their own.
+    fn invariants(&self, words: usize) {
+        let both = [&self.since, &self.next];
+        assert!(both.into_iter().flatten().all(|marks| marks.words.len() == words));
+        assert!(both.into_iter().flatten().all(|marks| marks.slot < SLOTS));
+        if let (Some(since), Some(next)) = (&self.since, &self.next) {
+            assert_ne!(since.slot, next.slot, "two sets in a file");
+        }
+    }
+}
+
 impl Marks {
     fn has(&self, key: Key) -> bool {
         let (at, bit) = self.place(key);
@@ -211,6 +226,7 @@ impl Marks {
     }
 
     fn place(&self, key: Key) -> (usize, u64) {
+        debug_assert!(!self.words.is_empty());
         let bit = key.high() % (self.words.len() as u64 * 64);
         ((bit / 64) as usize, 1 << (bit % 64))
     }
@@ -228,6 +244,7 @@ fn label(id: u64, header: &Header, words: usize) -> Vec<u8> {
         bytes.extend_from_slice(&number.to_le_bytes());
     }
     bytes.extend_from_slice(&xxh3_64_with_seed(&bytes, id).to_le_bytes());
+    assert!(bytes.len() <= PAGE_BYTES, "a label over marks");
     bytes
 }
 
@@ -242,3 +259,8 @@ const BLOCK_WORDS: usize = 2048;
 const WORDS_MIN: u64 = 8 << 10;
 /// ...to 16 MiB.
 const WORDS_MAX: u64 = 2 << 20;
+
+const _: () = {
+    assert!(WORDS_MIN <= WORDS_MAX);
+    assert!(WORDS_MIN.is_multiple_of(BLOCK_WORDS as u64));
+};

@@ -7,7 +7,7 @@
 
 use super::Volume;
 use super::directory::Directory;
-use super::format::u64_at;
+use super::format::{Geometry, u64_at};
 use super::index::HEADERS;
 use super::state::State;
 use super::writer::LogWriter;
@@ -63,9 +63,21 @@ impl Header {
         for number in numbers.into_iter().chain(last) {
             bytes.extend_from_slice(&number.to_le_bytes());
         }
+        assert_eq!(bytes.len(), VERSIONS[0].1, "what is checked when it is read");
         bytes.extend_from_slice(&xxh3_64(&bytes).to_le_bytes());
         bytes.resize(PAGE_BYTES, 0);
+        debug_assert_eq!(Self::decode(&bytes), Some(*self));
         bytes
+    }
+
+    /// Returns `true` if the header is of an index of this volume and its log ends in the volume.
+    pub(super) fn is_of(&self, geometry: &Geometry) -> bool {
+        self.id == geometry.id
+            && self.buckets == geometry.buckets
+            && self.stripe < u64::from(geometry.stripes)
+            && self.offset <= geometry.stripe_bytes
+            && self.offset.is_multiple_of(PAGE_BYTES as u64)
+            && self.written_stripes <= u64::from(geometry.stripes)
     }
 
     /// The latest header that fits, of an index file that begins with these bytes. It counts as
@@ -164,6 +176,7 @@ impl Directory {
     fn log_since_checkpoint(&self, writer: &LogWriter) -> u64 {
         let position = u64::from(writer.stripe) * self.geometry.stripe_bytes + writer.offset;
         let around = self.geometry.log_bytes();
+        assert!(position <= around, "the log ends behind the volume");
         (position + around - self.checkpointed_at.load(Relaxed) % around) % around
     }
 
@@ -226,6 +239,7 @@ impl Directory {
     fn begin_index(&self, checkpoint: &mut Checkpoint, header: Header) -> Option<Header> {
         let Header { turn, generation, session, .. } = checkpoint.header;
         let header = Header { turn, generation, session, ..header };
+        assert!(header.is_of(&self.geometry), "a header that would not be read");
         // Another may have been faster.
         if header == checkpoint.header || header.sequence < checkpoint.header.sequence {
             return None;
@@ -247,6 +261,8 @@ impl Directory {
             checkpoint.write_header(header).map_err(failed)
         };
         write_all().inspect_err(|_| self.changed.abandon())?;
+        assert!(checkpoint.header.turn > header.turn, "headers are written in turns");
+        assert!(checkpoint.header.sequence >= header.sequence);
         self.changed.end(&header);
         self.counts.forgotten_before.store(forgotten, Relaxed);
         self.index_may_be_clean.store(header.is_clean, Relaxed);
@@ -262,6 +278,7 @@ impl Directory {
         let mut write_all = || {
             let mut from = 0;
             while let Some((block, at, bytes)) = self.table.take_dirty(from) {
+                assert!(at >= HEADERS * PAGE_BYTES as u64, "a block over the headers");
                 written.push(block);
                 write_full(file, &bytes, at)?;
                 from = block + 1;
@@ -279,6 +296,8 @@ impl Directory {
 impl Checkpoint {
     fn write_header(&mut self, header: Header) -> std::io::Result<()> {
         let header = Header { turn: self.header.turn + 1, ..header };
+        assert_ne!(header.turn % HEADERS, self.header.turn % HEADERS, "the other page");
+        assert!(header.sequence >= self.header.sequence);
         write_full(&*self.file, &header.encode(), header.turn % HEADERS * PAGE_BYTES as u64)?;
         self.file.sync()?;
         self.header = header;
@@ -294,3 +313,9 @@ const VERSIONS: [(&[u8; 8], usize); 3] = [(MAGIC, 104), (b"SHOALix3", 96), (b"SH
 const INDEX_TIMES: u64 = 64;
 /// And by so many stripes at least.
 const STRIPES_MIN: u64 = 64;
+
+const _: () = {
+    assert!(VERSIONS[0].1 == 8 + 12 * 8);
+    assert!(VERSIONS[0].1 + 8 <= PAGE_BYTES);
+    assert!(HEADERS == 2);
+};

@@ -58,3 +58,8 @@ const HEAD_READ_MAX: u64 = 8 << 10;
 const SAID_SHARE: u64 = 100;
 /// ...and fewer than these are not.
 const SAID_MIN: u64 = 64;
+
+const _: () = {
+    assert!(HEAD_READ_MAX > super::format::HEAD_BYTES as u64);
+    assert!(TOLD_AT_ONCE > 0);
+};

@@ -7,9 +7,9 @@ use super::changed::Changed;
 use super::checkpoint::{Checkpoint, Header};
 use super::format::Geometry;
 use super::index::VolumeIndex;
+use super::locks::{CHECKPOINT, RankedMutex};
 use super::volume_file::VolumeFile;
 use crate::EvictionCallback;
-use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, OnceLock};
 use tracing::error;
@@ -19,7 +19,7 @@ pub(super) struct Directory {
     pub(super) file: Arc<VolumeFile>,
     pub(super) geometry: Geometry,
     pub(super) table: VolumeIndex,
-    pub(super) checkpoint: Mutex<Checkpoint>,
+    pub(super) checkpoint: RankedMutex<Checkpoint, CHECKPOINT>,
     /// Keys that the log may speak of since the checkpoint.
     pub(super) changed: Changed,
     /// Where the log ended when the index was last written, in bytes of it.
@@ -80,7 +80,7 @@ impl Directory {
             file: Arc::clone(file),
             geometry,
             table,
-            checkpoint: Mutex::new(checkpoint),
+            checkpoint: RankedMutex::new(checkpoint),
             changed,
             checkpointed_at: AtomicU64::new(header.stripe * geometry.stripe_bytes + header.offset),
             next_id: AtomicU64::new(header.next_id.max(least_id)),
@@ -103,6 +103,7 @@ impl Directory {
     pub(super) fn see_to_lost_pages(&self) {
         let before = self.counts.lost_pages.load(Relaxed);
         let lost = self.table.lost_pages(before);
+        assert!(lost >= before, "lost pages came back");
         if lost > before {
             self.counts.lost_pages.store(lost, Relaxed);
             self.file.health.in_background.fetch_add(lost - before, Relaxed);
@@ -111,6 +112,16 @@ impl Directory {
                 "the disk did not deliver a part of the volume's index: what it led to is not found; look at the disk's health"
             );
         }
+    }
+
+    /// Checks the counts against the volume, and those of the table against its places.
+    pub(super) fn invariants(&self) {
+        assert_eq!(self.geometry, self.file.geometry);
+        assert!(self.written_stripes.load(Relaxed) <= self.geometry.stripes);
+        assert!(self.checkpointed_at.load(Relaxed) <= self.geometry.log_bytes());
+        let is_recovered = self.is_recovered.load(Relaxed);
+        assert!(!is_recovered || self.is_followed.load(Relaxed), "an end that was found without a way there");
+        self.table.invariants();
     }
 
     /// Every stripe has been written: from now on space is had by giving something up.

@@ -49,6 +49,7 @@ impl SyncPacer {
     /// When the next round has to begin. `None` when nothing waits.
     pub(super) fn due(&self) -> Option<Duration> {
         let allowance = (2 * self.slowest).clamp(ALLOWANCE_MIN, LOST_MAX / 2);
+        debug_assert!(allowance < LOST_MAX);
         self.oldest.map(|oldest| oldest + LOST_MAX - allowance)
     }
 
@@ -57,6 +58,7 @@ impl SyncPacer {
     fn end_round(&mut self, began: Duration, ended: Duration, more_waits: bool) {
         let took = ended.saturating_sub(began);
         self.slowest = took.max(self.slowest * 7 / 8);
+        debug_assert!(self.slowest >= took, "a slow round that is not learnt from");
         self.oldest = more_waits.then_some(began);
     }
 }
@@ -112,6 +114,8 @@ const LOST_MAX: Duration = Duration::from_secs(1);
 const ALLOWANCE_MIN: Duration = Duration::from_millis(250);
 /// Without anything that waits.
 const IDLE_PAUSE: Duration = Duration::from_secs(1);
+
+const _: () = assert!(ALLOWANCE_MIN.as_millis() * 2 <= LOST_MAX.as_millis());
 
 #[cfg(test)]
 mod tests {

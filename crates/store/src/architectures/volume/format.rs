@@ -14,6 +14,13 @@
 //! Everything says where it stands, so that what is read from the wrong place or an earlier lap
 //! never passes.
 
+mod layout;
+mod table;
+#[cfg(test)]
+mod tests;
+
+pub(super) use table::{PieceLocation, decode_table, encode_table, pieces, table_bytes};
+
 use crate::architectures::seal::Seal;
 use crate::fs::PAGE_BYTES;
 use shoal_core::Key;
@@ -44,6 +51,7 @@ impl Geometry {
 
     /// Where a stripe begins.
     pub(super) fn stripe_at(&self, stripe: u32) -> u64 {
+        debug_assert!(stripe <= self.stripes, "a stripe behind the volume's end");
         DATA_AT + u64::from(stripe) * self.stripe_bytes
     }
 
@@ -62,6 +70,7 @@ impl Geometry {
         for number in [self.id, self.stripe_bytes, self.buckets] {
             block.extend_from_slice(&number.to_le_bytes());
         }
+        assert_eq!(block.len(), SUPERBLOCK_CHECKED);
         block.extend_from_slice(&xxh3_64(&block).to_le_bytes());
         block.resize(SUPERBLOCK_BYTES, 0);
         block
@@ -122,6 +131,8 @@ pub(super) enum ChunkEnd {
 
 impl Chunk {
     pub(super) fn encode(&self, end: ChunkEnd, id: u64) -> [u8; END_BYTES] {
+        assert!(u64::from(self.bytes) <= STRIPE_MAX);
+        assert!(u64::from(self.entries) * ITEM_BYTES as u64 <= u64::from(self.bytes));
         let mut bytes = [0; END_BYTES];
         bytes[..8].copy_from_slice(end.magic());
         bytes[8..16].copy_from_slice(&self.sequence.to_le_bytes());
@@ -131,6 +142,7 @@ impl Chunk {
         bytes[32..40].copy_from_slice(&self.check.to_le_bytes());
         let check = xxh3_64_with_seed(&bytes[..END_CHECKED], id);
         bytes[END_CHECKED..].copy_from_slice(&check.to_le_bytes());
+        debug_assert_eq!(Self::decode(end, &bytes, id), Some(*self));
         bytes
     }
 
@@ -217,6 +229,8 @@ impl ContentsItem {
     }
 
     fn encode(&self, out: &mut [u8]) {
+        debug_assert!(self.class < CLASSES);
+        debug_assert_eq!(out.len(), ITEM_BYTES);
         out[..16].copy_from_slice(&self.key.to_bytes());
         out[16..24].copy_from_slice(&self.id.to_le_bytes());
         out[24..28].copy_from_slice(&self.at.to_le_bytes());
@@ -224,6 +238,7 @@ impl ContentsItem {
         out[29] = self.kind.code();
         out[30] = u8::from(self.begins);
         out[31] = 0;
+        debug_assert_eq!(Self::decode(out), Some(*self));
     }
 
     fn decode(bytes: &[u8]) -> Option<Self> {
@@ -240,15 +255,19 @@ impl ContentsItem {
 
 /// The contents as they are written.
 pub(super) fn encode_contents(items: &[ContentsItem], out: &mut [u8]) {
+    assert!(items.len() * ITEM_BYTES <= out.len(), "contents that are cut off");
     for (item, out) in items.iter().zip(out.chunks_exact_mut(ITEM_BYTES)) {
         item.encode(out);
     }
 }
 
 /// Reads contents that end where a tail begins. `None` when they do not stand up to its check.
-pub(super) fn decode_contents(bytes: &[u8], chunk: &Chunk) -> Option<Vec<ContentsItem>> {
-    (xxh3_64(bytes) == chunk.check)
-        .then(|| bytes.chunks_exact(ITEM_BYTES).filter_map(ContentsItem::decode).collect())
+/// Items that lie outside of their stripe are left out.
+pub(super) fn decode_contents(bytes: &[u8], chunk: &Chunk, stripe_bytes: u64) -> Option<Vec<ContentsItem>> {
+    let is_in_stripe = |item: &ContentsItem| u64::from(item.at) * UNIT_BYTES < stripe_bytes;
+    (xxh3_64(bytes) == chunk.check).then(|| {
+        bytes.chunks_exact(ITEM_BYTES).filter_map(ContentsItem::decode).filter(is_in_stripe).collect()
+    })
 }
 
 /// The head of a record.
@@ -296,6 +315,12 @@ impl RecordHead {
 
     /// The head with key and metadata, as they stand at the record's beginning, sealed.
     pub(super) fn encode(&self, seal: Seal, full_key: &[u8], metadata: &[u8], out: &mut [u8]) {
+        assert!(self.position.is_multiple_of(UNIT_BYTES));
+        assert!(self.position >= DATA_AT);
+        assert_eq!(self.key_bytes as usize, full_key.len());
+        assert_eq!(self.metadata_bytes as usize, metadata.len());
+        assert!(self.is_plausible(), "a record that would not be read");
+        debug_assert!(out.len() >= self.payload_at());
         out[..4].copy_from_slice(RECORD_MAGIC);
         out[4..6].copy_from_slice(&[SEALED, self.kind.code()]);
         out[6..8].fill(0);
@@ -315,6 +340,15 @@ impl RecordHead {
         let metadata_at = HEAD_BYTES + full_key.len();
         out[metadata_at..metadata_at + metadata.len()].copy_from_slice(metadata);
         out[metadata_at + metadata.len()..metadata_at + self.room as usize].fill(0);
+        debug_assert_eq!(Self::decode(out, self.position, seal, || false), Ok(*self));
+    }
+
+    /// Returns `true` if a record may have such lengths.
+    fn is_plausible(&self) -> bool {
+        self.key_bytes <= KEY_MAX
+            && self.metadata_bytes <= self.room
+            && self.room <= METADATA_MAX
+            && self.body_bytes <= BODY_MAX
     }
 
     /// Reads the head of the record that begins these bytes and is meant to stand at `position`,
@@ -350,11 +384,7 @@ impl RecordHead {
         if head.position != position {
             return Err("record's position");
         }
-        let is_plausible = head.key_bytes <= KEY_MAX
-            && head.metadata_bytes <= head.room
-            && head.room <= METADATA_MAX
-            && head.body_bytes <= BODY_MAX;
-        if !is_plausible {
+        if !head.is_plausible() {
             return Err("record's lengths");
         }
         let (key, metadata) = head.key_and_metadata(bytes).ok_or("record that is cut off")?;
@@ -398,45 +428,15 @@ fn head_check(fields: &[u8], full_key: &[u8], metadata: &[u8]) -> u64 {
     xxh3_64_with_seed(metadata, xxh3_64_with_seed(full_key, xxh3_64(fields)))
 }
 
-/// Where a piece of a body or table is, and its check: a line of a table.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct PieceLocation {
-    /// Of the record.
-    pub(super) position: u64,
-    pub(super) check: u64,
-}
-
-/// A table as it is written.
-pub(super) fn encode_table(places: &[PieceLocation]) -> Vec<u8> {
-    let line = |place: &PieceLocation| [place.position.to_le_bytes(), place.check.to_le_bytes()];
-    places.iter().flat_map(line).flatten().collect()
-}
-
-/// Reads a table.
-pub(super) fn decode_table(bytes: &[u8]) -> Vec<PieceLocation> {
-    let line = |line: &[u8]| PieceLocation { position: u64_at(line, 0), check: u64_at(line, 8) };
-    bytes.chunks_exact(PLACE_BYTES).map(line).collect()
-}
-
-/// Number of pieces of so many bytes.
-pub(super) fn pieces(bytes: u64) -> u64 {
-    bytes.div_ceil(PIECE_BYTES as u64)
-}
-
-/// Bytes of the table in the record of a large object. When the table of its pieces does not fit
-/// into one piece, it is kept in pieces itself, and this is the table of those.
-pub(super) fn table_bytes(body_bytes: u64) -> u64 {
-    let direct = pieces(body_bytes) * PLACE_BYTES as u64;
-    if direct <= PIECE_BYTES as u64 { direct } else { pieces(direct) * PLACE_BYTES as u64 }
-}
-
 /// The size class of a record: the smallest that is at least as large.
 pub(super) fn class_of(bytes: u64) -> u8 {
+    debug_assert!(bytes <= class_bytes(CLASSES - 1), "a record above all classes");
     (0..CLASSES).find(|class| class_bytes(*class) >= bytes).unwrap_or(CLASSES - 1)
 }
 
 /// Four classes to a doubling, from 64 bytes up.
 pub(super) fn class_bytes(class: u8) -> u64 {
+    debug_assert!(class < CLASSES);
     (u64::from(4 + class % 4) << (class / 4)) * 16
 }
 

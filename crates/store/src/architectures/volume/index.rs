@@ -14,6 +14,7 @@
 //! would be more than all others together.
 
 use super::format::{POSITION_MAX, UNIT_BYTES, class_bytes};
+use super::locks::{RankedMutex, TABLE};
 use crate::fs::LoadedWords;
 use parking_lot::Mutex;
 use shoal_core::Key;
@@ -29,7 +30,7 @@ pub(super) struct VolumeIndex {
     buckets: u64,
     stripes: u32,
     /// Held by whoever adds, moves or removes entries.
-    changing: Mutex<()>,
+    changing: RankedMutex<(), TABLE>,
     /// Blocks of words that have changed since they were last written.
     dirty: Box<[AtomicBool]>,
     /// Entries in the places that have been counted; until some have been, as many as were said
@@ -42,6 +43,9 @@ pub(super) struct VolumeIndex {
     crowded_out: AtomicU64,
     /// The first of these of which nobody has been told.
     untold: Mutex<Vec<VolumeEntry>>,
+    /// Set once this process has counted the entries, for [`invariants`](Self::invariants).
+    #[cfg(debug_assertions)]
+    has_counted: AtomicBool,
 }
 
 /// An entry: 36 bits of position in units, 6 of size class, 20 of tag, 2 of hits. Zero is none,
@@ -51,9 +55,16 @@ pub(super) struct VolumeEntry(u64);
 
 impl VolumeEntry {
     pub(super) fn new(key: Key, position: u64, class: u8, hits: u8) -> Self {
-        debug_assert!(position.is_multiple_of(UNIT_BYTES) && position < POSITION_MAX);
+        debug_assert!(position.is_multiple_of(UNIT_BYTES));
+        debug_assert!((1..POSITION_MAX).contains(&position));
+        debug_assert!(class < 64);
         let units = position / UNIT_BYTES;
-        Self(units << 28 | u64::from(class & 63) << 22 | tag_of(key) << 2 | u64::from(hits.min(HITS_MAX)))
+        let entry = Self(
+            units << 28 | u64::from(class & 63) << 22 | tag_of(key) << 2 | u64::from(hits.min(HITS_MAX)),
+        );
+        debug_assert_eq!(entry.position(), position);
+        debug_assert!(entry.is_of(key));
+        entry
     }
 
     /// Where its record begins.
@@ -96,6 +107,7 @@ impl VolumeIndex {
         objects: u64,
         is_known: bool,
     ) -> Self {
+        assert!(buckets > 0 && stripes > 0);
         let counted = if is_known { buckets as usize * WAYS } else { 0 };
         let words = buckets as usize * WAYS + stripes as usize;
         let dirty = (0..words.div_ceil(BLOCK_WORDS)).map(|_| AtomicBool::new(false)).collect();
@@ -103,12 +115,29 @@ impl VolumeIndex {
             loaded,
             buckets,
             stripes,
-            changing: Mutex::new(()),
+            changing: RankedMutex::new(()),
             dirty,
             objects: AtomicU64::new(objects),
             counted: AtomicUsize::new(counted),
             crowded_out: AtomicU64::new(0),
             untold: Mutex::default(),
+            #[cfg(debug_assertions)]
+            has_counted: AtomicBool::new(false),
+        }
+    }
+
+    /// Checks the counts against the places.
+    pub(super) fn invariants(&self) {
+        let _changing = self.changing.lock();
+        let places = self.buckets as usize * WAYS;
+        assert!(self.counted.load(Relaxed) <= places);
+        assert!(self.untold.lock().len() <= UNTOLD_MAX);
+        assert!(self.dirty.len() * BLOCK_WORDS >= self.words(), "a word of no block");
+        assert!(self.loaded.words().len() >= HEADER_WORDS + self.words());
+        #[cfg(debug_assertions)]
+        if self.has_counted.load(Relaxed) {
+            let objects = (0..self.counted.load(Relaxed)).filter(|at| self.entry(*at).0 != 0).count();
+            assert_eq!(self.objects(), objects as u64, "entries of the places that were counted");
         }
     }
 
@@ -203,6 +232,7 @@ impl VolumeIndex {
             Some(at) => at,
             None => self.make_place(key),
         };
+        debug_assert!(self.places(key).any(|place| place == at), "a place where nobody looks");
         self.set(at, entry.0);
         false
     }
@@ -213,12 +243,15 @@ impl VolumeIndex {
         (0..self.words()).filter(|at| self.word(*at).load(Relaxed) != 0).for_each(|at| self.set(at, 0));
         self.counted.store(self.buckets as usize * WAYS, Relaxed);
         self.objects.store(0, Relaxed);
+        #[cfg(debug_assertions)]
+        self.has_counted.store(true, Relaxed);
     }
 
     /// Takes out exactly this entry. False when it is not there any more.
     pub(super) fn remove(&self, key: Key, entry: VolumeEntry) -> bool {
         let _changing = self.changing.lock();
         let Some(at) = self.find(key, entry) else { return false };
+        debug_assert!(entry.is_of(key));
         self.set(at, 0);
         true
     }
@@ -229,8 +262,11 @@ impl VolumeIndex {
         let _changing = self.changing.lock();
         let from = self.counted.load(Relaxed);
         let to = (from + most).min(self.buckets as usize * WAYS);
+        assert!(from <= to);
         if from == 0 {
             self.objects.store(0, Relaxed);
+            #[cfg(debug_assertions)]
+            self.has_counted.store(true, Relaxed);
         }
         let mut objects = 0;
         for at in from..to {
@@ -266,11 +302,13 @@ impl VolumeIndex {
     /// Of the first chunk in the stripe, as far as is known: what was written there before has been
     /// written over.
     pub(super) fn stripe_sequence(&self, stripe: u32) -> u64 {
+        debug_assert!(stripe < self.stripes);
         self.word(self.buckets as usize * WAYS + stripe as usize).load(Relaxed)
     }
 
     /// A stripe begins with a chunk of this number.
     pub(super) fn set_stripe_sequence(&self, stripe: u32, sequence: u64) {
+        assert!(stripe < self.stripes);
         self.set(self.buckets as usize * WAYS + stripe as usize, sequence);
     }
 
@@ -280,7 +318,9 @@ impl VolumeIndex {
         let block = (from..self.dirty.len()).find(|block| self.dirty[*block].swap(false, Acquire))?;
         let words = block * BLOCK_WORDS..((block + 1) * BLOCK_WORDS).min(self.words());
         let at = (HEADER_WORDS + words.start) as u64 * 8;
-        let bytes = words.flat_map(|word| self.word(word).load(Relaxed).to_le_bytes()).collect();
+        let bytes: Vec<u8> = words.flat_map(|word| self.word(word).load(Relaxed).to_le_bytes()).collect();
+        assert!(block >= from, "a block that was written before");
+        assert!(at + bytes.len() as u64 <= Self::file_bytes(self.buckets, self.stripes));
         Some((block, at, bytes))
     }
 
@@ -308,6 +348,7 @@ impl VolumeIndex {
             if let Some(free) =
                 (other * WAYS..(other + 1) * WAYS).find(|at| self.word(*at).load(Relaxed) == 0)
             {
+                debug_assert_eq!(self.other_bucket(other as u64, entry.tag()), (at / WAYS) as u64);
                 // Written before it is taken away, so that a lookup finds it twice rather than
                 // never.
                 self.set(free, entry.0);
@@ -374,6 +415,7 @@ impl VolumeIndex {
     /// Its own inverse for a given tag.
     fn other_bucket(&self, bucket: u64, tag: u64) -> u64 {
         let mixed = tag.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 20;
+        debug_assert!(bucket < self.buckets);
         (self.buckets + mixed % self.buckets - bucket) % self.buckets
     }
 }
@@ -393,6 +435,18 @@ const BLOCK_WORDS: usize = 8192;
 const BUCKETS_MIN: u64 = 64;
 /// Entries kept to be told of: 8 KiB.
 const UNTOLD_MAX: usize = 1024;
+
+const _: () = {
+    // A bucket is a cache line.
+    assert!(WAYS * 8 == 64);
+    // Position, class, tag and hits fill the word.
+    assert!(36 + 6 + TAG_MASK.count_ones() + 2 == u64::BITS);
+    assert!(POSITION_MAX / UNIT_BYTES == 1 << 36);
+    assert!(HITS_MAX == 3);
+    assert!(BLOCK_WORDS.is_multiple_of(WAYS));
+    // `buckets_for` never makes an index without buckets.
+    assert!(BUCKETS_MIN > 0);
+};
 
 #[cfg(test)]
 mod tests {

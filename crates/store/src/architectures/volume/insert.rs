@@ -69,6 +69,7 @@ impl Volume {
             return Err(Error::Declined(Declined::OnProbation));
         }
         let (id, metadata) = (self.directory.next_id.fetch_add(1, Relaxed), Bytes::copy_from_slice(metadata));
+        assert!(body.len() <= PIECE_BYTES);
         let object = PendingObject::new(key.clone(), id, 0, metadata, PendingBody::Whole(body.clone()));
         // It may have become longer meanwhile, which `append` leaves room for.
         let limit_bytes = 2 * QUEUED_STRIPES * self.geometry.stripe_bytes;
@@ -121,6 +122,7 @@ impl Insert for VolumeInsert {
         self.volume.check_lengths(&self.key, &self.metadata, length)?;
         self.length = length;
         let whole = self.body.append(bytes);
+        debug_assert_eq!(self.body.length(), self.length);
         self.queue_pieces(&self.body, RecordKind::Piece, whole)
     }
 
@@ -134,8 +136,12 @@ impl Insert for VolumeInsert {
         if self.body.has_failed() {
             return Err(Error::Declined(Declined::NoSpace));
         }
+        assert_eq!(self.body.length(), self.length, "all that was appended");
         let body = match self.body.whole() {
-            Some(body) => PendingBody::Whole(body.into()),
+            Some(body) => {
+                assert!(body.len() <= PIECE_BYTES);
+                PendingBody::Whole(body.into())
+            }
             None => self.finish_large()?,
         };
         let object = PendingObject::new(self.key.clone(), self.body.id, 0, metadata, body);
@@ -169,6 +175,7 @@ impl VolumeInsert {
     fn write_table(&self) -> Result<Arc<GrowingBody>, Error> {
         self.volume.flush(true)?;
         let places = self.body.places().ok_or(Error::Declined(Declined::NoSpace))?;
+        assert_eq!(places.len() as u64, super::format::pieces(self.length));
         let table = GrowingBody::new(!self.body.id);
         let whole = table.append(&encode_table(&places));
         self.queue_pieces(&table, RecordKind::TablePiece, whole)?;
@@ -181,3 +188,5 @@ impl VolumeInsert {
 const ALWAYS_BYTES: u64 = 512;
 /// Keys remembered at least while few objects are stored.
 const REMEMBERED_MIN: u64 = 1024;
+
+const _: () = assert!(ALWAYS_BYTES <= PIECE_BYTES as u64);

@@ -42,6 +42,7 @@ mod format;
 mod index;
 mod insert;
 mod inspect;
+mod locks;
 mod opening;
 mod pages;
 mod pending;
@@ -66,6 +67,7 @@ use bytes::Bytes;
 use directory::Directory;
 use durability::SyncPacer;
 use format::Geometry;
+use locks::RankedMutex;
 use parking_lot::Mutex;
 use queue::WriteQueue;
 use reader::Reader;
@@ -121,15 +123,17 @@ pub(super) struct VolumeStore {
 /// update_turns, pace, recovery ─► writer ─► removed_early ─► queue
 ///                                 writer ─► checkpoint, doubts
 /// ```
+///
+/// `locks` has their ranks, and debug builds check them.
 struct Volume {
     name: &'static str,
     file: Arc<VolumeFile>,
     directory: Arc<Directory>,
     reader: Arc<Reader>,
     geometry: Geometry,
-    queue: Mutex<WriteQueue>,
-    writer: Mutex<LogWriter>,
-    pace: Mutex<SyncPacer>,
+    queue: RankedMutex<WriteQueue, { locks::QUEUE }>,
+    writer: RankedMutex<LogWriter, { locks::WRITER }>,
+    pace: RankedMutex<SyncPacer, { locks::PACE }>,
     /// Rung when the first record waits to be brought to disk.
     sync_bell: Arc<WakeSignal>,
     admission: Admission,
@@ -139,11 +143,11 @@ struct Volume {
     is_reclaiming: AtomicBool,
     /// Held from the read of an object's metadata until its replacement is done, by key; before all
     /// other locks.
-    update_turns: [Mutex<()>; UPDATE_TURNS],
-    recovery: Mutex<Recovery>,
+    update_turns: [RankedMutex<(), { locks::UPDATE_TURN }>; UPDATE_TURNS],
+    recovery: RankedMutex<Recovery, { locks::RECOVERY }>,
     /// Keys removed before the log's end was found: the log's word on them is older. The queue has
     /// lines that say so.
-    removed_early: Mutex<HashSet<Key>>,
+    removed_early: RankedMutex<HashSet<Key>, { locks::REMOVED_EARLY }>,
     object_max_bytes: u64,
     disk_bytes: u64,
     own_bytes: u64,
@@ -276,7 +280,30 @@ impl Volume {
         self.flush(true)?;
         self.write_checkpoint()?;
         self.directory.changed.forget();
+        if cfg!(debug_assertions) {
+            self.invariants();
+        }
         Ok(())
+    }
+
+    /// Checks the parts, one after the other, and how they fit.
+    fn invariants(&self) {
+        self.queue.lock().invariants();
+        self.writer.lock().invariants(&self.geometry);
+        self.directory.invariants();
+        assert_eq!(self.geometry, self.directory.geometry);
+        assert_eq!(self.geometry, self.reader.geometry);
+        assert!(self.own_bytes >= format::DATA_AT);
+    }
+}
+
+#[cfg(test)]
+impl Drop for VolumeStore {
+    fn drop(&mut self) {
+        // A test may insert from within a call to the disk while its caller holds locks.
+        if Arc::strong_count(&self.volume) == 1 && !std::thread::panicking() {
+            self.volume.invariants();
+        }
     }
 }
 

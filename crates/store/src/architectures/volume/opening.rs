@@ -3,8 +3,11 @@
 use super::changed::Changed;
 use super::checkpoint::{Checkpoint, Header};
 use super::directory::Directory;
-use super::format::{DAMAGED, DATA_AT, Geometry, POSITION_MAX, STATE_AT, STRIPE_MAX, SUPERBLOCK_BYTES};
+use super::format::{
+    DAMAGED, DATA_AT, Geometry, HEAD_BYTES, PIECE_BYTES, POSITION_MAX, STATE_AT, STRIPE_MAX, SUPERBLOCK_BYTES,
+};
 use super::index::{HEADER_WORDS, VolumeIndex};
+use super::locks::RankedMutex;
 use super::queue::WriteQueue;
 use super::reader::Reader;
 use super::recovery::{LogScan, Recovery};
@@ -65,6 +68,7 @@ impl Volume {
         let (header, is_known) = header_or_new(&*files, &geometry, state, index_bytes)?;
         let loaded = files.load(INDEX, index_bytes).map_err(|error| unusable("map", INDEX, &error))?;
         let index = files.open(INDEX, Access::Write).map_err(|error| unusable("open", INDEX, &error))?;
+        assert!(header.is_of(&geometry));
         let is_sound = is_known && header.is_clean;
         let known = is_known.then_some(&header);
         let numbers = (geometry.id, geometry.buckets, session(settings, parts.boot));
@@ -91,16 +95,16 @@ impl Volume {
             directory,
             reader,
             geometry,
-            queue: Mutex::new(WriteQueue::default()),
-            writer: Mutex::new(writer),
-            pace: Mutex::default(),
+            queue: RankedMutex::new(WriteQueue::default()),
+            writer: RankedMutex::new(writer),
+            pace: RankedMutex::default(),
             sync_bell: Arc::default(),
             admission: settings.volume.admission,
             probation: Mutex::new(Probation::default()),
             is_reclaiming: AtomicBool::new(false),
             update_turns: Default::default(),
-            recovery: Mutex::new(recovery),
-            removed_early: Mutex::default(),
+            recovery: RankedMutex::new(recovery),
+            removed_early: RankedMutex::default(),
             object_max_bytes: settings.object_max_bytes.min(geometry.volume_bytes() / 4),
             disk_bytes: settings.disk_bytes,
             own_bytes: DATA_AT + index_bytes + PAGE_BYTES as u64,
@@ -225,6 +229,7 @@ fn make(
     let file = fresh(files, DATA).map_err(failed)?;
     file.reserve(geometry.volume_bytes(), DATA_AT).map_err(failed)?;
     make_index(files, &geometry, VolumeIndex::file_bytes(geometry.buckets, geometry.stripes), true)?;
+    assert_eq!(Geometry::decode(&geometry.encode()), Ok(geometry), "a volume that could not be opened");
     for at in [0, SUPERBLOCK_BYTES as u64] {
         write_full(&*file, &geometry.encode(), at).map_err(failed)?;
         file.sync().map_err(failed)?;
@@ -275,7 +280,11 @@ pub(super) fn plan(settings: &ArchitectureOptions, disk_bytes: u64, boot: u64) -
         )));
     }
     let seed = [settings.now.millis().to_le_bytes(), boot.to_le_bytes()].concat();
-    Ok(Geometry { id: Key::unkeyed(&seed).low(), stripe_bytes, stripes, buckets })
+    let geometry = Geometry { id: Key::unkeyed(&seed).low(), stripe_bytes, stripes, buckets };
+    assert!(stripe_bytes.is_multiple_of(STRIPE_MIN));
+    assert!(geometry.volume_bytes() <= POSITION_MAX);
+    assert!(geometry.volume_bytes() + own_bytes(&geometry) <= disk_bytes, "more than the limit");
+    Ok(geometry)
 }
 
 /// What the index file says, if it is this volume's.
@@ -297,14 +306,7 @@ pub(super) fn index_header(
         warn!(%error, "the volume's index cannot be read and counts as none");
         return Ok(None);
     }
-    Ok(Header::latest(&pages, |header| {
-        header.id == geometry.id
-            && state.is_of(header.generation)
-            && header.buckets == geometry.buckets
-            && header.stripe < u64::from(geometry.stripes)
-            && header.offset <= geometry.stripe_bytes
-            && header.written_stripes <= u64::from(geometry.stripes)
-    }))
+    Ok(Header::latest(&pages, |header| header.is_of(geometry) && state.is_of(header.generation)))
 }
 
 /// Makes an empty index. Of an empty volume it is complete and says so; another gets a header when
@@ -372,3 +374,12 @@ const STRIPE_MIN: u64 = 256 << 10;
 /// Stripes that a volume should have, at the price of smaller ones.
 const STRIPES_WANTED: u64 = 32;
 const STRIPES_LEAST: u64 = 4;
+
+const _: () = {
+    assert!(STRIPE_MIN.is_multiple_of(PAGE_BYTES as u64));
+    assert!(STRIPE_MIN <= STRIPE_MAX);
+    // An object with metadata of usual length fits into half the smallest stripe.
+    assert!(STRIPE_MIN / 2 > (PIECE_BYTES + HEAD_BYTES) as u64);
+    assert!(STRIPES_LEAST <= STRIPES_WANTED);
+    assert!(2 * SUPERBLOCK_BYTES as u64 == STATE_AT);
+};

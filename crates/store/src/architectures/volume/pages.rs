@@ -39,6 +39,7 @@ impl AlignedPages {
     fn aligned(length: usize, alignment: usize) -> Self {
         let bytes = vec![0; length + alignment];
         let start = bytes.as_ptr().align_offset(alignment);
+        assert!(start + length <= bytes.len());
         Self { bytes, start, length, home: None }
     }
 }
@@ -65,6 +66,7 @@ impl PagePool {
         let mut pages = match self.take(length + PAGE_BYTES) {
             Some(bytes) => {
                 let start = bytes.as_ptr().align_offset(PAGE_BYTES);
+                assert!(start + length <= bytes.len());
                 AlignedPages { bytes, start, length, home: None }
             }
             None => AlignedPages::zeroed(length),
@@ -81,6 +83,7 @@ impl PagePool {
         let (at, _) = fitting.min_by_key(|(_, bytes)| bytes.len())?;
         let taken = state.free.remove(at)?;
         state.bytes -= taken.len();
+        state.invariants();
         Some(taken)
     }
 
@@ -96,6 +99,15 @@ impl PagePool {
             let Some(oldest) = state.free.pop_front() else { break };
             state.bytes -= oldest.len();
         }
+        state.invariants();
+    }
+}
+
+impl UsedState {
+    /// Checks all that is said of the fields.
+    fn invariants(&self) {
+        debug_assert!(self.bytes <= USED_MAX);
+        debug_assert_eq!(self.bytes, self.free.iter().map(Vec::len).sum::<usize>());
     }
 }
 
@@ -129,6 +141,13 @@ const USED_MAX: usize = 1 << 20;
 const EACH_MAX: usize = 256 << 10;
 /// Memory is used for what needs so large a part less.
 const SPARE_SHARE: usize = 4;
+
+const _: () = {
+    assert!(PAGE_BYTES.is_power_of_two() && LARGE_PAGE_BYTES.is_power_of_two());
+    assert!(LARGE_PAGE_BYTES.is_multiple_of(PAGE_BYTES));
+    // Memory that is put back never drops all other memory.
+    assert!(EACH_MAX <= USED_MAX);
+};
 
 #[cfg(test)]
 mod tests {

@@ -1,14 +1,15 @@
 //! Objects that are not on the disk yet: bodies that grow, and what waits to be written.
 
 use super::format::{
-    ContentsItem, PIECE_BYTES, PieceLocation, RecordHead, RecordKind, encode_table, payload_check,
-    table_bytes,
+    ContentsItem, METADATA_MAX, PIECE_BYTES, PieceLocation, RecordHead, RecordKind, UNIT_BYTES, encode_table,
+    payload_check, table_bytes,
 };
 use super::stripes::{StripePin, StripePins};
 use crate::architectures::seal::Seal;
 use bytes::Bytes;
 use parking_lot::Mutex;
 use shoal_core::{Key, ObjectKey};
+use shoal_policy::reinsertion::HITS_MAX;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
@@ -72,6 +73,7 @@ impl GrowingBody {
             state.rest.extend_from_slice(&bytes[..count]);
             bytes = &bytes[count..];
         }
+        state.invariants();
         whole
     }
 
@@ -96,6 +98,7 @@ impl GrowingBody {
 
     /// A piece is about to be written here.
     pub(super) fn assign(&self, index: u32, place: PieceLocation) {
+        assert!(place.position.is_multiple_of(UNIT_BYTES));
         if let Some(Piece::Waiting(_, assigned)) = self.state.lock().pieces.get_mut(index as usize) {
             *assigned = Some(place);
         }
@@ -106,9 +109,10 @@ impl GrowingBody {
         let mut state = self.state.lock();
         match &mut state.pin {
             // The stripe that is being written to is never the one being taken.
-            Some(pin) => drop(pin.add([stripe])),
-            none => *none = stripes.pin([stripe]),
+            Some(pin) => assert!(pin.add([stripe])),
+            none => *none = Some(stripes.pin([stripe]).expect("the log's own stripe is not taken")),
         }
+        assert!((index as usize) < state.pieces.len(), "a piece that was never closed");
         if let Some(piece) = state.pieces.get_mut(index as usize)
             && let Piece::Waiting(_, Some(place)) = piece
         {
@@ -168,12 +172,23 @@ impl GrowingState {
     fn close_piece(&mut self) -> (u32, Bytes) {
         let bytes = Bytes::from(std::mem::take(&mut self.rest));
         // Only the last piece is short: nothing is appended once it is finished.
+        assert!(self.short.is_none(), "a piece behind the last");
+        assert!(!bytes.is_empty());
+        assert!(bytes.len() <= PIECE_BYTES);
         self.short = (bytes.len() < PIECE_BYTES).then_some(bytes.len());
         self.pieces.push(Piece::Waiting(bytes.clone(), None));
         (self.pieces.len() as u32 - 1, bytes)
     }
 
+    /// Checks all that is said of the fields.
+    fn invariants(&self) {
+        assert!(self.rest.len() <= PIECE_BYTES);
+        assert!(self.short.is_none() || self.rest.is_empty(), "bytes behind the last piece");
+        debug_assert!(self.pieces_bytes().is_multiple_of(PIECE_BYTES as u64) || self.short.is_some());
+    }
+
     fn piece_bytes(&self, index: usize) -> usize {
+        debug_assert!(index < self.pieces.len());
         match self.short {
             Some(short) if index + 1 == self.pieces.len() => short,
             _ => PIECE_BYTES,
@@ -228,6 +243,8 @@ pub(super) enum MetadataChange {
 
 impl PendingObject {
     pub(super) fn new(key: ObjectKey, id: u64, hits: u8, metadata: Bytes, body: PendingBody) -> Arc<Self> {
+        assert!(hits <= HITS_MAX);
+        assert!(metadata.len() <= METADATA_MAX as usize);
         let state = Mutex::new(PendingState { metadata, is_encoded: false });
         Arc::new(Self { key, id, hits, body, state, dead: AtomicBool::new(false) })
     }
@@ -291,6 +308,7 @@ impl PendingObject {
     /// lost.
     pub(super) fn encode(&self, at: RecordPosition, out: &mut [u8]) -> Option<()> {
         let mut state = self.state.lock();
+        assert!(!state.is_encoded, "a record that is written twice");
         state.is_encoded = true;
         let payload = match &self.body {
             PendingBody::Whole(body) => body.clone(),
@@ -311,8 +329,12 @@ impl PendingObject {
             index: 0,
             check: payload_check(self.id, 0, &payload),
         };
+        assert_eq!(head.payload_bytes(), payload.len() as u64);
+        assert_eq!(head.payload_at() + payload.len(), out.len(), "room that was not counted");
         head.encode(at.seal, self.key.full(), &state.metadata, out);
         out[head.payload_at()..].copy_from_slice(&payload);
+        debug_assert_eq!(head.payload(out), Some(&payload[..]));
+        debug_assert_eq!(head.key_and_metadata(out), Some((self.key.full(), &state.metadata[..])));
         Some(())
     }
 }
@@ -377,6 +399,8 @@ impl QueuedRecord {
             Self::Piece { key, kind, .. } => (key.hash(), *kind),
             Self::Removed(key) => (*key, RecordKind::Removed),
         };
+        let is_table = kind == RecordKind::TablePiece;
+        debug_assert_eq!(self.object_id() == self.id(), !is_table, "a table has the complement");
         ContentsItem {
             key,
             id: self.id(),
@@ -392,6 +416,8 @@ impl QueuedRecord {
         match self {
             Self::Object(object) => object.encode(at, out),
             Self::Piece { growing, key, kind, index, bytes } => {
+                assert!(matches!(kind, RecordKind::Piece | RecordKind::TablePiece));
+                assert!(bytes.len() <= PIECE_BYTES);
                 let check = payload_check(growing.id, *index, bytes);
                 let head = RecordHead {
                     kind: *kind,
@@ -406,8 +432,10 @@ impl QueuedRecord {
                     index: *index,
                     check,
                 };
+                assert_eq!(head.payload_at() + bytes.len(), out.len());
                 head.encode(at.seal, &[], &[], out);
                 out[head.payload_at()..].copy_from_slice(bytes);
+                debug_assert_eq!(head.payload(out), Some(&bytes[..]));
                 growing.assign(*index, PieceLocation { position: at.position, check });
                 Some(())
             }

@@ -1,6 +1,6 @@
 //! What waits to be written, in order, and where to find it meanwhile.
 
-use super::format::{ITEM_BYTES, UNIT_BYTES};
+use super::format::{ITEM_BYTES, RecordKind, UNIT_BYTES};
 use super::index::VolumeEntry;
 use super::pending::{PendingObject, QueuedRecord};
 use shoal_core::Key;
@@ -61,6 +61,9 @@ impl WriteQueue {
             self.bytes += cost(&record);
             self.waiting.push_back((self.next, record));
             self.next += 1;
+            if cfg!(debug_assertions) && self.next.is_multiple_of(CHECKED_EACH) {
+                self.invariants();
+            }
         }
     }
 
@@ -72,6 +75,33 @@ impl WriteQueue {
                 self.waiting.push_front((0, record));
             }
         }
+        if cfg!(debug_assertions) {
+            self.invariants();
+        }
+    }
+
+    /// Checks all that is said of the fields.
+    pub(super) fn invariants(&self) {
+        assert!(self.waiting.iter().is_sorted_by_key(|(position, _)| *position));
+        assert!(self.waiting.back().is_none_or(|(position, _)| *position < self.next.max(1)));
+        let bytes: u64 = self.waiting.iter().map(|(_, record)| cost(record)).sum();
+        assert_eq!(bytes, self.bytes, "bytes that wait");
+        for (key, object) in &self.objects {
+            assert_eq!(*key, object.key.hash());
+            assert!(!object.is_dead(), "a dead object in sight");
+        }
+        let mut lines = HashSet::new();
+        for (_, record) in &self.waiting {
+            match record {
+                QueuedRecord::Removed(key) => drop(lines.insert(*key)),
+                QueuedRecord::Object(object) if object.kind() == RecordKind::Whole && !object.is_dead() => {
+                    let found = self.objects.get(&object.key.hash());
+                    assert!(found.is_some_and(|found| Arc::ptr_eq(found, object)), "an object out of sight");
+                }
+                QueuedRecord::Object(_) | QueuedRecord::Piece { .. } => {}
+            }
+        }
+        assert!(self.removed.is_subset(&lines), "a removal without a line");
     }
 
     /// What waits now, and from now on nothing is unsynced: whoever asks brings it to disk, or
@@ -139,6 +169,7 @@ impl WriteQueue {
     /// Takes an object out of sight. `None` when none is waiting.
     pub(super) fn remove(&mut self, key: Key) -> Option<Arc<PendingObject>> {
         let object = self.objects.remove(&key)?;
+        assert_eq!(object.key.hash(), key);
         object.kill();
         Some(object)
     }
@@ -169,6 +200,7 @@ impl WriteQueue {
             // that has it.
             if cost <= left && !passed_over.contains(&id) {
                 let Some((_, record)) = self.waiting.remove(at) else { break };
+                assert!(self.bytes >= cost, "fewer bytes than wait");
                 self.bytes -= cost;
                 if let QueuedRecord::Removed(key) = &record {
                     self.removed.remove(key);
@@ -182,8 +214,14 @@ impl WriteQueue {
                 at += 1;
             }
         }
+        assert_eq!(self.waiting.is_empty(), self.bytes == 0, "each record costs bytes");
+        assert!(at <= LOOK_AHEAD);
         batch.is_full = !self.waiting.is_empty() || left < LEFT_MIN;
         batch.records = groups_together(std::mem::take(&mut batch.records));
+        debug_assert!(batch.records.iter().map(cost).sum::<u64>() <= room, "more than fits");
+        if cfg!(debug_assertions) {
+            self.invariants();
+        }
         Some(batch)
     }
 
@@ -193,7 +231,9 @@ impl WriteQueue {
             QueuedRecord::Object(object) => {
                 let key = object.key.hash();
                 self.removed.remove(&key);
+                debug_assert!(!object.is_dead());
                 if let Some(older) = self.objects.insert(key, Arc::clone(object)) {
+                    assert!(!Arc::ptr_eq(&older, object), "an object that waits twice");
                     older.kill();
                 }
                 true
@@ -243,9 +283,11 @@ fn groups_together(records: Vec<QueuedRecord>) -> Vec<QueuedRecord> {
         let (group, next) = (RecordGroup::of(record), ranks.len());
         (group.turn(), *ranks.entry(group).or_insert(next))
     };
+    let count = records.len();
     let mut ranked: Vec<((u8, usize), QueuedRecord)> =
         records.into_iter().map(|record| (rank(&record), record)).collect();
     ranked.sort_by_key(|(rank, _)| *rank);
+    assert_eq!(ranked.len(), count);
     ranked.into_iter().map(|(_, record)| record).collect()
 }
 
@@ -265,6 +307,9 @@ pub(super) fn cost(record: &QueuedRecord) -> u64 {
     record.record_bytes().next_multiple_of(UNIT_BYTES) + ITEM_BYTES as u64
 }
 
+/// Records between two checks of the whole queue, in debug builds.
+const CHECKED_EACH: u64 = 256;
+
 /// With so much more in the queue than fits, something is found for the stripe's end.
 const SPARE_SHARE: u64 = 8;
 /// Records passed over to fill a stripe's end: order is almost preserved, as by Maltzahn's packer.
@@ -274,7 +319,6 @@ const LEFT_MIN: u64 = 4096;
 
 #[cfg(test)]
 mod tests {
-    use super::super::format::RecordKind;
     use super::super::pending::{GrowingBody, PendingBody};
     use super::*;
     use bytes::Bytes;

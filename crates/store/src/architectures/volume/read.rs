@@ -104,7 +104,10 @@ impl Volume {
             };
             let Some(pin) = self.reader.stripes.pin([stripe]) else { continue };
             match self.reader.read_record(key, entry) {
-                Ok((head, record)) => return Ok(Some(FoundRecord { entry, head, record, pin })),
+                Ok((head, record)) => {
+                    assert_eq!(head.position, entry.position());
+                    return Ok(Some(FoundRecord { entry, head, record, pin }));
+                }
                 Err(RecordMismatch::OtherKey) => {}
                 Err(RecordMismatch::Stale) => drop(self.directory.table.remove(key.hash(), entry)),
                 Err(RecordMismatch::Corrupt(part)) => self.reader.drop_corrupt(key, entry, part),
@@ -190,7 +193,13 @@ impl Reader {
             return Err(RecordMismatch::Corrupt("kind of record"));
         }
         match head.payload(&record) {
-            Some(_) => Ok((head, record)),
+            Some(payload) => {
+                assert_eq!(head.key, key.hash());
+                assert_eq!(head.position, entry.position(), "a record of another place");
+                assert_eq!(payload.len() as u64, head.payload_bytes());
+                assert!(record.len() as u64 <= entry.bytes(), "more than the entry names");
+                Ok((head, record))
+            }
             None => Err(RecordMismatch::Corrupt("body")),
         }
     }
@@ -223,6 +232,9 @@ impl Reader {
             || position / page * page..(position + length).next_multiple_of(page).min(end),
             |reading| reading.range.clone(),
         );
+        assert!(range.start <= position, "a read that begins too late");
+        assert!(position + length <= range.end, "a read that ends too early");
+        assert!(range.end <= end, "a read across its stripe's end");
         let mut pages = self.used.pages((range.end - range.start) as usize);
         self.file
             .read_pages(&mut pages, range.start)
@@ -256,7 +268,9 @@ impl Reader {
     /// Bytes from `position` to its stripe's end; 0 outside of all stripes.
     fn left_in_stripe(&self, position: u64) -> u64 {
         let end = self.geometry.stripe_of(position).map_or(0, |stripe| self.geometry.stripe_at(stripe + 1));
-        end.saturating_sub(position)
+        let left = end.saturating_sub(position);
+        debug_assert!(left <= self.geometry.stripe_bytes);
+        left
     }
 
     /// A piece of a body or table, checked. `skip` bytes of it are left out.
@@ -267,6 +281,7 @@ impl Reader {
         piece_bytes: usize,
         id: u64,
     ) -> Result<Bytes, Error> {
+        assert!(piece_bytes <= PIECE_BYTES);
         let at = super::format::HEAD_BYTES as u64;
         let check = |bytes: &Bytes| super::format::payload_check(id, index, bytes) == place.check;
         let piece = self.read_span(place.position + at, piece_bytes as u64, Some(ReadDirection::Onward))?;
@@ -306,6 +321,7 @@ impl Reader {
         let Some(stripe) = stripe.filter(|_| self.directory.is_recovered.load(Relaxed)) else { return true };
         let doubts = self.doubts.lock();
         let stripes = self.geometry.stripes;
+        assert!(doubts.end < stripes);
         let is_near_end = (doubts.end + stripes - stripe) % stripes < SKIPPED_MAX;
         // What has been written since is as it was written.
         self.directory.table.stripe_sequence(stripe) <= doubts.until
@@ -330,6 +346,7 @@ impl Reader {
         found: FoundRecord,
     ) -> Result<Option<OpenObject>, Error> {
         let FoundRecord { entry, head, record, pin } = found;
+        assert_eq!(head.key, key.hash());
         let parts = head.key_and_metadata(&record).zip(head.payload(&record));
         let Some(((_, metadata), payload)) = parts else { return Ok(None) };
         if head.kind == RecordKind::Whole {
@@ -394,6 +411,7 @@ impl Reader {
                 return Ok(None);
             }
         }
+        assert_eq!(places.len() as u64, pieces(head.body_bytes), "a place for each piece");
         Ok(self.verified(head, &places)?.then_some((places, pin)))
     }
 
@@ -425,6 +443,7 @@ impl Reader {
         if !in_doubt.is_empty() && doubts.settled.len() < SETTLED_MAX {
             doubts.settled.insert(head.id);
         }
+        assert!(doubts.settled.len() <= SETTLED_MAX);
         Ok(true)
     }
 }

@@ -6,11 +6,11 @@
 use super::checkpoint::Header;
 use super::directory::Directory;
 use super::format::Geometry;
+use super::locks::{self, RankedMutex};
 use super::pages::PagePool;
 use super::stripes::StripePins;
 use super::volume_file::VolumeFile;
 use super::windows::WindowCache;
-use parking_lot::Mutex;
 use std::collections::HashSet;
 use std::sync::Arc;
 
@@ -24,8 +24,8 @@ pub(super) struct Reader {
     pub(super) used: Arc<PagePool>,
     pub(super) stripes: Arc<StripePins>,
     /// Held while metadata is replaced on the disk, so that a reader who finds it torn can wait.
-    pub(super) updating: Mutex<()>,
-    pub(super) doubts: Mutex<TornWriteSuspects>,
+    pub(super) updating: RankedMutex<(), { locks::UPDATING }>,
+    pub(super) doubts: RankedMutex<TornWriteSuspects, { locks::DOUBTS }>,
     /// The last process did not end in order: entries may be older than their records.
     pub(super) may_be_stale: bool,
 }
@@ -56,6 +56,7 @@ impl Reader {
         is_sound: bool,
     ) -> Self {
         let geometry = directory.geometry;
+        assert_eq!(geometry, directory.file.geometry);
         let doubts = TornWriteSuspects { from: header.sequence, ..TornWriteSuspects::default() };
         Self {
             file: Arc::clone(&directory.file),
@@ -64,8 +65,8 @@ impl Reader {
             windows: WindowCache::new(window_bytes, &geometry),
             used: Arc::default(),
             stripes: Arc::default(),
-            updating: Mutex::new(()),
-            doubts: Mutex::new(doubts),
+            updating: RankedMutex::new(()),
+            doubts: RankedMutex::new(doubts),
             may_be_stale: !is_sound,
         }
     }

@@ -32,6 +32,7 @@ impl Volume {
     /// Takes all objects out of a stripe, which nobody reads. What is popular is queued to be
     /// written again. False when the stripe is worth keeping as it is.
     pub(super) fn reclaim(&self, stripe: u32) -> bool {
+        assert!(stripe < self.geometry.stripes);
         if stripe >= self.directory.written_stripes.load(Relaxed) {
             return true;
         }
@@ -62,6 +63,7 @@ impl Volume {
         live: &[LiveObject],
         carried: Vec<(VolumeEntry, Arc<PendingObject>)>,
     ) -> Vec<Key> {
+        assert!(carried.len() <= live.len());
         let mut queue = self.queue.lock();
         let is_current = |entry: VolumeEntry, object: &PendingObject| {
             let key = object.key.hash();
@@ -105,7 +107,10 @@ impl Directory {
             };
             Some(LiveObject { item: *item, entry, verdict })
         });
-        live.collect()
+        let mut live: Vec<LiveObject> = live.collect();
+        // Contents from a disk may list them in any order.
+        live.sort_by_key(|live| live.entry.position());
+        live
     }
 }
 
@@ -133,6 +138,7 @@ impl Reader {
 
     /// Reads objects of a stripe to be written again, neighbours in one read.
     fn read_live(&self, stripe: u32, wanted: &[&LiveObject]) -> Vec<(VolumeEntry, Arc<PendingObject>)> {
+        assert!(wanted.is_sorted_by_key(|live| live.entry.position()));
         let mut carried = Vec::with_capacity(wanted.len());
         let end = self.geometry.stripe_at(stripe + 1);
         let mut rest = wanted;
@@ -145,9 +151,11 @@ impl Reader {
             let is_near = |live: &&LiveObject, end: u64| range(live).start <= end + GAP_MAX;
             let mut count = 1;
             while let Some(next) = rest.get(count).filter(|next| is_near(next, run.end)) {
-                run.end = range(next).end;
+                run.end = run.end.max(range(next).end);
                 count += 1;
             }
+            assert!(run.start < run.end);
+            assert_eq!(self.geometry.stripe_of(run.start), Some(stripe));
             if let Ok(bytes) = self.read_span(run.start, run.end - run.start, None) {
                 for live in &rest[..count] {
                     let from = (live.entry.position() - run.start) as usize;
@@ -157,6 +165,7 @@ impl Reader {
             }
             rest = &rest[count..];
         }
+        assert!(carried.len() <= wanted.len());
         carried
     }
 
@@ -185,13 +194,15 @@ impl Reader {
             return None;
         }
         if let Some(at) = (PAGE_BYTES - END_BYTES).checked_sub(contents) {
-            return decode_contents(&bytes[at..PAGE_BYTES - END_BYTES], &chunk).map(|items| (chunk, items));
+            return decode_contents(&bytes[at..PAGE_BYTES - END_BYTES], &chunk, self.geometry.stripe_bytes)
+                .map(|items| (chunk, items));
         }
         let mut more = AlignedPages::zeroed(contents + END_BYTES);
         let length = more.as_ref().len();
         self.read_pages_or_count(&mut more, end - length as u64)?;
         let at = length - END_BYTES - contents;
-        decode_contents(&more.as_ref()[at..length - END_BYTES], &chunk).map(|items| (chunk, items))
+        decode_contents(&more.as_ref()[at..length - END_BYTES], &chunk, self.geometry.stripe_bytes)
+            .map(|items| (chunk, items))
     }
 
     /// The same for who can do without: a failure is counted.
@@ -213,6 +224,8 @@ impl VolumeFile {
     /// Fills whole pages from the disk.
     pub(super) fn read_pages(&self, pages: &mut AlignedPages, position: u64) -> std::io::Result<()> {
         let wanted = pages.as_ref().len();
+        debug_assert!(position.is_multiple_of(PAGE_BYTES as u64));
+        debug_assert!(position + wanted as u64 <= self.geometry.volume_bytes());
         match read_full(&*self.data, pages.as_mut(), position) {
             Ok(read) if read == wanted => Ok(()),
             Ok(_) => Err(std::io::ErrorKind::UnexpectedEof.into()),
@@ -236,3 +249,5 @@ fn carry(head: &RecordHead, live: &LiveObject, record: &[u8]) -> Option<(VolumeE
 const KEPT_PERCENT: u64 = 60;
 /// Objects so near to each other are read together.
 const GAP_MAX: u64 = 32 << 10;
+
+const _: () = assert!(KEPT_PERCENT < 100);

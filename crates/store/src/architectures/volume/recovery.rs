@@ -154,6 +154,8 @@ impl Volume {
         let most = most.min((AHEAD_BYTES / self.geometry.stripe_bytes) as usize).max(1);
         let newest = self.writer.lock().sequence;
         let (stripes, newer_than) = recovery.ahead(most, self.geometry.stripes, newest);
+        assert!(stripes.len() <= most);
+        assert!(stripes.iter().all(|stripe| *stripe < self.geometry.stripes));
         let mut ends = self.read_ends(&stripes, newer_than).into_iter();
         let phase = std::mem::discriminant(&*recovery);
         for looked_at in 0..stripes.len().max(1) {
@@ -228,10 +230,14 @@ impl Volume {
         }
         let parts: Vec<&[u32]> = stripes.chunks(READ_BY_ONE).collect();
         let done = run_parallel(&parts, |part| part.iter().map(read).collect::<Vec<_>>());
-        done.into_iter().flat_map(|ends| ends.expect("reading does not panic")).collect()
+        let ends: Vec<Ends> =
+            done.into_iter().flat_map(|ends| ends.expect("reading does not panic")).collect();
+        assert_eq!(ends.len(), stripes.len(), "ends of each stripe");
+        ends
     }
 
     fn finish_recovery(&self, recovery: &Recovery) {
+        assert!(!self.directory.is_recovered.load(Relaxed), "an end that is found twice");
         let mut writer = self.writer.lock();
         if !matches!(recovery, Recovery::Clean) {
             // Chunks that a power loss has left behind the end it made must not pass for later
@@ -249,6 +255,7 @@ impl Volume {
             self.file.sealed_from.store(writer.sequence + 1, Relaxed);
             writer.offset = self.geometry.stripe_bytes;
         }
+        writer.invariants(&self.geometry);
         let mut removed_early = self.removed_early.lock();
         self.directory.is_followed.store(true, Release);
         self.directory.is_recovered.store(true, Relaxed);
@@ -274,6 +281,8 @@ impl Volume {
 
     /// One step along the log.
     fn follow(&self, ends: Ends, following: &mut LogScan) -> Followed {
+        assert!(following.next < self.geometry.stripes);
+        assert!(following.not_newer <= self.geometry.stripes.min(SKIPPED_MAX), "a scan behind its end");
         if !following.has_begun {
             self.resume();
         }
@@ -319,6 +328,7 @@ impl Volume {
                 // What came later is entered, and listed, when it is followed.
                 let end = (writer.offset / UNIT_BYTES) as u32;
                 writer.items = walked.items.into_iter().filter(|item| item.at < end).collect();
+                writer.invariants(&self.geometry);
             }
             // It cannot be read any more: the next chunk begins another stripe, and this one keeps
             // what it has.
@@ -351,8 +361,10 @@ impl Volume {
         let ids = walked.items.iter().map(|item| item.id.min(!item.id));
         self.directory.next_id.fetch_max(ids.max().map_or(0, |id| id + 1), Relaxed);
         self.directory.written_stripes.fetch_max(stripe + 1, Relaxed);
+        assert!(walked.first <= walked.last, "chunks of a stripe rise");
         (writer.stripe, writer.offset, writer.sequence) = (stripe, walked.offset, walked.last);
         writer.items = walked.items;
+        writer.invariants(&self.geometry);
         true
     }
 }
@@ -406,6 +418,7 @@ impl Reader {
 
     /// The same with the stripe's bytes.
     pub(super) fn walk_through(&self, bytes: &[u8], stripe: u32) -> Option<StripeScan> {
+        assert_eq!(bytes.len() as u64, self.geometry.stripe_bytes);
         let stripe_at = self.geometry.stripe_at(stripe);
         let mut walked: Option<StripeScan> = None;
         let mut at = 0;
@@ -423,6 +436,7 @@ impl Reader {
             }
             listed.extend(items);
             at += chunk.bytes as usize;
+            assert!(at <= bytes.len(), "a chunk that was not checked");
             walked = Some(StripeScan { items: listed, first, last: chunk.sequence, offset: at as u64 });
             if is_end {
                 break;
@@ -449,7 +463,10 @@ pub(super) fn whole_chunk(
     let is_here = head == tail
         && head.position == stripe_at + at as u64
         && (head.bytes as usize).is_multiple_of(PAGE_BYTES);
-    let items = decode_contents(&stripe[contents_at..contents_end], &head).filter(|_| is_here)?;
+    let items = decode_contents(&stripe[contents_at..contents_end], &head, stripe.len() as u64)
+        .filter(|_| is_here)?;
+    assert_eq!(head.position, stripe_at + at as u64);
+    assert!(items.len() <= head.entries as usize);
     Some((head, items))
 }
 
@@ -468,3 +485,9 @@ const COUNTED_AT_ONCE: usize = 64;
 pub(super) const RECOVERED_AT_ONCE: usize = 64;
 /// More chunks than could have been written and not synced when power was lost.
 const SEQUENCE_STEP: u64 = 1 << 20;
+
+const _: () = {
+    assert!(READ_BY_ONE > 0);
+    // A scan sees all stripes that the cursor may have passed over.
+    assert!(RECOVERED_AT_ONCE >= SKIPPED_MAX as usize);
+};

@@ -78,6 +78,8 @@ impl Volume {
             let has_waited = queue.remove(key.hash()).is_some();
             let mut entries: Vec<VolumeEntry> = self.directory.table.candidates(key.hash()).collect();
             entries.retain(|entry| self.directory.table.remove(key.hash(), *entry));
+            debug_assert!(queue.find(key.hash()).is_none(), "a removed object that waits");
+            debug_assert!(self.directory.table.candidates(key.hash()).next().is_none());
             let found = has_waited || !entries.is_empty();
             let is_logged = queue.bytes() < limit_bytes;
             let removal = QueuedRecord::Removed(key.hash());

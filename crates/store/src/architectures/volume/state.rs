@@ -6,7 +6,7 @@
 //! state: an index of any other generation belongs to another time of this volume, however clean it
 //! says that it is, and does not count.
 
-use super::format::{STATE_AT, u64_at};
+use super::format::{DATA_AT, STATE_AT, u64_at};
 use super::pages::AlignedPages;
 use super::reader::Reader;
 use super::volume_file::VolumeFile;
@@ -42,8 +42,10 @@ impl State {
         for number in [VERSION, id, self.generation, self.sealed_from] {
             bytes.extend_from_slice(&number.to_le_bytes());
         }
+        assert_eq!(bytes.len(), CHECKED);
         bytes.extend_from_slice(&xxh3_64_with_seed(&bytes, id).to_le_bytes());
         bytes.resize(PAGE_BYTES, 0);
+        debug_assert_eq!(Self::decode(&bytes, id), Some(self));
         bytes
     }
 
@@ -97,6 +99,7 @@ impl VolumeFile {
     pub(super) fn write_state(&self, state: State) -> io::Result<()> {
         let mut page = AlignedPages::zeroed(PAGE_BYTES);
         page.as_mut().copy_from_slice(&state.encode(self.geometry.id));
+        assert!(state.at() + PAGE_BYTES as u64 <= DATA_AT, "a state over stripes");
         write_full(&*self.data, page.as_ref(), state.at())?;
         self.data.sync()
     }
@@ -107,3 +110,5 @@ const VERSION: u64 = 1;
 const CHECKED: usize = 40;
 /// No generation that is ever reached.
 const DAMAGED: u64 = u64::MAX;
+
+const _: () = assert!(CHECKED == 8 + 4 * 8);

@@ -33,6 +33,7 @@ impl StripePins {
     /// Takes a stripe for new records. False when somebody reads it.
     pub(super) fn take(&self, stripe: u32) -> bool {
         let mut state = self.state.lock();
+        assert!(state.taken.is_none(), "one stripe is taken at a time");
         let is_free = !state.pins.contains_key(&stripe);
         if is_free {
             state.taken = Some(stripe);
@@ -42,7 +43,8 @@ impl StripePins {
 
     /// The stripe that was taken has no old records any more.
     pub(super) fn release(&self) {
-        self.state.lock().taken = None;
+        let taken = self.state.lock().taken.take();
+        assert!(taken.is_some(), "no stripe was taken");
     }
 }
 
@@ -67,7 +69,10 @@ impl Drop for StripePin {
     fn drop(&mut self) {
         let mut state = self.stripes.state.lock();
         for stripe in &self.pinned {
+            debug_assert_ne!(state.taken, Some(*stripe), "a pinned stripe was taken");
+            debug_assert!(state.pins.contains_key(stripe), "a pin that was not counted");
             if let Some(count) = state.pins.get_mut(stripe) {
+                debug_assert!(*count > 0);
                 *count -= 1;
                 if *count == 0 {
                     state.pins.remove(stripe);

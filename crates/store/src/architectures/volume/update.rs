@@ -74,6 +74,8 @@ impl Volume {
         }
         let head = RecordHead { metadata_bytes: metadata.len() as u32, ..found.head };
         let mut bytes = vec![0; found.head.payload_at()];
+        assert!(metadata.len() <= head.room as usize, "metadata over the body");
+        assert_eq!(head.position, position);
         head.encode(self.file.seal, key.full(), metadata, &mut bytes);
         let outcome = self.file.write_over(position, &bytes);
         self.reader.windows.forget(position..position + bytes.len() as u64);
@@ -105,6 +107,8 @@ impl Volume {
             room: 0,
             ..head
         };
+        assert_eq!(removed.position, position);
+        assert_eq!(removed.payload_at(), HEAD_BYTES);
         let mut mark = [0; HEAD_BYTES];
         removed.encode(self.file.seal, &[], &[], &mut mark);
         let outcome = self.file.write_over(position, &mark);
@@ -133,6 +137,7 @@ impl Volume {
         let body = PendingBody::Whole(Bytes::copy_from_slice(body));
         let metadata = Bytes::copy_from_slice(metadata);
         let hits = found.entry.hits();
+        assert_eq!(found.head.key, key.hash());
         let object = PendingObject::new(key.clone(), found.head.id, hits, metadata, body);
         // What was removed or replaced meanwhile stays so.
         let is_current = |queue: &WriteQueue| {
@@ -153,6 +158,8 @@ impl VolumeFile {
         self.read_pages(&mut pages, from)
             .map_err(|source| self.failed("read what stands beside metadata", source))?;
         let at = (position - from) as usize;
+        assert!(at + bytes.len() <= pages.as_ref().len());
+        assert!(to <= self.geometry.volume_bytes());
         pages.as_mut()[at..at + bytes.len()].copy_from_slice(bytes);
         let written = write_full(&*self.data, pages.as_ref(), from);
         written.map_err(|source| self.failed("write metadata to the volume", source))

@@ -123,6 +123,7 @@ impl WindowCache {
         let is_window = range.start < pages.start || range.end > pages.end;
         let coming = is_window.then(|| PendingWindow { range: range.clone(), arrived: Arc::default() });
         state.reading.extend(coming.clone());
+        assert!(range.start <= start && wanted.end <= range.end, "less than is wanted");
         Err(WindowRead { windows: self, range, coming })
     }
 
@@ -193,10 +194,27 @@ impl State {
             let Some(oldest) = self.order.front().copied() else { break };
             self.drop_window(oldest);
         }
+        if cfg!(debug_assertions) {
+            self.invariants(limit_bytes);
+        }
+    }
+
+    /// Checks all that is said of the fields.
+    fn invariants(&self, limit_bytes: u64) {
+        assert!(self.bytes <= limit_bytes);
+        let bytes: u64 = self.windows.values().map(|window| window.len() as u64).sum();
+        assert_eq!(self.bytes, bytes, "bytes of all windows");
+        assert_eq!(self.order.len(), self.windows.len());
+        assert!(self.order.iter().all(|start| self.windows.contains_key(start)));
+        let ends = self.windows.iter().map(|(start, window)| start + window.len() as u64);
+        assert!(ends.is_sorted_by(|one, next| one < next), "a window within another");
+        let coming = self.reading.iter().map(|coming| &coming.range);
+        assert!(coming.into_iter().all(|range| range.start < range.end));
     }
 
     fn drop_window(&mut self, start: u64) {
         if let Some(window) = self.windows.remove(&start) {
+            assert!(self.bytes >= window.len() as u64);
             self.bytes -= window.len() as u64;
             self.order.retain(|other| *other != start);
         }
@@ -210,6 +228,7 @@ impl State {
     fn find(&self, wanted: &Range<u64>) -> Option<Bytes> {
         let (at, window) = self.windows.range(..=wanted.start).next_back()?;
         let (from, to) = ((wanted.start - at) as usize, (wanted.end - at) as usize);
+        debug_assert!(from <= to);
         (to <= window.len()).then(|| window.slice(from..to))
     }
 
@@ -233,6 +252,10 @@ impl State {
             ReadDirection::Around => self.neighbourhoods.around(region, length, &offsets, group),
             ReadDirection::Onward => self.neighbourhoods.onward(length, &offsets, group),
         };
+        assert!(read.start <= offsets.start, "a window that begins too late");
+        assert!(read.end >= offsets.end, "a window that ends too early");
+        assert!(read.end <= length, "a window across its stripe's end");
+        assert!(read.start.is_multiple_of(PAGE) && read.end.is_multiple_of(PAGE));
         at + read.start..at + read.end
     }
 }
@@ -240,6 +263,7 @@ impl State {
 impl WindowRead<'_> {
     /// It was read; a window is kept.
     pub(super) fn done(self, bytes: &Bytes) {
+        debug_assert_eq!(bytes.len() as u64, self.range.end - self.range.start);
         let mut state = self.windows.state.lock();
         state.counts.reads += 1;
         state.counts.bytes += bytes.len() as u64;
@@ -265,7 +289,9 @@ impl Drop for WindowRead<'_> {
 /// Regions are equal shares of the disk.
 fn region_of(geometry: &Geometry, position: u64) -> usize {
     let stripe = u64::from(geometry.stripe_of(position).unwrap_or(0));
-    (stripe * REGIONS / u64::from(geometry.stripes.max(1))) as usize
+    let region = stripe * REGIONS / u64::from(geometry.stripes.max(1));
+    debug_assert!(region < REGIONS);
+    region as usize
 }
 
 const REGIONS: u64 = 256;
@@ -278,6 +304,8 @@ const REACH_MARGIN: u64 = 1 << 20;
 const PAGE: u64 = crate::fs::PAGE_BYTES as u64;
 /// Who waits longer than this for another's read begins one of its own.
 const WAIT_MAX: Duration = Duration::from_millis(500);
+
+const _: () = assert!(GAPS_SHARE > 1);
 
 #[cfg(test)]
 mod tests {

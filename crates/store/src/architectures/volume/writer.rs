@@ -4,7 +4,8 @@ use super::Volume;
 use super::checkpoint::Header;
 use super::directory::Directory;
 use super::format::{
-    Chunk, ChunkEnd, ContentsItem, END_BYTES, Geometry, ITEM_BYTES, UNIT_BYTES, class_of, encode_contents,
+    Chunk, ChunkEnd, ContentsItem, END_BYTES, Geometry, ITEM_BYTES, UNIT_BYTES, class_of, decode_contents,
+    encode_contents,
 };
 use super::index::VolumeEntry;
 use super::pages::AlignedPages;
@@ -50,8 +51,18 @@ impl LogWriter {
         }
     }
 
+    /// Checks all that is said of the fields.
+    pub(super) fn invariants(&self, geometry: &Geometry) {
+        assert!(self.stripe < geometry.stripes, "the cursor left the volume");
+        assert!(self.offset <= geometry.stripe_bytes, "the cursor left its stripe");
+        assert!(self.offset.is_multiple_of(PAGE_BYTES as u64));
+        assert_eq!(self.buffer.as_ref().len() as u64, geometry.stripe_bytes);
+        assert!(self.offset > 0 || self.items.is_empty(), "items in front of the stripe's first chunk");
+    }
+
     /// Bytes for records and their lines in the rest of the stripe, when the chunk ends it.
     fn room(&self, stripe_bytes: u64) -> u64 {
+        assert!(self.offset <= stripe_bytes);
         let ends = 2 * END_BYTES as u64 + (self.items.len() * ITEM_BYTES) as u64 + UNIT_BYTES;
         (stripe_bytes - self.offset).saturating_sub(ends)
     }
@@ -141,12 +152,14 @@ impl Volume {
         let stripe_bytes = self.geometry.stripe_bytes;
         let mut has_written = false;
         loop {
+            writer.invariants(&self.geometry);
             if writer.offset >= stripe_bytes {
                 if self.queue.lock().is_done(due, stripe_bytes) {
                     return Ok(has_written);
                 }
                 self.checkpoint_before_more(writer)?;
                 self.advance_stripe(writer)?;
+                assert_eq!(writer.offset, 0);
             }
             let room = writer.room(stripe_bytes);
             if !self.queue.lock().is_done(due, room) {
@@ -189,6 +202,8 @@ impl Volume {
     /// Has the log go on in a stripe that has no old records any more, so many steps ahead.
     fn continue_in(&self, writer: &mut LogWriter, stripe: u32, steps: u32) -> Result<(), Error> {
         self.reader.doubts.lock().stripes.remove(&stripe);
+        assert!(stripe < self.geometry.stripes);
+        assert!((1..=self.geometry.stripes).contains(&steps));
         let before = std::mem::replace(&mut writer.stripe, stripe);
         writer.offset = 0;
         writer.items.clear();
@@ -214,6 +229,12 @@ impl Volume {
         let chunk = finish(writer, &self.geometry, (chunk_at, listed), batch.is_full);
         let length = chunk.bytes as usize;
         let position = stripe_at + chunk_at;
+        assert_eq!(chunk.position, position);
+        assert_eq!(chunk.sequence, writer.sequence + 1, "sequences rise by one");
+        assert!(chunk.end() <= stripe_at + self.geometry.stripe_bytes, "a chunk across its stripe's end");
+        assert!(length.is_multiple_of(PAGE_BYTES));
+        assert_eq!(writer.items.len() - listed, placed.len(), "an item for each record");
+        debug_assert!(placed.iter().is_sorted_by_key(|placed| placed.position));
         let bytes = &writer.buffer.as_ref()[..length];
         self.directory.changed.add(writer.items[listed..].iter().map(|item| item.key));
         let outcome = write_full(&*self.file.data, bytes, position);
@@ -228,6 +249,7 @@ impl Volume {
         // Also of a chunk that failed: it may stand on the disk nevertheless, and must not have the
         // number of another.
         writer.sequence = chunk.sequence;
+        writer.invariants(&self.geometry);
         match outcome {
             Ok(()) => {
                 self.file.succeeded();
@@ -249,6 +271,7 @@ impl Volume {
 
     /// What has been written can be found.
     fn publish(&self, placed: PlacedRecord, stripe: u32) {
+        assert_eq!(self.geometry.stripe_of(placed.position), Some(stripe));
         match placed.record {
             QueuedRecord::Object(object) => {
                 let mut queue = self.queue.lock();
@@ -340,7 +363,9 @@ fn lay_out(
         let end = (cost(&record) - ITEM_BYTES as u64) as usize + from;
         let out = &mut writer.buffer.as_mut()[from..end];
         let (used, slack) = out.split_at_mut(length as usize);
+        assert!(slack.len() < UNIT_BYTES as usize);
         let position = stripe_at + at;
+        assert!(position.is_multiple_of(UNIT_BYTES));
         if record.encode(RecordPosition { position, sequence: writer.sequence + 1, seal }, used).is_none() {
             lost.push(record);
             continue;
@@ -351,6 +376,7 @@ fn lay_out(
         at += (end - from) as u64;
         placed.push(PlacedRecord { record, position });
     }
+    assert!(at - chunk_at <= writer.buffer.as_ref().len() as u64);
     writer.offset = at;
     (placed, lost)
 }
@@ -377,6 +403,9 @@ fn finish(
         false => (&writer.items[listed..], short),
     };
     let contents_at = length - ends(items.len());
+    assert!(records_end <= contents_at, "contents over records");
+    assert!(chunk_at + length as u64 <= stripe_bytes);
+    debug_assert!(items[items.len() - (writer.items.len() - listed)..].is_sorted_by_key(|item| item.at));
     let buffer = writer.buffer.as_mut();
     buffer[records_end..contents_at].fill(0);
     encode_contents(items, &mut buffer[contents_at..]);
@@ -389,6 +418,10 @@ fn finish(
     };
     buffer[..END_BYTES].copy_from_slice(&chunk.encode(ChunkEnd::Head, geometry.id));
     buffer[length - END_BYTES..length].copy_from_slice(&chunk.encode(ChunkEnd::Tail, geometry.id));
+    debug_assert_eq!(
+        decode_contents(&buffer[contents_at..length - END_BYTES], &chunk, stripe_bytes).as_deref(),
+        Some(items)
+    );
     chunk
 }
 
@@ -398,3 +431,5 @@ pub(super) const QUEUED_STRIPES: u64 = 4;
 /// between were read, or worth keeping. And as many are looked at for whether they are worth
 /// keeping.
 pub(super) const SKIPPED_MAX: u32 = 64;
+
+const _: () = assert!(QUEUED_STRIPES > 1);

@@ -23,6 +23,7 @@ impl<'a> Change<'a> {
     }
 
     pub(in crate::index) fn commit(self) {
+        self.index.check_berths(self.live);
         self.transaction.commit();
     }
 
@@ -41,6 +42,8 @@ impl<'a> Change<'a> {
 
     /// Changes an entry and the totals with it.
     pub(in crate::index) fn put(&mut self, number: u32, entry: IndexEntry) {
+        debug_assert!(number < self.index.geometry.max_objects);
+        debug_assert!(entry.next != Some(number), "a chain that bites its tail");
         let before = self.entry(number);
         let at = self.index.geometry.entry(number);
         for (n, word) in entry.encode(number).into_iter().enumerate() {
@@ -87,7 +90,9 @@ impl<'a> Change<'a> {
             None => IndexEntry { generation, ..blank(State::Busy) },
         };
         self.put(number, entry);
-        let berth = self.live.free_berths.pop();
+        // Damaged words may call a number free that is in transition: it has its berth already.
+        let own = self.live.busy.get(&number).copied().flatten();
+        let berth = own.or_else(|| self.live.free_berths.pop());
         if let Some(berth) = berth {
             self.set(self.index.geometry.berth(berth), u64::from(number) + 1);
         }
@@ -97,6 +102,7 @@ impl<'a> Change<'a> {
     fn end_busy(&mut self, number: u32) {
         if let Some(Some(berth)) = self.live.busy.remove(&number) {
             self.set(self.index.geometry.berth(berth), 0);
+            debug_assert!(!self.live.free_berths.contains(&berth), "a berth that was free");
             self.live.free_berths.push(berth);
         }
     }
@@ -148,6 +154,8 @@ impl<'a> Change<'a> {
         self.put(number, IndexEntry { key, next, generation, policy_bits, blocks, state: State::Stored });
         self.set_link(None, bucket, Some(number));
         self.note_used(number);
+        debug_assert_eq!(self.head(bucket), Some(number));
+        debug_assert!(!self.live.busy.contains_key(&number), "an object in transition");
     }
 
     /// Ends a chain before its broken link: the number behind it may come into this chain again, in
@@ -225,3 +233,6 @@ pub(super) fn blank(state: State) -> IndexEntry {
 
 /// Objects of one key that one transaction takes; each stores up to five words of the journal's 48.
 const TWINS_MAX: usize = 4;
+
+// The twins of a commit fit into one transaction beside its own changes.
+const _: () = assert!(TWINS_MAX * 5 + 20 <= crate::index::layout::JOURNAL_PAIRS);

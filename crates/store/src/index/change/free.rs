@@ -59,6 +59,7 @@ impl Change<'_> {
         let mut changed = [(0, 0); 8];
         let mut count = 0;
         map.mark(&|at| self.transaction.load(at), number, is_free, |at, word| {
+            assert!(count < changed.len(), "a word for each level");
             changed[count] = (at, word);
             count += 1;
         });
@@ -116,6 +117,7 @@ impl Change<'_> {
         let is_free = |number: &u32| self.entry(*number).is_some_and(|entry| entry.state == State::Free);
         let number = (fresh..end).find(is_free);
         let next = number.map_or(end, |number| number + 1);
+        debug_assert!(next <= self.index.geometry.max_objects || next == fresh);
         if next > fresh {
             self.set(FRESH_AT, u64::from(next));
         }

@@ -112,6 +112,7 @@ impl Index {
         if after > live.durable_ceiling {
             return Charge::AtCeiling;
         }
+        debug_assert!(blocks <= entry.blocks || after <= live.limit, "charged above the limit");
         let mut change = self.change(&mut live);
         change.put(number, IndexEntry { blocks, ..entry });
         change.commit();
@@ -136,6 +137,7 @@ impl Index {
             ceiling
         };
         self.words.sync(0, PAGE_WORDS)?;
+        assert!(ceiling <= SEALED_MAX);
         self.live.write().durable_ceiling = ceiling;
         Ok(())
     }
@@ -323,3 +325,5 @@ const SWEEP_MAX: u32 = 512;
 const CEILING_STEPS: u64 = 64;
 /// Blocks by which the ceiling rises at least.
 const CEILING_STEP_MIN: u64 = 1024;
+
+const _: () = assert!(CEILING_STEPS > 0 && SWEEP_MAX > 0);

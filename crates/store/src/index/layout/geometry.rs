@@ -77,15 +77,18 @@ impl Geometry {
     }
 
     pub(in crate::index) fn berth(&self, berth: u32) -> usize {
+        debug_assert!(berth <= self.berths);
         BERTHS_AT + berth as usize
     }
 
     /// The word that holds a bucket, and how far it is shifted in it.
     pub(in crate::index) fn bucket(&self, bucket: u32) -> (usize, u32) {
+        debug_assert!(bucket < self.max_objects);
         (self.berth(self.berths) + bucket as usize / 2, bucket % 2 * 32)
     }
 
     pub(in crate::index) fn entry(&self, number: u32) -> usize {
+        debug_assert!(number <= self.max_objects);
         let buckets = (self.max_objects as usize).div_ceil(2);
         let entries_at = (self.berth(self.berths) + buckets).next_multiple_of(PAGE_WORDS);
         entries_at + number as usize * ENTRY_WORDS
@@ -94,6 +97,7 @@ impl Geometry {
     /// The side word of a number; `None` when there are none.
     pub(crate) fn side(&self, number: u32) -> Option<usize> {
         let sides_at = self.entry(self.max_objects).next_multiple_of(PAGE_WORDS);
+        debug_assert!(number <= self.max_objects);
         self.sides.then(|| sides_at + number as usize)
     }
 
@@ -113,11 +117,13 @@ impl Geometry {
 
     /// Writes the header's fixed part, the magic number last.
     pub(in crate::index) fn write(&self, words: &dyn Words) {
+        assert_eq!(words.count(), self.words(), "room for all parts");
         for (at, word) in FIXED_AT.into_iter().zip(self.fixed()).skip(1) {
             words.store(at, word);
         }
         words.store(CHECK_AT, self.check());
         words.store(0, MAGIC);
+        debug_assert_eq!(self.fixed()[0], MAGIC);
     }
 
     /// Reads it back. The error says in what respect this is no index of ours.
@@ -221,6 +227,15 @@ const MAKER_AT: usize = 24;
 const PARAMETERS_AT: usize = 27;
 /// The berths follow the header's page.
 const BERTHS_AT: usize = PAGE_WORDS;
+
+const _: () = {
+    assert!(BERTHS_AT.is_multiple_of(PAGE_WORDS));
+    assert!(MAKER_BYTES == 8 * (PARAMETERS_AT - MAKER_AT));
+    assert!(FIXED_OF_VERSION_1 < FIXED_AT.len() && CHECK_AT == FIXED_OF_VERSION_1);
+    assert!(SIDES & FREE_MAP == 0);
+    // A link is a number plus one.
+    assert!(OBJECTS_MAX < u32::MAX);
+};
 
 #[cfg(test)]
 mod tests {

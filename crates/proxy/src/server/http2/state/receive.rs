@@ -49,9 +49,11 @@ impl State {
     fn give_back_to(&mut self, id: u32, bytes: usize) {
         let Ok(Stream { receive, .. }) = self.stream(id) else { return };
         receive.due += bytes as u32;
+        debug_assert!(receive.due <= STREAM_WINDOW, "more was read than may be on the way");
         if receive.due >= STREAM_WINDOW / 2 && !receive.ended {
             let due = std::mem::take(&mut receive.due);
             receive.window += i64::from(due);
+            debug_assert!(receive.window <= i64::from(STREAM_WINDOW));
             http2::write_window_update(&mut self.control, id, due);
             self.wake();
         }
@@ -71,10 +73,10 @@ impl State {
 
     /// DATA came, in a frame of `payload` bytes with padding.
     pub fn received(&mut self, id: u32, data: &[u8], payload: usize, end: bool) -> Result<(), FrameError> {
-        self.receive_window -= payload as i64;
-        if self.receive_window < 0 {
+        if payload as i64 > self.receive_window {
             return Err(FrameError::connection(ErrorCode::FLOW_CONTROL_ERROR));
         }
+        self.receive_window -= payload as i64;
         let Ok(Stream { receive, .. }) = self.stream(id) else {
             // It is over for us; the client has yet to hear of it.
             self.give_back(payload);
@@ -96,6 +98,8 @@ impl State {
             self.give_back(payload);
             return Err(FrameError::stream(id, code));
         }
+        debug_assert!(receive.window >= 0);
+        debug_assert!(data.len() <= payload, "padding takes nothing away");
         receive.remaining = remaining.flatten();
         let kept = if receive.unread { 0 } else { data.len() };
         if kept > 0 {
@@ -146,6 +150,7 @@ impl State {
         if self.receive_due >= CONNECTION_WINDOW / 2 {
             let due = std::mem::take(&mut self.receive_due);
             self.receive_window += i64::from(due);
+            debug_assert!(self.receive_window <= i64::from(CONNECTION_WINDOW));
             http2::write_window_update(&mut self.control, 0, due);
             self.wake();
         }
@@ -167,6 +172,20 @@ impl ReceiveHalf {
         }
     }
 
+    /// Bytes that were not read.
+    pub(super) fn kept_bytes(&self) -> usize {
+        self.queue.iter().map(BytesMut::len).sum()
+    }
+
+    /// Checks all that is said of the fields.
+    pub(super) fn invariants(&self) {
+        let credit = self.window + i64::from(self.due) + self.kept_bytes() as i64;
+        assert!(credit <= i64::from(STREAM_WINDOW), "room that was given back twice");
+        assert!(!self.unread || self.queue.is_empty(), "bytes that nobody reads");
+        assert!(self.queue.iter().all(|piece| !piece.is_empty()));
+        assert!(self.trailers.is_none() || self.ended, "trailers before the end");
+    }
+
     /// Whether everything was read.
     pub fn is_read(&self) -> bool {
         self.ended && self.queue.is_empty() && self.trailers.is_none()
@@ -178,6 +197,12 @@ const STREAM_CLOSED: ErrorCode = ErrorCode(5);
 
 /// Bytes of body that are gathered in one piece.
 const PIECE_BYTES: usize = 16 * 1024;
+
+const _: () = {
+    assert!(PIECE_BYTES <= STREAM_WINDOW as usize);
+    // Half a window is more than a frame: a client that waits for room has always been told.
+    assert!(STREAM_WINDOW as usize / 2 > http2::FRAME_BYTES_MAX);
+};
 
 #[cfg(test)]
 mod tests {
