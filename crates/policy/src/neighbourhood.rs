@@ -41,7 +41,8 @@ impl NeighbourhoodSizer {
         let level_max = WINDOWS.iter().filter(|window| **window <= bytes_max).count() as u8;
         // What does not pay is found out soon, what would have paid is not.
         let region = Region { reads: 0, spared: 0, level: level_max, alone: 0 };
-        Self { regions: vec![region; regions.max(1)], level_max, group_max: bytes_max.min(GROUP_MAX) }
+        let group_max = bytes_max.min(GROUP_MAX) / PAGE * PAGE;
+        Self { regions: vec![region; regions.max(1)], level_max, group_max }
     }
 
     /// What to read for an object in this region, in whole pages: of its stripe, from whose
@@ -71,7 +72,9 @@ impl NeighbourhoodSizer {
     pub fn onward(&self, stripe_bytes: u64, wanted: &Range<u64>, group: Option<Range<u64>>) -> Range<u64> {
         let alone = pages(wanted, stripe_bytes);
         let follows = alone.start..alone.start + self.group_max;
-        group.map_or_else(|| alone.clone(), |group| cover(&common(&follows, &group), &alone))
+        let read = group.map_or_else(|| alone.clone(), |group| cover(&common(&follows, &group), &alone));
+        debug_assert!(read.end.is_multiple_of(PAGE), "a part of a page");
+        read
     }
 
     /// A read went to the disk.
@@ -250,6 +253,21 @@ mod tests {
         let windows = NeighbourhoodSizer::new(1, GROUP_MAX);
         assert_eq!(windows.around(0, STRIPE, &(0..100), None), 0..WINDOWS[2]);
         assert_eq!(windows.around(0, STRIPE, &(STRIPE - 100..STRIPE), None), STRIPE - 16_384..STRIPE);
+    }
+
+    #[test]
+    fn whole_pages_are_read_with_any_limit() {
+        for bytes_max in [1, 4097, 70_001, 123_457, GROUP_MAX - 1] {
+            let windows = NeighbourhoodSizer::new(1, bytes_max);
+            let group = Some(0..400 * PAGE);
+            for read in [
+                windows.onward(STRIPE, &OBJECT, group.clone()),
+                windows.around(0, STRIPE, &OBJECT, group.clone()),
+            ] {
+                assert_eq!((read.start % PAGE, read.end % PAGE), (0, 0), "{bytes_max}: {read:?}");
+                assert!(read.start <= OBJECT.start && read.end >= OBJECT.end);
+            }
+        }
     }
 
     #[test]

@@ -88,6 +88,7 @@ impl ChunkDecoder {
         if buffer.is_empty() {
             return Decoded::NeedMore;
         }
+        debug_assert!(remaining > 0, "a chunk of no bytes is the last");
         let count = usize::try_from(remaining).unwrap_or(usize::MAX).min(buffer.len());
         let remaining = remaining - count as u64;
         self.excess = self.excess.saturating_sub(count as u64);
@@ -151,6 +152,8 @@ impl ChunkDecoder {
 /// RFC 9112 section 7.1: "recipients MUST anticipate potentially large hexadecimal numerals and
 /// prevent parsing errors due to integer conversion overflows".
 fn size_byte(size: u64, digits: u8, byte: u8) -> Result<State, Malformed> {
+    debug_assert!(size <= BODY_BYTES_MAX | 0xf);
+    debug_assert!(digits <= SIZE_DIGITS_MAX);
     match (byte as char).to_digit(16) {
         Some(_) if digits == SIZE_DIGITS_MAX => Err(Malformed("chunk size too large")),
         Some(_) if size > BODY_BYTES_MAX >> 4 => Err(Malformed("chunk size too large")),
@@ -194,6 +197,7 @@ pub fn may_trail(name: &HeaderName) -> bool {
 pub fn size_line(out: &mut Vec<u8>, length: usize) {
     debug_assert!(length > 0, "an empty chunk ends the body");
     let digits = (usize::BITS - length.leading_zeros()).div_ceil(4);
+    debug_assert!(digits <= u32::from(SIZE_DIGITS_MAX), "a size that we would not read");
     for position in (0..digits).rev() {
         let nibble = (length >> (position * 4)) & 0xf;
         out.push(b"0123456789abcdef"[nibble]);
@@ -279,3 +283,9 @@ const FORBIDDEN_TRAILERS: &[&str] = &[
 
 #[cfg(test)]
 mod tests;
+
+const _: () = {
+    // The digits that may come hold each size that is taken.
+    assert!(SIZE_DIGITS_MAX as u32 * 4 >= u64::BITS - BODY_BYTES_MAX.leading_zeros());
+    assert!(CHUNK_ALLOWANCE < EXCESS_BYTES_MAX);
+};

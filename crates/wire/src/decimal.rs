@@ -49,6 +49,7 @@ pub fn push_decimal(out: &mut Vec<u8>, value: u64) {
 #[inline]
 pub fn push_filled(out: &mut Vec<u8>, value: u64, width: usize, fill: u8) {
     debug_assert!(width <= 8);
+    debug_assert!(fill.is_ascii());
     if value >= EIGHT_DIGITS {
         return push_decimal(out, value);
     }
@@ -65,6 +66,7 @@ pub fn push_filled(out: &mut Vec<u8>, value: u64, width: usize, fill: u8) {
 /// take a call.
 #[inline]
 fn push_first<const N: usize>(out: &mut Vec<u8>, text: &[u8; N], length: usize) {
+    debug_assert!(length <= N);
     let length = out.len() + length;
     out.extend_from_slice(text);
     out.truncate(length);
@@ -87,6 +89,7 @@ pub fn three_digits(value: u64) -> [u8; 3] {
 /// The digits of a number below 10,000, with zeros before it.
 #[inline]
 fn four_digits(value: u64) -> [u8; 4] {
+    debug_assert!(value < 10_000);
     let ([a, b], [c, d]) = (PAIRS[(value / 100) as usize], PAIRS[(value % 100) as usize]);
     [a, b, c, d]
 }

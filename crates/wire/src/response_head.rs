@@ -53,10 +53,12 @@ impl ResponseHeadParser {
         if buffer.is_empty() {
             return Ok(None);
         }
+        debug_assert!(self.searched <= buffer.len(), "a buffer that became shorter");
         let is_due = buffer.len() >= self.attempt_at || holds_end(&buffer[self.searched..]);
         if is_due {
             if let Some(lines) = tokenize(buffer, head_bytes_max)? {
                 *self = Self::default();
+                debug_assert!(lines.head_bytes <= head_bytes_max);
                 let head = buffer.split_to(lines.head_bytes);
                 return build(lines, head).map(Some);
             }

@@ -39,7 +39,9 @@ impl DigestShape {
         let (first, step, bits) = (key.low(), key.high() | 1, self.bits());
         (0..u64::from(self.hashes)).map(move |index| {
             let hash = first.wrapping_add(index.wrapping_mul(step));
-            ((u128::from(hash) * u128::from(bits)) >> 64) as u32
+            let bit = (u128::from(hash) * u128::from(bits)) >> 64;
+            debug_assert!(bit < u128::from(bits));
+            bit as u32
         })
     }
 }
@@ -115,6 +117,7 @@ impl CountingFilter {
                 self.digest.flip(bit);
             }
             self.set(bit, (count + 1).min(FULL));
+            debug_assert!(self.count(bit) > count || count == FULL);
         }
     }
 
@@ -136,6 +139,7 @@ impl CountingFilter {
     }
 
     fn set(&mut self, bit: u32, count: u8) {
+        debug_assert!(count <= FULL, "four bits a counter");
         let counter = &mut self.counters[bit as usize / 2];
         *counter = *counter & !(FULL << (bit % 2 * 4)) | count << (bit % 2 * 4);
     }
@@ -144,3 +148,9 @@ impl CountingFilter {
 const FULL: u8 = 15;
 /// 2^32 bits, so that a bit's number fits a message.
 const MOST_WORDS: u64 = 1 << 26;
+
+const _: () = {
+    // A bit's number is 32 bits.
+    assert!(MOST_WORDS * 64 <= 1 << 32);
+    assert!(FULL == 15);
+};

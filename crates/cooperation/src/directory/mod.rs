@@ -154,6 +154,7 @@ impl Directory {
         for bit in &flips {
             self.told.flip(*bit);
         }
+        debug_assert_eq!(self.told, self.own.digest, "others know all of it now");
         self.changes = 0;
         self.sequence += 1;
         if flips.len() as u64 * 32 < self.told.shape().bits() {

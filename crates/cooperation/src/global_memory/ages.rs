@@ -60,11 +60,14 @@ pub fn age_weights(nodes: &[Vec<AgeGroup>], oldest_pages: u64) -> AgeWeights {
             of[*node] += part as f64 * (group.pages as f64 / there as f64);
         }
         taken += part;
+        debug_assert!(taken <= oldest_pages, "more pages than were asked for");
         least_age = same_age[0].1.age;
     }
     if taken > 0 {
         of.iter_mut().for_each(|weight| *weight /= taken as f64);
     }
+    debug_assert!(of.iter().all(|weight| (0.0..=1.0 + ROUNDING).contains(weight)));
+    debug_assert!(taken == 0 || (of.iter().sum::<f64>() - 1.0).abs() <= ROUNDING * (1 + of.len()) as f64);
     AgeWeights { of, least_age, oldest_pages: taken }
 }
 
@@ -105,3 +108,6 @@ impl ReportedAges {
         ages.iter().map(weight).collect()
     }
 }
+
+/// As far as sums of shares are from one.
+const ROUNDING: f64 = 1e-9;

@@ -69,6 +69,8 @@ pub fn select(
         }
         open = free;
     }
+    debug_assert!((0.0..=1.0).contains(&remaining));
+    debug_assert!(of.iter().all(|frequency| *frequency >= 0.0));
     Ok(Frequencies { of, unplaced: remaining })
 }
 

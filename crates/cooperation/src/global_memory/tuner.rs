@@ -72,6 +72,8 @@ impl Tuner {
         if !cost.is_finite() || !self.window.add(cost) {
             return;
         }
+        debug_assert!((0.0..=1.0).contains(&self.best));
+        debug_assert!(self.failures < 2, "two failures halve the step");
         let found = std::mem::take(&mut self.window).mean();
         match self.phase {
             Phase::Base => {
@@ -179,3 +181,9 @@ const MEASURED: u32 = 6;
 const SIGNIFICANT: f64 = 1.5;
 /// A change of the cost by a smaller part of it is not worth a move.
 const LEAST_CHANGE: f64 = 0.003;
+
+const _: () = {
+    // A variance needs two epochs.
+    assert!(MEASURED > 1);
+    assert!(LEAST_STEP < FIRST_STEP);
+};

@@ -36,6 +36,7 @@ impl HashPlacement for Rendezvous {
         if weight > 0.0 && weight.is_finite() {
             let at = self.nodes.partition_point(|(other, _)| *other < node);
             self.nodes.insert(at, (node, weight));
+            debug_assert!(self.nodes.is_sorted_by(|one, next| one.0 < next.0), "each node once");
         }
     }
 

@@ -39,6 +39,7 @@ impl HashPlacement for Ring {
         let place = |number| (mixed(mixed(node.0) ^ mixed(number + 1)), node);
         self.points.extend((0..points).map(place));
         self.points.sort_unstable();
+        debug_assert!(self.points.iter().filter(|(_, other)| *other == node).count() as u64 == points);
     }
 
     fn remove(&mut self, node: NodeId) {

@@ -203,6 +203,7 @@ impl Epoch {
     pub fn acknowledged(&mut self, node: usize, left: u64) {
         if let Some(known) = self.left.get_mut(node) {
             *known = left.min(self.weights[node]);
+            debug_assert!(self.left.len() == self.weights.len(), "a node without a weight");
         }
     }
 
@@ -260,6 +261,7 @@ fn apportioned(shares: &[f64], whole: u64) -> Vec<u64> {
     for at in by_fraction.into_iter().take(left as usize) {
         counts[at] += 1;
     }
+    debug_assert_eq!(counts.len(), shares.len());
     counts
 }
 
@@ -267,6 +269,8 @@ fn apportioned(shares: &[f64], whole: u64) -> Vec<u64> {
 pub const BUSY: f64 = 0.95;
 /// Fewer buffers of wrong worth end no epoch, nor do fewer replaced ones when they are used up.
 pub const LEAST_WRONG: u64 = 16;
+
+const _: () = assert!(BUSY > 0.0 && BUSY < 1.0 && LEAST_WRONG > 0);
 
 #[cfg(test)]
 mod tests {

@@ -18,6 +18,7 @@ pub struct ContentRange {
 impl ContentRange {
     /// `bytes 0-4/10`: this range of a representation, whose length may be unknown.
     pub fn satisfied(range: ByteRange, complete_length: Option<u64>) -> Self {
+        debug_assert!(complete_length.is_none_or(|length| range.end <= length), "a range behind the end");
         Self { range: Some(range), complete_length }
     }
 

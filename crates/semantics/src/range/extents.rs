@@ -25,7 +25,10 @@ impl Extents {
             start: joined.start.min(held.start),
             end: joined.end.max(held.end),
         });
+        debug_assert!(from <= to);
         self.ranges.splice(from..to, [joined]);
+        debug_assert!(self.ranges.is_sorted_by(|one, next| one.end < next.start), "ranges that touch");
+        debug_assert!(self.contains(added));
     }
 
     /// Whether all bytes of `wanted` are held.
@@ -44,6 +47,8 @@ impl Extents {
             from = held.end;
         }
         missing.extend(ByteRange::new(from, wanted.end));
+        debug_assert!(missing.iter().all(|range| wanted.start <= range.start && range.end <= wanted.end));
+        debug_assert!(missing.is_sorted_by(|one, next| one.end < next.start));
         missing
     }
 

@@ -32,6 +32,8 @@ impl Multipart {
         ranges: &[ByteRange],
         complete_length: u64,
     ) -> Self {
+        debug_assert!(ranges.iter().all(|range| range.start < range.end));
+        debug_assert!(ranges.iter().all(|range| range.end <= complete_length));
         let boundary = format!("shoal-{boundary_seed:016x}");
         let head = |range: &ByteRange| {
             let mut head = format!("\r\n--{boundary}\r\n").into_bytes();

@@ -62,6 +62,7 @@ impl RangeSet {
             }
             specs.push(RangeSpec::parse(member)?);
         }
+        debug_assert!(specs.len() <= SPECS_MAX);
         (!specs.is_empty()).then_some(Self { specs })
     }
 
@@ -87,6 +88,7 @@ impl RangeSet {
         if parts.is_empty() {
             return Resolved::Unsatisfiable;
         }
+        debug_assert!(parts.iter().all(|part| part.start < part.end && part.end <= length));
         let mut sorted = parts.clone();
         sorted.sort_unstable();
         match sorted.windows(2).any(|pair| pair[1].start <= pair[0].end) {

@@ -232,7 +232,7 @@ impl FrameOutput {
     }
 
     fn advance(&mut self, mut count: usize) {
-        assert!(count <= self.left, "more was written than there was");
+        debug_assert!(count <= self.left, "more was written than there was");
         self.left -= count;
         if self.left == 0 {
             return self.clear();

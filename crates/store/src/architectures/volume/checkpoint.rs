@@ -319,3 +319,37 @@ const _: () = {
     assert!(VERSIONS[0].1 + 8 <= PAGE_BYTES);
     assert!(HEADERS == 2);
 };
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn header_with_an_offset_within_a_page_is_none() {
+        let geometry = Geometry { id: 1, stripe_bytes: 1 << 20, stripes: 64, buckets: 64 };
+        let header = Header {
+            id: 1,
+            buckets: 64,
+            sequence: 3,
+            stripe: 63,
+            offset: 1 << 20,
+            objects: 0,
+            next_id: 1,
+            written_stripes: 64,
+            turn: 0,
+            generation: 0,
+            session: 0,
+            is_clean: true,
+        };
+        assert!(header.is_of(&geometry));
+        for damaged in [
+            Header { offset: 4095, ..header },
+            Header { offset: (1 << 20) + 4096, ..header },
+            Header { stripe: 64, ..header },
+            Header { written_stripes: 65, ..header },
+            Header { buckets: 63, ..header },
+        ] {
+            assert!(!damaged.is_of(&geometry), "{damaged:?}");
+        }
+    }
+}

@@ -251,3 +251,23 @@ const KEPT_PERCENT: u64 = 60;
 const GAP_MAX: u64 = 32 << 10;
 
 const _: () = assert!(KEPT_PERCENT < 100);
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{World, key, put};
+
+    #[test]
+    fn contents_in_any_order_are_read_in_that_of_the_disk() {
+        let world = World::new(16 << 20);
+        let store = world.open();
+        (0..40).for_each(|number| put(&store, number, 1, 3000).expect("there is room"));
+        store.write_all();
+        let volume = &store.volume;
+        (0..40).for_each(|number| drop(volume.open(&key(number)).expect("the disk is sound")));
+        let mut items = volume.reader.contents(0).expect("they were written");
+        items.reverse();
+        let live = volume.directory.live(0, &items);
+        let carried = volume.reader.read_live(0, &live.iter().collect::<Vec<_>>());
+        assert_eq!((live.len(), carried.len()), (40, 40));
+    }
+}

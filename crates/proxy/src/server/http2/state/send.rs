@@ -382,4 +382,20 @@ mod tests {
         // Dropping the halves locks it.
         drop(state);
     }
+
+    #[test]
+    fn windows_stay_within_their_limit_after_an_error() {
+        let link = SharedState::new();
+        let (_sending, _receiving) = link.open(1, true, None);
+        let mut state = link.lock();
+        for id in [0, 1] {
+            let error = state.widen(id, WINDOW_MAX as u32).expect_err("more than a window may be");
+            assert_eq!(error.code, ErrorCode::FLOW_CONTROL_ERROR);
+        }
+        state.widen(1, 1 << 30).expect("within the limit");
+        let settings = PeerSettings { initial_window: Some(WINDOW_MAX as u32), frame_bytes_max: None };
+        assert!(state.set(settings).is_err());
+        state.pump(&mut FrameOutput::default());
+        drop(state);
+    }
 }

@@ -30,7 +30,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
 /// What is left when a store ends.
-struct World {
+pub(super) struct World {
     files: Arc<MemoryFs>,
     /// Lasts until the power goes.
     transient: Arc<MemoryFs>,
@@ -38,7 +38,7 @@ struct World {
 }
 
 impl World {
-    fn new(disk_bytes: u64) -> Self {
+    pub(super) fn new(disk_bytes: u64) -> Self {
         let volume =
             VolumeSettings { stripe_bytes: 256 << 10, admission: Admission::Always, window_bytes: 1 << 20 };
         let settings = ArchitectureOptions {
@@ -59,7 +59,7 @@ impl World {
     }
 
     /// Without the background thread; the log's end has been found.
-    fn open(&self) -> VolumeStore {
+    pub(super) fn open(&self) -> VolumeStore {
         self.try_open(self.files.clone()).expect("the volume opens")
     }
 
@@ -95,7 +95,7 @@ impl World {
 
 impl VolumeStore {
     /// Everything that waits is on the disk.
-    fn write_all(&self) {
+    pub(super) fn write_all(&self) {
         self.volume.flush_and_sync().expect("a disk in RAM takes all");
     }
 
@@ -110,7 +110,7 @@ impl VolumeStore {
     }
 }
 
-fn key(number: u32) -> ObjectKey {
+pub(super) fn key(number: u32) -> ObjectKey {
     ObjectKey::new(format!("GET http://host-{}.example/{number}", number % 7).into_bytes())
 }
 
@@ -131,7 +131,7 @@ fn metadata_of(version: u32, length: usize) -> Vec<u8> {
     format!("version {version} length {length}").into_bytes()
 }
 
-fn put(store: &dyn Store, number: u32, version: u32, length: usize) -> Result<(), Error> {
+pub(super) fn put(store: &dyn Store, number: u32, version: u32, length: usize) -> Result<(), Error> {
     let body = body_of(number, version, length);
     let mut insert = store.insert(&key(number), &metadata_of(version, length), Some(length as u64))?;
     for part in body.chunks(10_000) {
