@@ -273,7 +273,9 @@ impl BodyReader {
             });
         }
         if offset < state.appended {
-            return Poll::Ready(Ok(NextRead::Bytes(state.at(offset, limit))));
+            let bytes = state.at(offset, limit);
+            debug_assert!(!bytes.is_empty() || limit == 0, "bytes of the window that are not there");
+            return Poll::Ready(Ok(NextRead::Bytes(bytes)));
         }
         if let Some(end) = &state.end {
             return Poll::Ready(Ok(NextRead::End(end.clone())));
