@@ -1,8 +1,8 @@
-//! Cache architectures: how objects are named, placed, found and given up on disk.
+//! Cache architectures: how objects are named, placed, found and evicted on disk.
 //!
-//! Each is a row of one table that combines a naming for objects kept as files, and a store for
-//! small objects. The replacement policy is chosen beside it. A new architecture is a row, and what
-//! the row names.
+//! Each architecture is a row of one table. A row combines a naming for objects kept as files with
+//! a store for small objects. The replacement policy is a separate setting. A new architecture is a
+//! new row and the parts that it names.
 
 mod cern;
 mod files;
@@ -35,63 +35,63 @@ use crate::index::Numbers;
 use segments::Packing;
 use std::sync::Arc;
 
-/// A row of the table.
+/// Row of the table of architectures.
 pub struct Architecture {
-    /// How the settings spell it.
+    /// Name in the settings.
     pub name: &'static str,
-    /// Where it is described.
+    /// Publication or module that describes the architecture.
     pub source: &'static str,
     design: Design,
 }
 
-/// How it keeps objects.
+/// Way in which an architecture keeps objects.
 enum Design {
-    /// As files with numbers, found through the index.
+    /// Numbered files, found through the index.
     Indexed(Indexed),
-    /// In folders named by URL, with no memory of contents.
+    /// Folders named by URL, without an index.
     UrlFolders,
-    /// In one flat space, written in large pieces.
+    /// One flat space, written in large pieces.
     Volume,
 }
 
-/// What an architecture with an index is made of.
+/// Parts of an architecture with an index.
 struct Indexed {
     naming: fn(NamingFor) -> Option<Arc<dyn Naming>>,
     small_objects: SmallObjects,
     released_files: ReleasedFilePolicy,
 }
 
-/// What a naming is made from.
+/// Source from which a naming is made.
 enum NamingFor {
-    /// A new store.
+    /// Spec of a new store.
     New(NewStoreSpec),
-    /// The parameters that the index, or the store's signature, has kept.
+    /// Parameters kept in the index or in the store's signature.
     Parameters([u32; 4]),
 }
 
-/// What a new store is made for.
+/// Parameters of a new store.
 #[derive(Clone, Copy)]
 struct NewStoreSpec {
     max_objects: u32,
-    /// The file system's.
+    /// Block size of the file system.
     block_bytes: u32,
-    /// As the operator wants it.
+    /// Limit that the operator sets.
     files_per_folder: u32,
 }
 
-/// What becomes of the file of an object that is given up or replaced.
+/// Fate of the file of an evicted or replaced object.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum ReleasedFilePolicy {
-    /// It is removed.
+    /// The store removes the file.
     Removed,
-    /// It is overwritten by another object.
+    /// Another object overwrites the file.
     Overwritten,
 }
 
-/// Where objects of at most 8192 bytes go.
+/// Place of objects of at most 8192 bytes.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum SmallObjects {
-    /// Files, like the others.
+    /// Files, as for larger objects.
     AsFiles,
     /// Segments of a memory-mapped file.
     Mapped(Packing),
@@ -174,7 +174,7 @@ pub const ARCHITECTURES: &[Architecture] = &[
     },
 ];
 
-/// The architecture of stores that do not say what made them.
+/// Architecture of stores without a signature.
 const SQUID: &str = "squid";
 
 fn squid(naming_for: NamingFor) -> Option<Arc<dyn Naming>> {

@@ -1,4 +1,4 @@
-//! Inserting an object: lock file, object file, metadata file, in this order.
+//! Insert of an object: lock file, object file, metadata file, in this order.
 
 use super::info::{MetadataFile, Read};
 use super::path::folder_of;
@@ -40,7 +40,7 @@ pub(super) fn begin(
     Ok(TreeInsert { writing: Arc::new(writing), metadata: metadata.to_vec(), lock, committed: false })
 }
 
-/// A lock file. Goes when this is dropped, with the folders that would be left empty.
+/// Lock file. Dropping this removes the file, and the folders that are then empty.
 struct Lock {
     tree: Arc<UrlTree>,
     folder: String,
@@ -59,15 +59,15 @@ impl Lock {
         Ok(lock)
     }
 
-    /// Makes the file and the folders above it.
+    /// Makes the lock file and the folders above it.
     fn create(&self) -> Result<(), Error> {
         let path = format!("{}/{LOCK}", self.folder);
         let mut created = self.tree.files.create(&path);
         for _ in 0..TRIES {
             match created {
-                // Left by a process that was killed, since this one is the only one here.
+                // Left by a killed process: only this process has the store open.
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => return Ok(()),
-                // Folders that were there a moment ago may be gone with the last object below them.
+                // Folders may have been removed with the last object below them.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {
                     self.make_folders()?;
                     created = self.tree.files.create(&path);
@@ -102,19 +102,20 @@ impl Lock {
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // One that stays is broken by who comes upon it, once it is not in the set any more.
+        // A lock file that stays is broken by the next thread that finds it, once the set no longer
+        // has its folder.
         let _ = self.tree.unlink(&format!("{}/{LOCK}", self.folder));
         self.tree.inserting.lock().remove(&self.folder);
         self.tree.prune(&self.folder);
     }
 }
 
-/// The place of an object that is being written.
+/// Place of an object that is being written.
 struct TreeTarget {
     reading: TreeBody,
     /// Bytes that the file may have under the present charge.
     reserved: AtomicU64,
-    /// The body's length, when it was known beforehand.
+    /// Length of the body, if known beforehand.
     body_bytes: Option<u64>,
 }
 
@@ -155,7 +156,7 @@ impl InsertTarget for TreeTarget {
     }
 }
 
-/// An object being written.
+/// Object that is being written.
 pub(super) struct TreeInsert {
     writing: Arc<ObjectWriter<TreeTarget>>,
     metadata: Vec<u8>,
@@ -195,14 +196,14 @@ impl TreeInsert {
             tree.totals.drop_object();
         }
         put?;
-        // What was reserved and is not needed.
+        // Credits the part of the reservation that is not needed.
         let charged = self.place().charged();
         tree.totals.credit(charged.saturating_sub(tree.in_blocks(info.file_bytes)));
         self.committed = true;
         if let Read::Info(before) = before {
             tree.totals.credit(tree.in_blocks(before.bytes()));
-            // Out of sight already; what cannot be removed has been logged, and is found when
-            // totals are counted.
+            // Readers no longer find the older object. A failed removal has been logged, and the
+            // next count of the totals finds the file.
             let _ = tree.retire_body(&self.lock.folder, before.sequence, before.file_bytes);
         }
         Ok(())
@@ -252,21 +253,21 @@ impl Drop for TreeInsert {
         let tree = &self.lock.tree;
         let TreeBody { folder, sequence, .. } = &self.place().reading;
         if self.writing.has_file() {
-            // Trouble has been logged; what stays is found when totals are counted.
+            // A failure has been logged; the next count of the totals finds a file that stays.
             let _ = tree.unlink(&body_path(folder, *sequence));
         }
         let bytes = self.place().charged();
         tree.held.fetch_add(bytes, Relaxed);
-        // This insert is a reader itself, until it is gone.
+        // This insert itself is a reader until it is dropped.
         if !tree.bodies.leave_to_last_user(*sequence, bytes) {
             tree.give_back(bytes);
         }
     }
 }
 
-/// Times that folders are made again which others remove.
+/// Attempts to make folders again that other threads remove.
 const TRIES: usize = 8;
-/// Space reserved at most before the first byte is there.
+/// Limit of space reserved before the first byte arrives.
 const RESERVE_FIRST: u64 = 1 << 20;
 const RESERVE_STEP_MIN: u64 = 256 * 1024;
 const RESERVE_STEP_MAX: u64 = 16 << 20;
