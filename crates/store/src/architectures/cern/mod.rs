@@ -345,7 +345,7 @@ impl UrlTree {
         Ok(())
     }
 
-    /// Removes an object file. Its space is credited after its last reader.
+    /// Removes an object file. Credits its space after the last reader.
     fn retire_body(&self, folder: &str, sequence: u64, file_bytes: u64) -> Result<(), Error> {
         self.unlink(&body_path(folder, sequence))?;
         let bytes = self.in_blocks(file_bytes);

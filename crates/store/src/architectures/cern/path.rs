@@ -3,8 +3,8 @@
 //! `http://www.example/a/b.html?q=/x` has the folder `urls/http/www.example/a/b.html%3Fq=%2Fx`. A
 //! component keeps letters, digits and some marks. Every other byte is written `%XX`, and so is a
 //! leading dot. Names thus never equal `.`, `..` or the store's own files, which begin with `#`.
-//! The query, and the part of a variant's key after its URL, belong to the last component whatever
-//! bytes they hold. Every URL has its own folder, so one URL may be a prefix of another.
+//! The query, and the part of a variant's key after its URL, belong to the last component,
+//! regardless of their bytes. Every URL has its own folder, so one URL may be a prefix of another.
 //!
 //! A keyed hash replaces a component that is too long, and all components beyond a depth. Two keys
 //! may then share a folder; the full key in the metadata file decides between them.

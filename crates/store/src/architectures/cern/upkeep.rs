@@ -5,8 +5,8 @@
 //! mount options no longer write that time at every read, and this store keeps no state of single
 //! objects. A table of bits, addressed by the key's hash, therefore tells which objects had a hit
 //! since the walk last passed. The walk evicts the others, as CLOCK does; objects without any hit
-//! since their insert go first. The walk resumes where it stopped. It begins when free space falls
-//! below 1/32 of the limit, or below the last declined charge, and stops at 1/16.
+//! since their insert go first. The walk resumes where it stopped. A walk begins when free space
+//! falls below 1/32 of the limit, or below the last declined charge, and stops at 1/16.
 //!
 //! Cost: one listing for each folder, and one metadata file read for each object passed.
 
