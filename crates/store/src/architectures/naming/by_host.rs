@@ -9,9 +9,9 @@ use xxhash_rust::xxh3::xxh3_64;
 /// the host name of the requested URL, h is a hash function, ∧ is the bitwise conjunction, m_l1 a
 /// bit mask for the first level directories, and m_l2 for the second level directories".
 ///
-/// Requests for one page mostly name one host. They then go to one folder, and the blocks of that
-/// folder are in memory. Popular hosts make long folders (the paper had about 30 with more than
-/// 1000 files); nothing balances them.
+/// Requests for one page mostly name one host. These requests go to one folder, and the blocks of
+/// that folder are in memory. Popular hosts make long folders (the paper had about 30 with more
+/// than 1000 files); nothing balances them.
 ///
 /// l1 and l2 are powers of two here. m_l1 selects the lowest bits of h; m_l2 selects the bits above
 /// those, shifted down in the name. The paper does not print the masks' values. If both masks

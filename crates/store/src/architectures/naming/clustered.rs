@@ -2,15 +2,15 @@
 //!
 //! Duane Wessels's MONOTONIC_STORE of Squid 1.2 after Arjan de Vet's patch, as Maltzahn 1999
 //! (2.4.1) prints it: at most k files are allocated to a folder, "once a directory reaches this
-//! user-configured number of files, Squid switches to a different directory", with (x, y, z) =
-//! (n/(k·l2), n/k mod l2, n mod k), so that max_objs = l1·l2·k.
+//! user-configured number of files, Squid switches to a different directory". The path is (x, y, z)
+//! = (n/(k·l2), n/k mod l2, n mod k), so that max_objs = l1·l2·k.
 //!
 //! Andres Kroonmaa ("Clustered Store", squid-dev, 1998) compared two ways to choose n:
 //!
 //! - the next free number, counting up and wrapping around (`squid_monotonic`);
 //! - the lowest free number (`squid_lowest`): "the effect is that squid never uses directories it
-//!   doesn't need". Folders are then made on demand (his point 1), l1 and l2 follow from the file
-//!   system's block size (point 2), and released files are overwritten in place (point 3; see
+//!   doesn't need". Folders are then made on demand (his point 1). l1 and l2 follow from the file
+//!   system's block size (point 2). Released files are overwritten in place (point 3; see
 //!   `files::released`).
 //!
 //! Objects stored together lie together as long as there are runs of free numbers. Runs exist while

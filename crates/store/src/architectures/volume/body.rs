@@ -1,4 +1,4 @@
-//! Bodies as their readers see them: whole in RAM, in pieces on the disk, or still growing.
+//! Bodies as their readers see them: whole in RAM, in pieces on disk, or still growing.
 
 use super::format::{PIECE_BYTES, PieceLocation, RecordHead};
 use super::index::VolumeEntry;
@@ -10,7 +10,7 @@ use bytes::Bytes;
 use shoal_core::ObjectKey;
 use std::sync::Arc;
 
-/// A body of at most one piece. It has been checked.
+/// Checked body of at most one piece.
 pub(super) struct WholeBody(pub(super) Bytes);
 
 impl StoredBody for WholeBody {
@@ -27,7 +27,7 @@ impl StoredBody for WholeBody {
     }
 }
 
-/// The same in the middle of what was read with it, all of which stays in memory for it.
+/// Checked body inside a larger read; all bytes of the read stay in memory while this is used.
 pub(super) struct WindowBody(pub(super) Bytes);
 
 impl StoredBody for WindowBody {
@@ -53,7 +53,7 @@ fn part(bytes: &Bytes, offset: u64, limit: usize) -> Bytes {
     bytes.slice(from..from.saturating_add(limit).min(bytes.len()))
 }
 
-/// A body in pieces on the disk, whose stripes are pinned while it is read.
+/// Body in pieces on disk. The stripes of the body are pinned while it is read.
 pub(super) struct LargeBody {
     reader: Arc<Reader>,
     key: ObjectKey,
@@ -106,7 +106,7 @@ impl StoredBody for LargeBody {
     }
 }
 
-/// A body that is being written, or was until a moment ago.
+/// Body that is being written, or was until a moment ago.
 pub(super) struct UnwrittenBody {
     reader: Arc<Reader>,
     growing: Arc<GrowingBody>,

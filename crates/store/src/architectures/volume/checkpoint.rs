@@ -1,9 +1,9 @@
-//! What is written of the index, and when.
+//! Checkpoints of the index: their contents and their times.
 //!
-//! Blocks of the table that have changed are written in one go, in order, once so much has been
-//! written to the log that they are a small share of it; then a header says up to which chunk the
-//! index file is complete. The file may be a mixture of older and newer blocks at any time: entries
-//! are checked against their records, and what came after the header's chunk is entered again.
+//! A checkpoint writes the changed blocks of the table in order. Checkpoints are so far apart that
+//! these blocks are a small share of the log's growth. A header then names the chunk up to which
+//! the index file is complete. The file may mix older and newer blocks at any time: entries are
+//! checked against their records, and recovery enters the records after the header's chunk again.
 
 use super::Volume;
 use super::directory::Directory;
@@ -16,40 +16,40 @@ use crate::fs::{File, PAGE_BYTES, write_full};
 use std::sync::atomic::Ordering::Relaxed;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// The index file.
+/// Index file.
 pub(super) struct Checkpoint {
     file: Box<dyn File>,
-    /// What its header says.
+    /// Header of the index file.
     header: Header,
-    /// What the volume's state says.
+    /// State block of the volume.
     state: State,
-    /// Bytes of log from one checkpoint to the next.
+    /// Bytes of log between two checkpoints.
     interval_bytes: u64,
 }
 
-/// What an index file begins with.
+/// Header at the start of an index file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Header {
-    /// Of the volume.
+    /// Id of the volume.
     pub(super) id: u64,
     pub(super) buckets: u64,
-    /// Of the last chunk whose records are all in the file.
+    /// Sequence number of the last chunk with all records in the file.
     pub(super) sequence: u64,
-    /// Where the log went on.
+    /// Stripe in which the log continued; `offset` is inside it.
     pub(super) stripe: u64,
     pub(super) offset: u64,
     pub(super) objects: u64,
     pub(super) next_id: u64,
     pub(super) written_stripes: u64,
-    /// One more than that of the header before. They are written to two places in turns, so that
-    /// one that is torn leaves the other.
+    /// One more than in the header before. Headers alternate between two places, so that a torn one
+    /// leaves the other.
     pub(super) turn: u64,
-    /// Of the volume's state; 0 in earlier versions.
+    /// Generation of the volume's state; 0 in earlier versions.
     pub(super) generation: u64,
-    /// Number of the process that began that generation: two copies of a volume may come to the
-    /// same generation. 0 in earlier versions.
+    /// Id of the process that began that generation, since two copies of a volume may reach the
+    /// same one. 0 in earlier versions.
     pub(super) session: u64,
-    /// Nothing was written to the log since.
+    /// Set if the log has not grown since.
     pub(super) is_clean: bool,
 }
 
@@ -68,8 +68,9 @@ impl Header {
         bytes
     }
 
-    /// The latest header that fits, of an index file that begins with these bytes. It counts as
-    /// clean only when both places have what they should: one that is damaged may have been later.
+    /// Returns the latest header that fits, from the first bytes of an index file. The header
+    /// counts as clean only when both places hold the right contents: a damaged one may have been
+    /// later.
     pub(super) fn latest(bytes: &[u8], fits: impl Fn(&Self) -> bool) -> Option<Self> {
         let headers: Vec<Self> = bytes.chunks(PAGE_BYTES).filter_map(Self::decode).filter(fits).collect();
         let latest = headers.iter().copied().max_by_key(|header| header.turn)?;
@@ -78,7 +79,7 @@ impl Header {
         Some(Self { is_clean: latest.is_clean && is_last, ..latest })
     }
 
-    /// `None` when these bytes are no such header.
+    /// Returns `None` when these bytes are no such header.
     fn decode(bytes: &[u8]) -> Option<Self> {
         let magic = bytes.get(..8)?;
         let (_, checked) = VERSIONS.into_iter().find(|(known, _)| *known == magic)?;
@@ -114,8 +115,8 @@ impl Checkpoint {
 }
 
 impl Volume {
-    /// Writes the index when enough has been written to the log since the last time. So early that
-    /// whoever writes to the log meanwhile hardly ever comes so far that he has to wait for it.
+    /// Writes the index when the log has grown enough since the last checkpoint. This happens so
+    /// early that log writers hardly ever have to wait for it.
     pub(super) fn checkpoint_if_due(&self) -> Result<(), Error> {
         let interval_bytes = self.directory.checkpoint.lock().interval_bytes;
         let is_due = {
@@ -127,9 +128,9 @@ impl Volume {
         if is_due { self.write_index(false) } else { Ok(()) }
     }
 
-    /// The same for who holds the log's end and is about to go on: once half the log has been
-    /// written since, no more may be before the index is. Else removals would be written over while
-    /// the index on disk still has what they removed.
+    /// Writes the index for the holder of the log's end, if half the log has been written since the
+    /// last checkpoint. Otherwise the log would overwrite removals while the index on disk still
+    /// has the removed objects.
     pub(super) fn checkpoint_before_more(&self, writer: &LogWriter) -> Result<(), Error> {
         if self.directory.log_since_checkpoint(writer) < self.geometry.log_bytes() / 2 {
             return Ok(());
@@ -138,21 +139,21 @@ impl Volume {
             .write_index_as(&mut self.directory.checkpoint.lock(), self.directory.header(writer, false))
     }
 
-    /// Writes the index and says that it is complete.
+    /// Writes the index and marks it as complete.
     pub(super) fn write_checkpoint(&self) -> Result<(), Error> {
         self.write_index(true)
     }
 
     fn write_index(&self, is_clean: bool) -> Result<(), Error> {
-        // The log's end is locked before the checkpoint, or not at the same time: who holds it may
-        // need a checkpoint.
+        // Lock order: the log's end before the checkpoint, or never together. The holder of the
+        // log's end may need a checkpoint.
         let writer = self.writer.lock();
         if is_clean {
-            // Nothing may be written until the index on disk says that nothing was.
+            // No write to the log may start until the index on disk is marked clean.
             let header = self.directory.header(&writer, true);
             return self.directory.write_index_as(&mut self.directory.checkpoint.lock(), header);
         }
-        // Whoever has it writes the index already.
+        // The thread that holds the lock is writing the index.
         let Some(mut checkpoint) = self.directory.checkpoint.try_lock() else { return Ok(()) };
         let begun = self.directory.begin_index(&mut checkpoint, self.directory.header(&writer, false));
         drop(writer);
@@ -167,7 +168,7 @@ impl Directory {
         (position + around - self.checkpointed_at.load(Relaxed) % around) % around
     }
 
-    /// Something is about to be written to the log: the index must not be taken for complete.
+    /// Marks the index as incomplete before a write to the log.
     pub(super) fn leave_clean(&self) -> Result<(), Error> {
         // Without the lock, which is held while the index is written.
         if !self.index_may_be_clean.load(Relaxed) && !self.is_generation_due.load(Relaxed) {
@@ -180,7 +181,7 @@ impl Directory {
         };
         let session = self.changed.session();
         let header = Header { is_clean: false, generation: state.generation, session, ..checkpoint.header };
-        // An index that is being made anew gets a header when it is complete.
+        // An index that is being rebuilt gets its header when it is complete.
         if self.is_index_known.load(Relaxed) {
             let written = checkpoint.write_header(header);
             written.map_err(|source| self.file.failed("write the volume's index", source))?;
@@ -197,8 +198,8 @@ impl Directory {
         Ok(())
     }
 
-    /// What an index that is written now vouches for. What is entered while its blocks are copied
-    /// may be in or not: it comes after this header's chunk.
+    /// Returns the header of an index written now. Entries added while blocks are copied may be in
+    /// or not: they belong to chunks after this header's.
     pub(super) fn header(&self, writer: &LogWriter, is_clean: bool) -> Header {
         Header {
             id: self.geometry.id,
@@ -216,17 +217,17 @@ impl Directory {
         }
     }
 
-    /// Writes an index with this header, for who holds the log's end.
+    /// Writes an index with this header, for the holder of the log's end.
     pub(super) fn write_index_as(&self, checkpoint: &mut Checkpoint, header: Header) -> Result<(), Error> {
         let begun = self.begin_index(checkpoint, header);
         begun.map_or(Ok(()), |header| self.write_blocks(checkpoint, header))
     }
 
-    /// The same while nothing is added to the log. `None` when there is nothing to write.
+    /// Begins an index while the log does not grow. Returns `None` when there is nothing to write.
     fn begin_index(&self, checkpoint: &mut Checkpoint, header: Header) -> Option<Header> {
         let Header { turn, generation, session, .. } = checkpoint.header;
         let header = Header { turn, generation, session, ..header };
-        // Another may have been faster.
+        // Another thread may have written a newer index.
         if header == checkpoint.header || header.sequence < checkpoint.header.sequence {
             return None;
         }
@@ -234,15 +235,15 @@ impl Directory {
         Some(header)
     }
 
-    /// Writes the blocks of an index that has been begun, and its header.
+    /// Writes the blocks and the header of an index that has been begun.
     fn write_blocks(&self, checkpoint: &mut Checkpoint, header: Header) -> Result<(), Error> {
         let forgotten = self.forgotten();
         let mut write_all = || {
-            // What the header vouches for has to be there, whatever becomes of what comes later.
+            // The log up to the header's chunk has to be on disk first.
             self.file.sync_data()?;
             let failed = |source| self.file.failed("write the volume's index", source);
             self.write_dirty(&*checkpoint.file).map_err(failed)?;
-            // Also when it fails: it may have come to the disk nevertheless.
+            // Set before the write: a failed header may still reach the disk.
             self.index_may_be_clean.fetch_or(header.is_clean, Relaxed);
             checkpoint.write_header(header).map_err(failed)
         };
@@ -255,8 +256,8 @@ impl Directory {
         Ok(())
     }
 
-    /// Brings to disk what has changed of the table. When that fails all of it still has to be: the
-    /// system may have dropped what it could not write, and say so once only.
+    /// Writes the changed blocks of the table to disk. After a failure all of them stay dirty: the
+    /// kernel may have dropped the blocks that it could not write, and reports this only once.
     fn write_dirty(&self, file: &dyn File) -> std::io::Result<()> {
         let mut written = Vec::new();
         let mut write_all = || {
@@ -287,10 +288,10 @@ impl Checkpoint {
 }
 
 const MAGIC: &[u8; 8] = b"SHOALix4";
-/// With the bytes that are checked; the latest first.
+/// Known versions with the number of bytes under the check; the latest first.
 const VERSIONS: [(&[u8; 8], usize); 3] = [(MAGIC, 104), (b"SHOALix3", 96), (b"SHOALix2", 88)];
-/// The log grows by so many times the index's bytes between two checkpoints, so that the index adds
-/// about a percent.
+/// Log growth between two checkpoints, in multiples of the index's bytes, so that the index adds
+/// about a percent of writes.
 const INDEX_TIMES: u64 = 64;
-/// And by so many stripes at least.
+/// Least log growth between two checkpoints, in stripes.
 const STRIPES_MIN: u64 = 64;
