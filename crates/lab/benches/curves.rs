@@ -1,5 +1,5 @@
-//! What miss-ratio curves cost: CPU seconds and memory of each way to 20 sizes in one pass, and how
-//! far samples are from the whole.
+//! Cost of miss-ratio curves: CPU seconds and memory of each method for 20 sizes in one pass, and
+//! the error of sampled curves.
 //!
 //! `cargo bench -p shoal-lab --bench curves`; see docs/experiments/curves.md.
 
@@ -31,7 +31,7 @@ fn main() {
     ["s3_fifo", "gdsf"].into_iter().for_each(|policy| bench.simulated(policy));
 }
 
-/// One stream, and what is exact about it.
+/// One stream with its exact curve.
 struct Bench {
     requests: usize,
     sizes: Vec<u64>,
@@ -73,7 +73,7 @@ impl Bench {
     }
 }
 
-/// How far a curve is from the exact one.
+/// Returns a curve's distance from the exact one as a row's cells.
 fn compared(curve: &Curve, exact: &Curve) -> String {
     let pairs = || curve.points.iter().zip(&exact.points);
     let off: Vec<f64> = pairs().map(|(a, b)| (a.hit_ratio - b.hit_ratio).abs() * 100.0).collect();

@@ -52,7 +52,7 @@ fn small(trace: &Trace) -> Vec<Request> {
     sized.filter(|request| SegmentClass::for_bytes(request.bytes).is_some()).collect()
 }
 
-/// What the segments of all objects take.
+/// Returns the bytes of all objects' segments.
 fn segment_bytes(requests: &[Request]) -> u64 {
     let objects: HashMap<u64, u64> = requests.iter().map(|request| (request.object, request.bytes)).collect();
     objects.values().filter_map(|bytes| SegmentClass::for_bytes(*bytes)).map(SegmentClass::bytes).sum()

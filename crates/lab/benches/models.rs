@@ -42,8 +42,8 @@ fn wide_area(rates: Rates, population: f64) {
     );
 }
 
-/// Solves a network of so many servers with a load that keeps the busiest at work, beside the exact
-/// solution.
+/// Solves a network of `servers` servers with a load that keeps the busiest at work, beside the
+/// exact solution.
 fn global_memory(method: Method, nodes: u32, servers: u32) {
     let network = Network::skewed(Workload::OO7, nodes, servers, 0.05);
     let exact = network.solve(Method::Exact).expect("a network").response_seconds;
@@ -74,9 +74,9 @@ fn best_of(ask: impl Fn() -> f64) -> (f64, f64) {
     (seconds, ask())
 }
 
-/// Σ p_i · λN p_i / (λN p_i + μ_i), independently of the model's way of summing: each document for
-/// ranks up to ten million, and beyond them blocks of 1/100,000 of the rank by the midpoint of the
-/// block, whose error is of the order of its width squared.
+/// Σ p_i · λN p_i / (λN p_i + μ_i), independently of the model's way of summing. Ranks up to ten
+/// million are summed document by document. Beyond them, each block of 1/100,000 of the rank counts
+/// by its midpoint, with an error of the order of its width squared.
 fn document_by_document(web: &Web, population: f64) -> f64 {
     let weight = |rank: f64| rank.powf(-web.alpha);
     let per_day = web.requests_per_day * population;

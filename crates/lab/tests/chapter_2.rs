@@ -1,10 +1,10 @@
 //! The headline finding of each system of Voelker 2000, chapter 2, on web requests and page
 //! references.
 //!
-//! Every test runs on made traffic, and on the shared traces too where they are: in the folder that
-//! `SHOAL_TRACES` names, or in `shared/traces` beside the checkout. Where a finding holds under a
-//! condition only, the condition is the test's, and docs/experiments/voelker-ch2.md says what
-//! happens without it.
+//! Every test runs on made traffic, and on the shared traces where they are present: in the folder
+//! that `SHOAL_TRACES` names, or in `shared/traces` beside the checkout. Where a finding holds
+//! under a condition only, the test has the condition. docs/experiments/voelker-ch2.md tells the
+//! results without it.
 
 use shoal_lab::cluster::{
     Access, ClusterSize, Counts, RunPlan, SYSTEMS, SchemeOptions, ServiceTimes, ThroughputResult, named,
@@ -16,18 +16,18 @@ use shoal_trace::{Filter, Input, ReadOptions, Trace};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
-/// So many requests of a trace, for tests are not built for speed.
+/// Requests read from a trace; tests are not built for speed.
 const MOST: usize = 60_000;
 
-/// Web requests: who asks for what.
+/// Web requests, as pairs of node and object.
 struct Web {
     name: &'static str,
     requests: Vec<(usize, u32)>,
     objects: usize,
 }
 
-/// Those that workstations asked for: a web server's log, whose clients are all the world, is for a
-/// front end.
+/// Returns the requests of workstations. A web server's log has clients all over the world and is
+/// for a front end.
 fn proxied() -> impl Iterator<Item = Web> {
     webs().into_iter().filter(|web| !web.name.contains("nasa"))
 }
@@ -62,13 +62,13 @@ fn shared(file: &str) -> Option<PathBuf> {
 }
 
 impl Web {
-    /// Twelve active nodes, four idle ones and a server, all with such a part of the objects.
+    /// Returns twelve active nodes, four idle ones and a server, each with 1/`part` of the objects.
     fn workstations(&self, part: usize) -> ClusterSize {
         let frames = (self.objects / part).max(2);
         ClusterSize { nodes: vec![frames; 16], server: frames, objects: self.objects }
     }
 
-    /// A system of cooperative caching where nobody waits; the first half warms up.
+    /// Runs a system of cooperative caching without queues; the first half warms up.
     fn shared_by(&self, system: &str, size: &ClusterSize) -> Counts {
         let options = SchemeOptions { idle: 4, ..SchemeOptions::default() };
         let requests = self.requests.iter().map(|(client, object)| (client % 12, *object));
@@ -76,8 +76,8 @@ impl Web {
         simulate(system.as_mut(), size, requests, self.requests.len() as u64 / 2)
     }
 
-    /// A front end before so many back-ends, with requests that wait. The trace is taken twice and
-    /// the first time warms up, so that what the cluster could hold is there.
+    /// Runs a front end before `nodes` back-ends, with queued requests. The trace is taken twice
+    /// and the first time warms up, so that the cluster holds all it can.
     fn handed_out(&self, system: &str, nodes: usize, part: usize) -> ThroughputResult {
         let size = ClusterSize {
             nodes: vec![(self.objects / part).max(2); nodes],
@@ -96,7 +96,7 @@ fn dahlin_n_chance_is_fast_direct_cooperation_slow_and_central_coordination_load
     // section 2.1.2: "(1) N-chance had the lowest average request latency and server load, (2)
     // direct client cooperation had the highest average request latency, and (3) centrally
     // coordinated caching had the highest server load". The latency of N-chance is the lowest of
-    // these where memory is scarce; with four times as much, coordinated caching comes out 2%
+    // these where memory is scarce. With four times as much memory, coordinated caching is 2%
     // faster on some traces.
     for web in proxied() {
         let size = web.workstations(64);
@@ -153,8 +153,8 @@ fn pai_lard_has_the_hits_of_locality_and_the_balance_of_round_robin() {
     // section 2.2.3: "WRR balanced the load the best, but had the lowest throughput and hit rates
     // because it ignores locality. The LB policies had the best hit rates, but only moderately
     // better throughput than the WRR policies because they do not balance load. … the LARD policies
-    // achieve the highest throughputs and balance load nearly as well as WRR." For back-ends that
-    // together hold what is asked for, and each alone does not.
+    // achieve the highest throughputs and balance load nearly as well as WRR." The back-ends hold
+    // the requested objects together, and none holds them alone.
     for web in webs() {
         let of = |system: &str| web.handed_out(system, 16, 8);
         let misses = |found: &ThroughputResult| found.counts.disk as f64 / found.counts.requests as f64;
@@ -179,8 +179,8 @@ fn pai_lard_has_the_hits_of_locality_and_the_balance_of_round_robin() {
 
 #[test]
 fn pai_locality_gains_by_every_back_end_and_round_robin_by_none() {
-    // Pai et al. 1998, section 4.1: the miss ratio of WRR stays what it is with one node; those of
-    // LB and LARD fall as nodes are added, for their caches add up
+    // Pai et al. 1998, section 4.1: the miss ratio of WRR stays at the level of one node. Those of
+    // LB and LARD fall as nodes are added, for their caches add up.
     for web in webs() {
         let misses = |system: &str, nodes: usize| {
             let counts = web.handed_out(system, nodes, 32).counts;
@@ -204,8 +204,8 @@ struct Program {
     pages: usize,
 }
 
-/// Made programs, and the shared page references; only some of those tell loads from stores, and of
-/// the others every third reference changes its page.
+/// Returns made programs and the shared page references. Only some traces tell loads from stores;
+/// in the others every third reference changes its page.
 fn programs() -> Vec<Program> {
     let third = |at: usize| at.is_multiple_of(3);
     let mut programs: Vec<Program> = Application::made(60_000, 1)
@@ -251,8 +251,8 @@ impl Program {
 
 const PAGERS: [&str; 4] = ["pager", "pager_mirroring", "pager_parity", "pager_parity_logging"];
 
-/// A program with an eighth of its pages in local memory, and five servers that together hold so
-/// many quarters of its pages beside a fifth for parity.
+/// Returns a cluster for a program with an eighth of its pages in local memory, and five servers.
+/// The servers together hold `quarters` quarters of its pages beside a fifth for parity.
 fn with_servers(program: &Program, quarters: usize) -> ClusterSize {
     let server = (program.pages * quarters / 4 / 4).max(8);
     ClusterSize {
@@ -275,15 +275,15 @@ fn markatos_parity_logging_is_the_best_protection_and_mirroring_the_worst() {
             PAGERS.map(|system| program.run(system, &size, 1, RunPlan::default()))
         };
         let name = &program.name;
-        // room for a quarter more than all pages: not for each twice, so that mirroring has more
-        // faults
+        // Room for a quarter more than all pages is too little for two copies, so that mirroring
+        // has more faults.
         let [none, mirroring, parity, logging] = run(5);
         assert!(mirroring.disk > none.disk && logging.disk == none.disk, "{name}");
         assert!(ms(&mirroring) > ms(&parity).max(ms(&logging)), "{name}");
-        // our cleaner runs here; where any page may be written next it sends more than parity
-        // logging spares, by a tenth at most
+        // Our cleaner runs here. Where any page may be written next, it sends more than parity
+        // logging saves, by a tenth at most.
         assert!(logging.forwarded as f64 <= 1.1 * parity.forwarded as f64, "{name}");
-        // room for twice as much, so that the cleaner has little to do
+        // Room for twice as much leaves the cleaner little to do.
         let [none, mirroring, parity, logging] = run(8);
         assert!(ms(&none) < ms(&logging) && ms(&logging) < ms(&parity), "{name}");
         assert!(logging.forwarded < parity.forwarded, "{name}");
@@ -335,8 +335,8 @@ fn koussih_idle_memory_gains_between_local_and_aggregate_memory_and_little_elsew
             run(vec![local]) / run(vec![local, idle, idle, idle, idle])
         };
         let pages = program.pages;
-        // "highly dependent on its I/O access pattern": what goes round its pages gains most, what
-        // has its hot pages in local memory little
+        // "highly dependent on its I/O access pattern": a loop over all pages gains most; a program
+        // with its hot pages in local memory gains little.
         let between = speedup(pages / 4, pages / 4 + 4);
         assert!(between >= 0.99 && (between > 2.0 || !is_loop(&program)), "{}: {between}", program.name);
         let enough = speedup(2 * pages, pages / 4 + 4);
@@ -348,8 +348,8 @@ fn koussih_idle_memory_gains_between_local_and_aggregate_memory_and_little_elsew
 
 #[test]
 fn koussih_first_in_is_for_what_goes_round_and_a_region_needs_one_node_for_the_whole_of_it() {
-    // a file of 96 pages read again and again, with room for half of it: LRU gives up each region
-    // before it is wanted again
+    // A program reads a file of 96 pages again and again, with room for half of it. LRU evicts each
+    // region before its next use.
     let references: Vec<(u32, bool)> = (0..9600u32).map(|at| (at % 96, false)).collect();
     let round = Program { name: "round".into(), references, pages: 96 };
     let size = |idle: usize| ClusterSize { nodes: vec![48, idle, idle, idle], server: 0, objects: 96 };

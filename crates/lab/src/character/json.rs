@@ -3,8 +3,8 @@
 use super::{Census, ChangeClass, Character, Loaded, Spread};
 use serde_json::{Value, json};
 
-/// Everything that `shoal trace info --json` prints: the character, and how the trace came out of
-/// its log.
+/// Returns everything that `shoal trace info --json` prints: the character, and the account of its
+/// log.
 pub fn json(character: &Character, loaded: &Loaded) -> Value {
     let mut told = facts(character);
     told["reading"] = reading(loaded);
@@ -12,7 +12,7 @@ pub fn json(character: &Character, loaded: &Loaded) -> Value {
     told
 }
 
-/// A trace's character alone.
+/// Returns a trace's character alone.
 pub fn facts(character: &Character) -> Value {
     let Character { infinite, popularity, sizes, locality, working_set, change, .. } = character;
     json!({
@@ -69,7 +69,7 @@ pub fn facts(character: &Character) -> Value {
     })
 }
 
-/// How a trace was read, and what was left out.
+/// Returns the account of reading a trace: lines, problems and requests left out.
 pub fn reading(loaded: &Loaded) -> Value {
     let reading = &loaded.reading;
     json!({
@@ -95,7 +95,7 @@ pub fn reading(loaded: &Loaded) -> Value {
     })
 }
 
-/// What is in a log.
+/// Returns the census of a log.
 pub fn census(census: &Census) -> Value {
     json!({
         "requests": census.lines,
@@ -133,5 +133,5 @@ fn changes(class: &ChangeClass) -> Value {
     })
 }
 
-/// Of repeats, whose distances are told.
+/// Shares of repeats for the printed distances.
 const SHARES: [f64; 3] = [0.1, 0.5, 0.9];

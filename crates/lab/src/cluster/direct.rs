@@ -1,22 +1,21 @@
 //! Direct client cooperation: the memory of idle nodes is private backing store of active ones.
 //!
-//! Dahlin et al. 1994, section 2.1; as Comer and Griffioen 1990, Felten and Zahorjan 1991 and the
-//! Remote Memory Pager have it. What a client evicts goes to its part of the idle nodes' memory;
-//! nobody else can get it there. The server knows nothing of it.
+//! Dahlin et al. 1994, section 2.1; also Comer and Griffioen 1990, Felten and Zahorjan 1991 and the
+//! Remote Memory Pager. A client's victims go to its part of the idle nodes' memory, where no other
+//! client can get them. The server does not know of them.
 
 use super::{Cluster, ClusterScheme, LocatedBy, Memory, ServedFrom};
 
 /// See the file's head.
 pub struct Direct {
-    /// Each node's private backing store on idle nodes; none for the idle nodes themselves.
+    /// Private backing store of each node on the idle nodes; none for the idle nodes themselves.
     backing: Vec<Option<Memory>>,
     /// The idle nodes.
     idle: Vec<usize>,
 }
 
 impl Direct {
-    /// The memory of nodes that are idle is shared out equally among the others. A node beyond the
-    /// list is active.
+    /// Shares the memory of idle nodes equally among the others. A node beyond the list is active.
     pub fn new(size: &super::ClusterSize, is_idle: &[bool]) -> Self {
         let idle = |node: usize| is_idle.get(node).copied().unwrap_or(false);
         let nodes = size.nodes.len();
@@ -89,7 +88,7 @@ impl ClusterScheme for Direct {
     }
 }
 
-/// The idle node on which a frame of a backing store stands: frames are dealt out in turn.
+/// Returns the idle node that holds a frame of a backing store: frames are dealt out in turn.
 fn lender(idle: &[usize], frame: usize) -> Option<usize> {
     idle.get(frame % idle.len().max(1)).copied()
 }

@@ -1,20 +1,20 @@
-//! The memories of a cluster, who holds what, and the books.
+//! The memories of a cluster, the holders of each object, and the books.
 
 use super::{Access, BLOCK, ClusterScheme, Counts, LocatedBy, MESSAGE, Memory, ServedFrom};
 use shoal_cooperation::distribution::{Backends, OUT_OF_SERVICE};
 
-/// How large the cluster is.
+/// Size of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterSize {
-    /// Frames of each node, of which each has at least one; at most 64 nodes.
+    /// Frames of each node, at least one each; at most 64 nodes.
     pub nodes: Vec<usize>,
     /// Frames of the server.
     pub server: usize,
-    /// Objects are numbered below this.
+    /// Number of objects; object numbers are below it.
     pub objects: usize,
 }
 
-/// The memories, who holds what, and the books.
+/// Memories, holders and counts of a cluster.
 pub struct Cluster {
     /// Each node's memory.
     pub nodes: Vec<Memory>,
@@ -22,16 +22,16 @@ pub struct Cluster {
     pub server: Memory,
     /// The nodes that hold each object, a bit each.
     holders: Vec<u64>,
-    /// Requests so far: the clock by which ages are told.
+    /// Requests so far: the clock for ages.
     pub now: u32,
-    /// The time in microseconds: where nobody waits, how long all requests so far took together.
+    /// Time in microseconds. Without queues, the time of all requests so far together.
     pub clock_us: u64,
-    /// Requests that each node is answering: none where nobody waits, [`OUT_OF_SERVICE`] when it is
+    /// Requests that each node is answering: none without queues, [`OUT_OF_SERVICE`] when it is
     /// lost.
     pub loads: Vec<u32>,
-    /// What was counted.
+    /// Counts of the run.
     pub counts: Counts,
-    /// Work that no request waits for, for a driver that queues it; `None` for one that does not.
+    /// Work that no request waits for, for a driver that queues it; `None` for other drivers.
     pub(super) chores: Option<Vec<BackgroundOp>>,
 }
 
@@ -64,8 +64,8 @@ impl Cluster {
         }
     }
 
-    /// Takes a request through a system: the node that answered it, and how. `None` for one of a
-    /// node or for an object that does not exist, or that nobody answers.
+    /// Takes a request through a system. Returns the node that answered it, and the place that
+    /// served it. `None` for an unknown node or object, or when no node answers.
     pub fn perform(&mut self, system: &mut dyn ClusterScheme, access: Access) -> Option<(usize, ServedFrom)> {
         let Access { node, object, is_write } = access;
         if object as usize >= self.holders.len() {
@@ -83,7 +83,7 @@ impl Cluster {
         Some((node, served))
     }
 
-    /// Loses a node with its memory when its time has come.
+    /// Loses a node with its memory when the time of the failure has come.
     pub(super) fn fail(&mut self, system: &mut dyn ClusterScheme, failure: Option<(u64, usize)>) {
         let Some((_, node)) = failure.filter(|(after, _)| *after == self.counts.requests) else { return };
         if node >= self.nodes.len() || !self.serves(node) {
@@ -97,46 +97,46 @@ impl Cluster {
         system.lost(self, node);
     }
 
-    /// Objects are numbered below this.
+    /// Returns the number of objects; object numbers are below it.
     pub fn objects(&self) -> usize {
         self.holders.len()
     }
 
-    /// Whether a node is in service.
+    /// Returns `true` if a node is in service.
     pub fn serves(&self, node: usize) -> bool {
         self.loads[node] != OUT_OF_SERVICE
     }
 
-    /// Whether a node holds an object; then it has been used now.
+    /// Marks an object as used now. Returns `false` if the node does not hold it.
     pub fn touch(&mut self, node: usize, object: u32) -> bool {
         self.nodes[node].touch(object, self.now)
     }
 
-    /// How many nodes hold an object.
+    /// Returns the number of nodes that hold an object.
     pub fn copies(&self, object: u32) -> u32 {
         self.holders[object as usize].count_ones()
     }
 
-    /// A node other than this one that holds an object.
+    /// Returns a node other than this one that holds an object.
     pub fn other_holder(&self, node: usize, object: u32) -> Option<usize> {
         let others = self.holders[object as usize] & !(1 << node);
         (others != 0).then(|| others.trailing_zeros() as usize)
     }
 
-    /// Puts an object, last used at some time, into a node's memory, which has room.
+    /// Puts an object with a time of last use into a node's memory, which has room.
     pub fn insert(&mut self, node: usize, object: u32, last_used: u32) {
         self.nodes[node].insert(object, last_used);
         self.holders[object as usize] |= 1 << node;
     }
 
-    /// Takes an object out of a node's memory; what was changed is written to disk.
+    /// Takes an object out of a node's memory. A changed object is written to disk.
     pub fn remove(&mut self, node: usize, object: u32) {
         if self.take(node, object) {
             self.write(node);
         }
     }
 
-    /// Takes an object out of a node's memory, and says whether it was changed there and not yet
+    /// Takes an object out of a node's memory. Returns `true` if it was changed there and not yet
     /// written.
     pub fn take(&mut self, node: usize, object: u32) -> bool {
         let was_changed = self.nodes[node].is_changed(object);
@@ -146,8 +146,8 @@ impl Cluster {
         was_changed
     }
 
-    /// A node changed an object that it holds: others' copies and the server's go, for they are old
-    /// now.
+    /// Handles a node's change of an object that it holds: the copies of other nodes and the server
+    /// are old, and go.
     pub fn written(&mut self, node: usize, object: u32) {
         while let Some(other) = self.other_holder(node, object) {
             self.take(other, object);
@@ -156,13 +156,13 @@ impl Cluster {
         self.nodes[node].change(object);
     }
 
-    /// A node writes a block to disk.
+    /// Writes a block of a node to disk.
     pub fn write(&mut self, node: usize) {
         self.counts.disk_writes += 1;
         self.chore(BackgroundOp::Write(node));
     }
 
-    /// A block goes from one node to another, to be kept.
+    /// Sends a block from one node to another, which keeps it.
     pub fn forward(&mut self, from: usize, to: usize) {
         self.counts.forwarded += 1;
         self.chore(BackgroundOp::Block { from, to });
@@ -174,8 +174,8 @@ impl Cluster {
         }
     }
 
-    /// Asks the server's memory and, when it is not there either, the disk, whose block the server
-    /// keeps. Gives what the server gave up for it.
+    /// Asks the server's memory for an object, then the disk, whose block the server keeps. Returns
+    /// the place that served it and the server's victim.
     pub fn ask_server(&mut self, object: u32, hops: u32) -> (ServedFrom, Option<u32>) {
         if self.server.touch(object, self.now) {
             self.counts.server_load += MESSAGE + BLOCK;
@@ -185,14 +185,14 @@ impl Cluster {
         (ServedFrom::Disk(hops), self.server.take_in(object, self.now))
     }
 
-    /// The server passes a request on to the node that holds the object.
+    /// Passes a request on, through the server, to the node that holds the object.
     pub fn pass_on(&mut self, from: usize) -> ServedFrom {
         self.counts.server_load += 2 * MESSAGE;
         ServedFrom::Remote { from, hops: 3, asked: LocatedBy::Server }
     }
 }
 
-/// What a front end sees of the nodes, when it is told everything.
+/// A front end's view of the nodes, with full knowledge.
 impl Backends for Cluster {
     fn loads(&self) -> &[u32] {
         &self.loads
@@ -217,7 +217,7 @@ impl Backends for Cluster {
     }
 }
 
-/// As many as a set of holders has bits.
+/// Bits in a set of holders.
 pub(super) const MOST_NODES: usize = 64;
-/// Where a node's number is meant: the server.
+/// Number of the server where a node's number is expected.
 pub(super) const SERVER: usize = usize::MAX;

@@ -1,4 +1,4 @@
-//! Every system of chapter 2 by its name, and what it is made with.
+//! Every system of chapter 2 by its name, with its options.
 
 use super::pager::{Mirroring, Parity, ParityLogging, Unprotected};
 use super::{
@@ -6,7 +6,7 @@ use super::{
     Pager, RegionReplacement, WeightedLru,
 };
 
-/// The systems by name, with how each is made.
+/// Systems by name, with their constructors.
 pub const SYSTEMS: [(&str, SchemeConstructor); 19] = [
     ("direct", |size, options| Box::new(Direct::new(size, &options.is_idle(size)))),
     ("greedy", |_, _| Box::new(Greedy)),
@@ -41,28 +41,28 @@ pub const SYSTEMS: [(&str, SchemeConstructor); 19] = [
     ("lard_replicated", |size, _| Box::new(FrontEnd::lard_replicated(size.objects))),
 ];
 
-/// Makes a system.
+/// Constructor of a system.
 pub type SchemeConstructor = fn(&ClusterSize, &SchemeOptions) -> Box<dyn ClusterScheme>;
 
-/// The system of a name, made for a cluster.
+/// Makes the system of a name for a cluster.
 pub fn named(name: &str, size: &ClusterSize, options: &SchemeOptions) -> Option<Box<dyn ClusterScheme>> {
     SYSTEMS.iter().find(|(known, _)| *known == name).map(|(_, make)| make(size, options))
 }
 
-/// What systems are made with; each looks at what concerns it.
+/// Options of all systems; each system reads its own.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SchemeOptions {
     /// Nodes, the last ones, that lend their memory (direct, the pagers, dodo).
     pub idle: usize,
     /// The share of each memory that is coordinated (central, hashed).
     pub coordinated: f64,
-    /// How often a singlet is passed on (n_chance).
+    /// Times that a singlet is passed on (n_chance).
     pub chances: u8,
     /// The load balancing rate (gms).
     pub b: f64,
     /// Pages of a region (dodo).
     pub region: usize,
-    /// The seed of what is drawn (n_chance, gms, wrr_gms).
+    /// Seed of random draws (n_chance, gms, wrr_gms).
     pub seed: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What each system's paper found, on made traffic; and what all of them must keep to.
+//! Findings of each system's paper, on made traffic; and invariants of all systems.
 
 use super::*;
 use shoal_trace::Random;
@@ -119,8 +119,8 @@ fn gms_looks_again_where_its_pages_are_when_all_that_leaves_is_old() {
             ask(0, round % 40);
             ask(1, 50 + round % 32);
         }
-        // it goes on with one page: what leaves is older than all that the epoch was told of, and
-        // what it holds is older still
+        // The program goes on with one page. Its victims are older than all ages that the epoch was
+        // told, and its kept pages are older still.
         let mut disk = 0;
         for round in quick..quick + 800 {
             (0..20).for_each(|_| _ = ask(1, 50));
@@ -199,8 +199,8 @@ fn every_system(size: &ClusterSize) -> Vec<(Box<dyn ClusterScheme>, &'static str
 
 const OBJECTS: usize = 40_000;
 
-/// Requests of so many nodes, the first far more active than the last; this share of them for
-/// objects that all want, the rest for their own.
+/// Requests of `nodes` nodes, the first far more active than the last. The share `shared` is for
+/// objects of all nodes, the rest for a node's own.
 fn traffic(requests: usize, shared: f64, nodes: u64) -> impl Iterator<Item = (usize, u32)> {
     let mut random = Random::new(9);
     let (common, own) = (10_000.0, 1800.0);

@@ -2,16 +2,15 @@
 //!
 //! Feeley, Morgan, Pighin, Karlin, Levy, Thekkath, *Implementing global memory management in a
 //! workstation cluster*, SOSP 1995; Voelker 2000, section 2.1.3. At the start of an epoch an
-//! initiator learns the ages of all pages and tells each node what share of the M oldest each
-//! holds. A node that evicts the last copy of a page draws its target by those shares, and a
-//! duplicate is dropped. A page got from another's memory moves when its holder does not use it
-//! itself. Which target it is, [`shoal_cooperation::global_memory`] decides, with the load
-//! balancing rate b as an option: 0 is GMS.
+//! initiator learns the ages of all pages. It tells each node the share of the M oldest pages on
+//! every node. A node that evicts the last copy of a page draws its target by those shares; a
+//! duplicate is dropped. A page got from another node's memory moves when its holder does not use
+//! it itself. [`shoal_cooperation::global_memory`] selects the target, with the load balancing rate
+//! b as an option: 0 is GMS.
 //!
-//! A page is found by three directories ([`Directories`]): the asking node's page-frame directory
-//! says whether it is here; its page-ownership directory says which node's global-cache directory
-//! knows where else it is; that node passes the request on to a holder, or to where it is read from
-//! disk.
+//! A page is found by three directories ([`Directories`]). The asking node's page-frame directory
+//! says whether the page is here. Its page-ownership directory names the node whose global-cache
+//! directory knows the other holders. That node passes the request on to a holder, or to the disk.
 
 mod directories;
 
@@ -28,23 +27,23 @@ pub struct Gms {
     directories: Directories,
     random: Random,
     frequencies: Frequencies,
-    /// A page that is older than the epoch's oldest M when it is evicted is dropped.
+    /// Age limit: an evicted page that is older than the epoch's oldest M is dropped.
     least_age: u64,
     /// Pages that the epoch still may put or drop.
     left: u64,
 }
 
-/// Where what no memory holds is read.
+/// Place of the disk that serves pages no memory holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiskPlacement {
-    /// From the server's memory and disk.
+    /// The server's memory and disk.
     Server,
-    /// From the asking node's own disk.
+    /// The asking node's own disk.
     Own,
 }
 
 impl Gms {
-    /// With a load balancing rate from 0 to 1, and the seed of what is drawn.
+    /// Creates GMS with a load balancing rate from 0 to 1, and the seed of its random draws.
     pub fn new(b: f64, seed: u64, disks: DiskPlacement) -> Self {
         Self {
             b: b.clamp(0.0, 1.0),
@@ -104,8 +103,8 @@ impl Gms {
         if self.left == 0 {
             self.begin_epoch(cluster);
         }
-        // one that is dropped is one of the oldest too: an epoch that counted none of them would
-        // last for as long as all that leaves is old
+        // A dropped page is one of the oldest too. An epoch that did not count it would last as
+        // long as all evicted pages are old.
         self.left -= 1;
         if u64::from(cluster.now - last_used) > self.least_age {
             return;
@@ -125,8 +124,8 @@ impl Gms {
     }
 }
 
-/// What a node tells of its oldest pages: neighbours in age as one group, which is all that weights
-/// need.
+/// Returns a node's report of its oldest pages. Neighbours in age form one group, which is enough
+/// for weights.
 fn told_ages(memory: &Memory, now: u32, most: usize) -> Vec<AgeGroup> {
     let free = AgeGroup { age: u64::MAX, pages: (memory.capacity() - memory.len()) as u64 };
     let mut groups = vec![free];
@@ -168,14 +167,14 @@ impl ClusterScheme for Gms {
     fn lost(&mut self, cluster: &mut Cluster, node: usize) {
         let serves = |node: usize| cluster.serves(node);
         self.directories.lose(node, cluster.nodes.len(), serves);
-        // what the epoch was told of the node is no longer so
+        // The epoch's facts about the node are out of date.
         self.left = 0;
     }
 }
 
 /// The mark of a page that stands in a node for others.
 const GLOBAL: u8 = 1;
-/// Pages that an initiator is told of together.
+/// Pages in one group of an initiator's report.
 const PAGES_A_GROUP: usize = 16;
-/// An epoch puts such a part of all memory.
+/// Divisor of all memory: the part that one epoch may put.
 const EPOCHS_A_FILL: u64 = 32;

@@ -8,18 +8,17 @@ use super::{FrameLocation, Rebuilt, Redundancy, Servers, Transfer};
 /// See the file's head.
 #[derive(Clone, Debug)]
 pub struct Mirroring {
-    /// Where each page is kept; the second is missing where a server was lost and no other had
-    /// room.
+    /// Places of each page. The second is missing where a server was lost and no other had room.
     places: Vec<Option<(FrameLocation, Option<FrameLocation>)>>,
 }
 
 impl Mirroring {
-    /// For pages numbered below `pages`.
+    /// Creates mirroring for pages numbered below `pages`.
     pub fn new(pages: usize) -> Self {
         Self { places: vec![None; pages] }
     }
 
-    /// Two frames on two servers, or none.
+    /// Takes two frames on two servers, or none.
     fn pair(servers: &mut Servers) -> Option<(FrameLocation, Option<FrameLocation>)> {
         let first = servers.next(&[])?;
         let second = servers.next(&[first])?;

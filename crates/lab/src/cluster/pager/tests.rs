@@ -1,4 +1,4 @@
-//! What a lost server costs each redundancy, in pages that say something; and what each takes in
+//! Cost of a lost server for each redundancy, with pages that have contents; and each redundancy's
 //! transfers and memory.
 
 use super::*;
@@ -25,12 +25,12 @@ fn pager(which: usize, size: &ClusterSize) -> Pager {
     }
 }
 
-/// One client with 40 frames, and servers with so many each.
+/// Returns a cluster of one client with 40 frames, and servers with these numbers of frames.
 fn size(servers: &[usize]) -> ClusterSize {
     ClusterSize { nodes: [&[40], servers].concat(), server: 0, objects: PAGES }
 }
 
-/// Requests for all pages, a third of which change what they ask for.
+/// Requests for all pages; a third of them change their page.
 fn requests(count: usize, seed: u64) -> impl Iterator<Item = Access> {
     let mut random = Random::new(seed);
     (0..count).map(move |_| Access {
@@ -76,8 +76,8 @@ fn servers_of_different_sizes_and_single_ones_keep_what_they_can() {
 
 #[test]
 fn page_outs_take_the_transfers_of_the_paper() {
-    // five servers, so that a group has four pages; every page is kept, so that each page-out is of
-    // one that was changed
+    // With five servers a group has four pages. Every page is kept, so that each page-out is of a
+    // changed page.
     let counts = |which: usize| {
         let size = size(&[2000; 5]);
         let mut pager = pager(which, &size);
@@ -94,7 +94,8 @@ fn page_outs_take_the_transfers_of_the_paper() {
 
 #[test]
 fn memory_holds_as_many_pages_as_the_paper_says() {
-    // five servers of 20 frames: all of them, half, four fifths, and of those ten elevenths
+    // Five servers of 20 frames keep all pages, half, four fifths, and ten elevenths of four
+    // fifths.
     for (which, kept) in [(0, 100), (1, 50), (2, 80), (3, 72)] {
         let size = size(&[20; 5]);
         let mut pager = pager(which, &size);

@@ -1,4 +1,5 @@
-//! No redundancy: each page once, on the next server in turn. What a lost server kept is lost.
+//! No redundancy: each page is kept once, on the next server in turn. The pages of a lost server
+//! are lost.
 
 use super::{FrameLocation, Rebuilt, Redundancy, Servers, Transfer};
 
@@ -9,7 +10,7 @@ pub struct Unprotected {
 }
 
 impl Unprotected {
-    /// For pages numbered below `pages`.
+    /// Creates the pager's memory for pages numbered below `pages`.
     pub fn new(pages: usize) -> Self {
         Self { places: vec![None; pages] }
     }

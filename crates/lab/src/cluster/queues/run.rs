@@ -1,4 +1,4 @@
-//! A run: requests under way, and what is kept of each node.
+//! A run: requests under way, and the tallies of each node.
 
 use super::clock::Clock;
 use super::journey::{QueuedRequest, RequestStage};
@@ -17,18 +17,18 @@ pub(super) struct Run {
     /// For each object the journey, plus one, that reads it from disk.
     reading: Vec<u32>,
     tallies: Vec<Tally>,
-    /// When measuring began, what was counted and how busy each station was.
+    /// Start of the measured time, with the counts and each station's busy time at the start.
     began: Option<(u64, Counts, Vec<u64>)>,
     answered: u64,
     delay_us: u64,
 }
 
-/// What is kept of a node while it runs.
+/// Running tally of a node.
 #[derive(Clone, Copy, Default)]
 struct Tally {
     requests: u64,
     underused_us: u64,
-    /// Since when it has been underused, if it is.
+    /// Start of the current underused time, if any.
     since: Option<u64>,
 }
 
@@ -52,7 +52,7 @@ impl Run {
         }
     }
 
-    /// Begins the next request that somebody answers; false when there is none.
+    /// Begins the next request that a node answers. Returns `false` when there is none.
     pub(super) fn begin_next(
         &mut self,
         system: &mut dyn ClusterScheme,
@@ -74,12 +74,12 @@ impl Run {
         false
     }
 
-    /// Whether it has been measured for any time.
+    /// Returns `true` if the measured time is longer than zero.
     pub(super) fn has_lasted(&self) -> bool {
         self.answered > 0 && self.began.as_ref().is_some_and(|(began, ..)| self.clock.now() > *began)
     }
 
-    /// From here on everything counts.
+    /// Starts the measured time.
     fn measure(&mut self) {
         let now = self.clock.now();
         self.began = Some((now, self.cluster.counts, self.clock.busy()));
@@ -121,7 +121,7 @@ impl Run {
         self.next_stage(at);
     }
 
-    /// The next leg of a journey; true when it was the last.
+    /// Moves a journey to its next leg. Returns `true` when the journey was at its last.
     pub(super) fn next_stage(&mut self, at: u32) -> bool {
         let leg = self.journeys[at as usize].next(&self.service);
         match leg {
@@ -132,7 +132,7 @@ impl Run {
             }
             RequestStage::Way(us) => self.clock.travel(us, at),
             RequestStage::Wait(reader) => {
-                // the read may be over, and the journey's place another's
+                // The read may be over, and the journey's place reused.
                 let object = self.journeys[at as usize].object as usize;
                 if self.reading[object] != reader + 1 {
                     return self.next_stage(at);
@@ -201,7 +201,7 @@ impl Run {
         if node == SERVER { 2 * self.tallies.len() } else { 2 * node }
     }
 
-    /// The disk where a node, or the server, keeps an object.
+    /// Returns the disk where a node, or the server, keeps an object.
     fn disk(&self, node: usize, object: u32) -> usize {
         let one = if node == SERVER { object as usize % self.service.server_disks.max(1) } else { 0 };
         self.processor(node) + 1 + one

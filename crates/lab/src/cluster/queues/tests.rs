@@ -1,4 +1,4 @@
-//! Known answers for few requests, and what every run keeps to.
+//! Known answers for few requests, and invariants of every run.
 
 use super::*;
 use crate::cluster::{FrontEnd, Greedy, SYSTEMS, SchemeOptions};
