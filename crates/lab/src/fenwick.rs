@@ -6,12 +6,12 @@
 
 /// A count for each position from 1.
 pub(crate) struct Fenwick {
-    /// Position `p` counts what is in `(p - lowbit(p), p]`.
+    /// Position `p` holds the sum over `(p - lowbit(p), p]`.
     counts: Vec<u32>,
 }
 
 impl Fenwick {
-    /// Zeros, for positions from 1 up to so many.
+    /// Creates zero counts for positions from 1 to `positions`.
     pub fn new(positions: usize) -> Self {
         Self { counts: vec![0; positions + 1] }
     }
@@ -25,7 +25,7 @@ impl Fenwick {
         }
     }
 
-    /// The sum of the counts of positions from 1 to this one.
+    /// Returns the sum of the counts of positions from 1 to this one.
     pub fn sum_to(&self, position: u32) -> u32 {
         let mut position = position as usize;
         let mut sum = 0;
@@ -36,8 +36,8 @@ impl Fenwick {
         sum
     }
 
-    /// The first position at which the sum reaches `wanted`, which is at least 1 and no more than
-    /// the sum of all.
+    /// Returns the first position at which the sum reaches `wanted`, which is at least 1 and no
+    /// more than the sum of all.
     pub fn position_of(&self, wanted: u32) -> u32 {
         let mut position = 0;
         let mut left = wanted;

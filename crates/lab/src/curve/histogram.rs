@@ -1,14 +1,14 @@
-//! Reuse distances by size, finely enough for a curve: 32 steps to a doubling, so that a cache's
-//! size is off by 2% at most.
+//! Reuse distances by size, in steps fine enough for a curve: 32 steps to a doubling, so that a
+//! cache's size is off by 2% at most.
 
 use super::stack::Distance;
 
-/// How often requests came back at which distance.
+/// Number of returning requests by their reuse distance.
 #[derive(Clone, Debug, Default)]
 pub struct Histogram {
-    /// By distance in bytes.
+    /// Cells by distance in bytes.
     by_bytes: Vec<Cell>,
-    /// By distance in objects.
+    /// Cells by distance in objects.
     by_objects: Vec<Cell>,
     requests: f64,
     bytes: f64,
@@ -21,8 +21,8 @@ struct Cell {
 }
 
 impl Histogram {
-    /// A request of so many bytes that stands for `weight` requests; `None` for a first one. The
-    /// distance is that among all objects.
+    /// Adds a request of `bytes` bytes that stands for `weight` requests; `distance` is `None` for
+    /// an object's first. The distance is that among all objects.
     pub fn add(&mut self, distance: Option<Distance>, bytes: u64, weight: f64) {
         let weighed = Cell { requests: weight, bytes: weight * bytes as f64 };
         self.requests += weighed.requests;
@@ -35,7 +35,7 @@ impl Histogram {
 
     /// Adds requests that were expected and not sampled, or takes away those too many, at the
     /// smallest distance: SHARDS-adj (Waldspurger et al. 2015, 3.4). Few objects have most
-    /// requests, and whether these were drawn moves the whole curve.
+    /// requests, and the presence of these in the sample moves the whole curve.
     pub fn adjust(&mut self, requests: f64, bytes: f64) {
         let missing = Cell { requests: requests - self.requests, bytes: bytes - self.bytes };
         self.requests = requests;
@@ -44,7 +44,7 @@ impl Histogram {
         grow(&mut self.by_objects, 1, missing);
     }
 
-    /// Makes everything that was added before count so much.
+    /// Multiplies everything added before by `by`.
     pub fn scale(&mut self, by: f64) {
         let cells = self.by_bytes.iter_mut().chain(&mut self.by_objects);
         cells.for_each(|cell| *cell = Cell { requests: cell.requests * by, bytes: cell.bytes * by });
@@ -57,22 +57,22 @@ impl Histogram {
         self.requests
     }
 
-    /// The hit ratio and the byte hit ratio of LRU caches of these sizes in bytes, which grow.
+    /// Returns the hit ratio and the byte hit ratio of LRU caches of these growing sizes in bytes.
     pub fn ratios(&self, sizes: &[u64]) -> Vec<(f64, f64)> {
         self.up_to(&self.by_bytes, sizes)
     }
 
-    /// The same of sizes in objects.
+    /// Returns the ratios of caches of these sizes in objects.
     pub fn ratios_by_objects(&self, sizes: &[u64]) -> Vec<(f64, f64)> {
         self.up_to(&self.by_objects, sizes)
     }
 
-    /// The distances in bytes below which so large shares of the repeats lie.
+    /// Returns the distances in bytes below which these shares of the repeats lie.
     pub fn quantiles(&self, shares: &[f64]) -> Vec<Option<u64>> {
         quantiles(&self.by_bytes, shares)
     }
 
-    /// The same in objects.
+    /// Returns the distances in objects below which these shares of the repeats lie.
     pub fn quantiles_by_objects(&self, shares: &[f64]) -> Vec<Option<u64>> {
         quantiles(&self.by_objects, shares)
     }
@@ -116,8 +116,8 @@ fn grow(cells: &mut Vec<Cell>, distance: u64, by: Cell) {
     cells[index].bytes += by.bytes;
 }
 
-/// The cell of a distance: numbers below [`STEPS`] have their own, and each doubling beyond has
-/// [`STEPS`].
+/// Returns the cell of a distance. Numbers below [`STEPS`] have a cell each, and each doubling
+/// beyond has [`STEPS`] cells.
 fn index(distance: u64) -> usize {
     if distance < STEPS {
         return distance as usize;

@@ -1,21 +1,21 @@
-//! An axis: what it measures, over which range, on which scale, and where its ticks stand.
+//! An axis: its quantity, range, scale and ticks.
 
 use super::Unit;
 
 /// One of a plot's two axes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Axis {
-    /// What it measures.
+    /// Quantity that the axis measures.
     pub label: String,
-    /// In which unit.
+    /// Unit of the quantity.
     pub unit: Unit,
-    /// How it is divided.
+    /// Scale of the axis.
     pub scale: Scale,
-    /// Its ends where they are fixed; otherwise the data's, rounded outwards to ticks.
+    /// Fixed ends of the axis; `None` takes the data's, rounded outwards to ticks.
     pub range: Option<(f64, f64)>,
 }
 
-/// How an axis is divided.
+/// Division of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
     /// Evenly.
@@ -27,38 +27,38 @@ pub enum Scale {
 }
 
 impl Axis {
-    /// An evenly divided axis whose ends the data sets.
+    /// Creates an evenly divided axis whose ends the data sets.
     pub fn linear(label: &str, unit: Unit) -> Self {
         Self { label: label.into(), unit, scale: Scale::Linear, range: None }
     }
 
-    /// An axis on which each step doubles.
+    /// Creates an axis on which each step doubles.
     pub fn log2(label: &str, unit: Unit) -> Self {
         Self { label: label.into(), unit, scale: Scale::Log2, range: None }
     }
 
-    /// An axis on which each step is ten times the last.
+    /// Creates an axis on which each step is ten times the last.
     pub fn log10(label: &str, unit: Unit) -> Self {
         Self { label: label.into(), unit, scale: Scale::Log10, range: None }
     }
 
-    /// The axis with fixed ends.
+    /// Returns the axis with fixed ends.
     pub fn over(mut self, first: f64, last: f64) -> Self {
         self.range = Some((first, last));
         self
     }
 
-    /// A share of one, from 0 to 100%.
+    /// Creates an axis for a share of one, from 0 to 100%.
     pub fn share(label: &str) -> Self {
         Self::linear(label, Unit::Share).over(0.0, 1.0)
     }
 
-    /// The label with its unit, for a CSV heading.
+    /// Returns the label with its unit, for a CSV heading.
     pub(super) fn heading(&self) -> String {
         format!("{} [{}]", self.label, self.unit.name())
     }
 
-    /// The axis with its ends settled for these values, and its ticks.
+    /// Returns the axis with its ends settled for these values, and its ticks.
     pub(super) fn settled(&self, values: impl Iterator<Item = f64>) -> Settled {
         let (low, high) = self.range.unwrap_or_else(|| extent(values, self.scale));
         match self.scale {
@@ -100,17 +100,17 @@ impl Axis {
     }
 }
 
-/// An axis whose ends are known.
+/// An axis with known ends.
 pub(super) struct Settled {
     scale: Scale,
     low: f64,
     high: f64,
-    /// Where its ticks stand.
+    /// Values of the ticks.
     pub ticks: Vec<f64>,
 }
 
 impl Settled {
-    /// Where a value lies: 0 at the low end, 1 at the high end, kept within.
+    /// Returns the position of a value: 0 at the low end, 1 at the high end, kept within.
     pub fn place(&self, value: f64) -> f64 {
         let along = match self.scale {
             Scale::Linear => (value - self.low) / (self.high - self.low),
@@ -123,7 +123,7 @@ impl Settled {
     }
 }
 
-/// The ends of the data. A linear axis begins at zero unless the data fall below it.
+/// Returns the ends of the data. A linear axis begins at zero unless the data fall below it.
 fn extent(values: impl Iterator<Item = f64>, scale: Scale) -> (f64, f64) {
     let values = values.filter(|value| value.is_finite());
     match scale {
@@ -140,16 +140,16 @@ fn extent(values: impl Iterator<Item = f64>, scale: Scale) -> (f64, f64) {
     }
 }
 
-/// The least of 1, 2, 2.5, 5 times a power of ten that is no smaller.
+/// Returns the least of 1, 2, 2.5, 5 times a power of ten that is no smaller than `raw`.
 fn nice_step(raw: f64) -> f64 {
     let power = 10f64.powf(raw.log10().floor());
     let times = [1.0, 2.0, 2.5, 5.0].into_iter().find(|times| times * power >= raw * (1.0 - 1e-9));
     times.unwrap_or(10.0) * power
 }
 
-/// About so many steps on a linear axis.
+/// Approximate number of steps on a linear axis.
 const TICKS: f64 = 5.0;
-/// At most so many steps on a logarithmic one.
+/// Largest number of steps on a logarithmic axis.
 const LOG_TICKS: f64 = 8.0;
 
 #[cfg(test)]

@@ -9,40 +9,40 @@ use super::svg::{Anchor, Canvas};
 /// Bars over one axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bars {
-    /// What the bars measure.
+    /// Axis of the bars' lengths.
     pub axis: Axis,
     /// The names of the parts that a bar is stacked of, first at the axis.
     pub parts: Vec<String>,
     /// The bars, from the top.
     pub bars: Vec<Bar>,
-    /// Whose claims are marked, when any bar has one.
+    /// Author of the claims, for the legend when any bar has one.
     pub claimant: String,
 }
 
 /// One bar.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bar {
-    /// What is measured.
+    /// Name of the measured thing.
     pub name: String,
-    /// Its parts, one for each of [`Bars::parts`].
+    /// Parts of the bar, one for each of [`Bars::parts`].
     pub values: Vec<f64>,
-    /// What it is claimed to be, altogether.
+    /// Claimed length of the whole bar.
     pub claim: Option<f64>,
 }
 
 impl Bar {
-    /// A bar without a claim.
+    /// Creates a bar without a claim.
     pub fn new(name: &str, values: &[f64]) -> Self {
         Self { name: name.into(), values: values.to_vec(), claim: None }
     }
 
-    /// The bar, claimed to be so long.
+    /// Returns the bar with a claimed length.
     pub fn claimed(mut self, claim: f64) -> Self {
         self.claim = Some(claim);
         self
     }
 
-    /// All its parts.
+    /// Returns the sum of the parts.
     pub fn total(&self) -> f64 {
         self.values.iter().sum()
     }
@@ -97,7 +97,7 @@ impl Bars {
             canvas.rectangle(&class, (x.min(to), top + 4.0), ((to - x).abs(), ROW - 8.0), &hint);
             from += value;
         }
-        // what falls below zero is written on the other side of it
+        // The label of a negative bar stands on the other side of zero.
         let end = bar.claim.map_or(from, |claim| claim.max(from)).max(0.0);
         if let Some(claim) = bar.claim {
             let x = frame.place(claim);
@@ -125,7 +125,7 @@ impl Bars {
     }
 }
 
-/// Where bars begin and how long they are.
+/// Horizontal extent of the bars, with their axis.
 struct Frame {
     left: f64,
     right: f64,

@@ -10,25 +10,25 @@ use super::svg::{Anchor, Canvas};
 pub struct Pages {
     /// Size of a page, in bytes.
     pub page_bytes: u64,
-    /// How many pages are drawn.
+    /// Number of pages drawn.
     pub pages: u64,
-    /// The ways of placing, each with its objects.
+    /// Rows, one for each way of placing, with its objects.
     pub rows: Vec<(String, Vec<Placed>)>,
 }
 
 /// One object in its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Placed {
-    /// Which it is, in order of arrival.
+    /// Number of the object, in order of arrival.
     pub number: u64,
-    /// Where it begins, in bytes from the file's start.
+    /// Offset of the object, in bytes from the file's start.
     pub offset: u64,
-    /// What it takes, in bytes.
+    /// Size of the object, in bytes.
     pub bytes: u64,
 }
 
 impl Placed {
-    /// Whether it lies in more than one page.
+    /// Returns `true` if the object lies in more than one page.
     pub fn crosses(&self, page_bytes: u64) -> bool {
         self.bytes > 0 && self.offset / page_bytes != (self.offset + self.bytes - 1) / page_bytes
     }

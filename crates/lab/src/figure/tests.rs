@@ -1,4 +1,5 @@
-//! What every figure keeps: well-formed, self-contained, the same twice, every number in its CSV.
+//! Invariants of every figure: well-formed, self-contained, the same twice, every number in its
+//! CSV.
 
 use super::*;
 
@@ -37,7 +38,7 @@ fn what_is_claimed_is_not_written_over_a_curve() {
     }
 }
 
-/// From where to where a text of about so many pixels goes, and its base line.
+/// Returns the left and right end of a text of about `width` pixels, and its base line.
 fn extent_of(text: &str, width: f64) -> (f64, f64, f64) {
     let (x, base) = (attribute(text, "x"), attribute(text, "y"));
     if text.contains("end") { (x - width, x, base) } else { (x, x + width, base) }

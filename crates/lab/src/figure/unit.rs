@@ -1,6 +1,6 @@
-//! What a number counts, and how it is shown.
+//! Unit of a number, and its formats.
 
-/// What a number counts.
+/// Unit of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Things.

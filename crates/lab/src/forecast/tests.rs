@@ -1,4 +1,4 @@
-//! Forecasts of streams whose future is known.
+//! Forecasts of streams with a known future.
 
 use super::*;
 use crate::simulator::ZipfTrace;
@@ -68,7 +68,7 @@ fn traffic_that_changes_has_a_wider_error_than_traffic_that_does_not() {
 
 #[test]
 fn a_cache_that_is_full_is_not_taken_for_one_that_fills() {
-    // Everything hits until it is full, every other request from then on.
+    // Everything hits until the cache is full, every other request from then on.
     let mut past = Past::default();
     for at in 0..3000u64 {
         let is_full = at > 1000;
@@ -80,8 +80,8 @@ fn a_cache_that_is_full_is_not_taken_for_one_that_fills() {
 
 #[test]
 fn exposures_add_up() {
-    // A request at a place sees an octave whole, in part or not at all: the integral is that of
-    // single requests.
+    // A request at a place sees an octave whole, in part or not at all: the integral equals the sum
+    // over single requests.
     for (from, octave) in [(0, 0), (300, 0), (700, 0), (0, 2), (200, 2), (900, 2)] {
         let low = half_to(1000.0, octave);
         let sees = |at: usize| ((at as f64 + 0.5) / low).log2().clamp(0.0, 1.0);

@@ -12,8 +12,8 @@ fn drawn(references: usize, pages: u64, seed: u64) -> Application {
     Application { name: "drawn".into(), pages: pages as usize, references, clients: Vec::new() }
 }
 
-/// A memory as a list, the newest page first, from which the page so far from the oldest of the
-/// global ones goes.
+/// A memory as a list, the newest page first. The page `replaced` places from the oldest global
+/// page goes.
 fn faults_of_a_list(application: &Application, memory: Memory, replaced: usize) -> Faults {
     let mut list: Vec<u32> = Vec::new();
     let mut faults = Faults::default();
@@ -102,8 +102,8 @@ fn strict_lru_over_nodes_is_one_lru_that_grows() {
 
 #[test]
 fn naive_balancing_uses_a_new_node_too_slowly() {
-    // the second configuration has little room but the new node's, which fills at a third of the
-    // rate; who goes in circles is no LRU program
+    // The second configuration has little room beside the new node's, which fills at a third of the
+    // rate. A loop is no LRU program.
     for application in Application::made(40_000, 2).into_iter().filter(|one| one.name != "loop") {
         let memories = MemorySplit::second_of_figure_3_7(&application);
         let strict = joining::faults(&application, memories, Policy::StrictLru).disk;

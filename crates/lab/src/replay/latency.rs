@@ -1,4 +1,4 @@
-//! How long calls took: a histogram of fixed size that many threads fill.
+//! Durations of calls: a histogram of fixed size that many threads fill.
 //!
 //! Sixteen steps for each power of two, so that a percentile is at most 6.25% above the truth. One
 //! atomic addition a call; 8 KiB a histogram. (The layout is that of G. Tene's HdrHistogram.)
@@ -24,24 +24,24 @@ impl Default for Histogram {
 pub struct Latency {
     /// Calls.
     pub calls: u64,
-    /// Their sum.
+    /// Sum of the durations.
     pub total_ns: u64,
-    /// The longest.
+    /// Longest duration.
     pub max_ns: u64,
-    /// Half took at most this long.
+    /// Median duration.
     pub p50_ns: u64,
-    /// Nine of ten.
+    /// 90th percentile.
     pub p90_ns: u64,
-    /// 99 of a hundred.
+    /// 99th percentile.
     pub p99_ns: u64,
-    /// 999 of a thousand.
+    /// 99.9th percentile.
     pub p999_ns: u64,
 }
 
 /// One [`Latency`] a kind of call, with the bytes that were moved.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Latencies {
-    /// By kind, in the order of [`super::CallKind::ALL`].
+    /// Latencies by kind, in the order of [`super::CallKind::ALL`].
     pub calls: [Latency; super::CallKind::ALL.len()],
     /// Bytes read from files.
     pub bytes_read: u64,
@@ -50,12 +50,12 @@ pub struct Latencies {
 }
 
 impl Latencies {
-    /// Those of one kind.
+    /// Returns the latency of one kind of call.
     pub fn of(&self, call: super::CallKind) -> &Latency {
         &self.calls[call as usize]
     }
 
-    /// Time spent in calls of all kinds, in nanoseconds.
+    /// Returns the time spent in calls of all kinds, in nanoseconds.
     pub fn total_ns(&self) -> u64 {
         self.calls.iter().map(|latency| latency.total_ns).sum()
     }
@@ -69,7 +69,7 @@ impl Histogram {
         self.max_ns.fetch_max(nanos, Relaxed);
     }
 
-    /// What has been added since this was last asked.
+    /// Returns the durations added since the last call.
     pub(super) fn take(&self) -> Latency {
         let counts: Vec<u64> = self.steps.iter().map(|count| count.swap(0, Relaxed)).collect();
         let calls: u64 = counts.iter().sum();
@@ -95,7 +95,7 @@ impl Histogram {
     }
 }
 
-/// Where a duration belongs.
+/// Returns the step of a duration.
 fn step_of(nanos: u64) -> usize {
     if nanos < PER_POWER {
         return nanos as usize;
@@ -104,7 +104,7 @@ fn step_of(nanos: u64) -> usize {
     ((u64::from(power) * PER_POWER) + (nanos >> power)) as usize
 }
 
-/// The longest duration that belongs there.
+/// Returns the longest duration of a step.
 fn top_of(step: usize) -> u64 {
     let step = step as u64;
     if step < 2 * PER_POWER {

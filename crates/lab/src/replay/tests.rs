@@ -11,7 +11,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-/// Each look at it is a microsecond later.
+/// A clock that moves on by a microsecond at each look.
 #[derive(Default)]
 struct Ticks(AtomicU64);
 

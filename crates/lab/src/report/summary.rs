@@ -46,7 +46,7 @@ fn entry(report: &Report, section: &Section, finding: &Finding) -> Value {
     })
 }
 
-/// Six decimals: more would show how sums were ordered, and no question needs them.
+/// Rounds to six decimals. More would show the order of sums, and no question needs them.
 fn rounded(value: f64) -> Value {
     Value::from((value * 1e6).round() / 1e6)
 }

@@ -1,5 +1,5 @@
-//! What every report keeps: a well-formed page with everything in it, a summary that programs can
-//! read, files that match.
+//! Invariants of every report: a well-formed page with everything in it, a summary that programs
+//! can read, files that match.
 
 use super::*;
 use crate::figure::{Axis, Bar, Bars, Drawing};

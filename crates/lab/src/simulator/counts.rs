@@ -1,44 +1,44 @@
-//! What a simulation counts.
+//! Counts of a simulation.
 
-/// Requests and what became of them.
+/// Requests and their outcomes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
     /// Requests.
     pub requests: u64,
-    /// Those that found their object in the cache.
+    /// Requests that found their object in the cache.
     pub hits: u64,
-    /// Bytes of the objects asked for.
+    /// Bytes of the requested objects.
     pub bytes: u64,
-    /// Bytes of those found.
+    /// Bytes of the objects found.
     pub hit_bytes: u64,
-    /// Objects given up to make room.
+    /// Objects evicted to make room.
     pub evictions: u64,
-    /// Misses whose object was not taken in, being larger than the cache.
+    /// Misses whose object was declined, being larger than the cache.
     pub declined: u64,
 }
 
 impl Counts {
-    /// Requests that did not find their object.
+    /// Returns the requests that did not find their object.
     pub fn misses(&self) -> u64 {
         self.requests - self.hits
     }
 
-    /// Misses whose object was taken in.
+    /// Returns the misses whose object was admitted.
     pub fn taken(&self) -> u64 {
         self.misses() - self.declined
     }
 
-    /// Misses over requests; 0 without requests.
+    /// Returns misses over requests; 0 without requests.
     pub fn miss_ratio(&self) -> f64 {
         share(self.misses(), self.requests)
     }
 
-    /// Bytes not found over bytes asked for; 0 without bytes.
+    /// Returns bytes not found over bytes requested; 0 without bytes.
     pub fn byte_miss_ratio(&self) -> f64 {
         share(self.bytes - self.hit_bytes, self.bytes)
     }
 
-    /// What was counted since an earlier time of the same simulation, such as the end of its
+    /// Returns the counts since an earlier time of the same simulation, such as the end of its
     /// warm-up.
     pub fn since(&self, earlier: &Self) -> Self {
         Self {

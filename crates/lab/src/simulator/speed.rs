@@ -1,4 +1,4 @@
-//! How fast the policies are: million requests a second of CPU, beside libCacheSim's.
+//! Speed of the policies: million requests a second of CPU, beside libCacheSim's.
 //!
 //! The setting is that of libCacheSim's figures: 20 million requests, Zipf 0.8 over a million
 //! objects of one size, room for 100,000, the trace in memory. The clock is an argument: the CPU
@@ -9,20 +9,20 @@ use shoal_policy::{Fifo, Gdsf, LfuDa, Lru, Replacement, Ring, S3Fifo, SecondChan
 use std::fmt::Write;
 use std::time::Duration;
 
-/// What is run.
+/// Setting of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Setting {
     /// Requests in the trace.
     pub requests: usize,
-    /// Objects they are for.
+    /// Distinct objects.
     pub objects: u32,
     /// Zipf's exponent.
     pub alpha: f64,
-    /// Objects there is room for.
+    /// Capacity in objects.
     pub room: u64,
-    /// Of the trace.
+    /// Seed of the trace.
     pub seed: u64,
-    /// How often each policy is run; the best counts.
+    /// Runs of each policy; the best counts.
     pub rounds: u32,
 }
 
@@ -31,7 +31,7 @@ impl Setting {
     pub const REFERENCE: Self =
         Self { requests: 20_000_000, objects: 1_000_000, alpha: 0.8, room: 100_000, seed: 1, rounds: 5 };
 
-    /// The trace.
+    /// Returns the trace.
     pub fn trace(&self) -> Vec<Request> {
         ZipfTrace::new(self.objects, self.alpha, 1, self.seed).take(self.requests).collect()
     }
@@ -42,19 +42,19 @@ impl Setting {
 pub struct Row {
     /// The policy's name.
     pub policy: &'static str,
-    /// Million requests a second of CPU that libCacheSim (2024) served in this setting on this kind
-    /// of machine.
+    /// libCacheSim's speed (2024) in this setting on this kind of machine, in million requests a
+    /// second of CPU.
     pub reference: f64,
     /// The shortest CPU time of all rounds.
     pub cpu: Duration,
-    /// What was counted.
+    /// Counts of the run.
     pub counts: Counts,
-    /// Bytes of memory for each object that is in, everything counted.
+    /// Bytes of memory for each object in the cache, everything counted.
     pub bytes_per_object: f64,
 }
 
 impl Row {
-    /// Million requests a second of CPU.
+    /// Returns million requests a second of CPU.
     pub fn speed(&self) -> f64 {
         self.counts.requests as f64 / self.cpu.as_secs_f64().max(1e-9) / 1e6
     }

@@ -18,7 +18,7 @@ pub(super) struct Run<'a> {
     nodes: Vec<Node<'a>>,
     servers: Vec<Server>,
     random: Random,
-    /// When each node comes to its next fault, in nanoseconds, the earliest first.
+    /// Time of each node's next fault, in nanoseconds, the earliest first.
     agenda: BinaryHeap<Reverse<(u64, usize)>>,
     /// References of all nodes so far.
     references: u64,
@@ -33,23 +33,23 @@ pub(super) struct Run<'a> {
 /// A global node with its program.
 struct Node<'a> {
     application: &'a Application,
-    /// The next reference, an index that goes round.
+    /// Index of the next reference; the index wraps around.
     next: usize,
-    /// The page that it has come to and does not have.
+    /// Page of the fault that the node has come to.
     wanted: Option<u32>,
     local_pages: usize,
-    /// How long it computes between two references, in seconds.
+    /// Computing time between two references, in seconds.
     think_seconds: f64,
     local: Recency,
     at: Vec<PageLocation>,
-    /// When each page was last used, in microseconds.
+    /// Time of each page's last use, in microseconds.
     last_used: Vec<u64>,
     /// Getpages and putpages in this epoch.
     requests: u64,
     frequencies: Rc<Frequencies>,
 }
 
-/// Where a page is.
+/// Place of a page.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum PageLocation {
     Nowhere,
@@ -57,11 +57,11 @@ enum PageLocation {
     Server(u16),
 }
 
-/// What is known in an epoch, and what is measured in it.
+/// Facts known in an epoch, and measurements of it.
 struct Epoch {
     began: f64,
     putpages: u64,
-    /// It is over after so many.
+    /// Number of putpages that ends the epoch.
     most_putpages: u64,
     least_age: u64,
     faults: u64,
@@ -127,7 +127,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Lets nodes go on until so many references are done. Gives the time.
+    /// Runs nodes until `references` references are done. Returns the time.
     fn advance(&mut self, references: u64) -> f64 {
         let mut now = 0;
         while self.references < references
@@ -140,8 +140,8 @@ impl<'a> Run<'a> {
         now as f64 / NANOSECONDS
     }
 
-    /// A node takes the fault that it has come to, and computes up to its next. Gives when that is,
-    /// in seconds.
+    /// Takes the fault that a node has come to, and computes up to its next. Returns the time of
+    /// the next fault, in seconds.
     fn step(&mut self, index: usize, now: f64) -> f64 {
         let until = match self.nodes[index].wanted.take() {
             Some(page) => self.fault(index, page, now),
@@ -153,7 +153,7 @@ impl<'a> Run<'a> {
         until + done as f64 * node.think_seconds
     }
 
-    /// A node wants a page that it does not have. Gives when it has it, in seconds.
+    /// Fetches a page that a node does not have. Returns the time of its arrival, in seconds.
     fn fault(&mut self, index: usize, page: u32, now: f64) -> f64 {
         let node = &mut self.nodes[index];
         let until = match node.at[page as usize] {
@@ -179,7 +179,7 @@ impl<'a> Run<'a> {
         until
     }
 
-    /// A page leaves its node.
+    /// Sends an evicted page away from its node.
     fn put(&mut self, index: usize, page: u32, now: f64) {
         let draw = self.random.unit();
         let node = &mut self.nodes[index];
@@ -205,7 +205,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The initiator gathers ages and loads, and every node gets new frequencies.
+    /// Gathers ages and loads for the initiator, and gives every node new frequencies.
     fn begin_epoch(&mut self, now: f64) {
         let elapsed = now - self.epoch.began;
         if let Some(tuner) = self.tuner.as_mut().filter(|_| self.epoch.faults > 0) {
@@ -226,8 +226,8 @@ impl<'a> Run<'a> {
             Targets::Equal => target_weights(&vec![1; capacities.len()]),
         };
         let chosen = |bounds: &[f64], borrowing: &[f64]| {
-            // the lists are of one length and hold quotients of counts; what could not be selected
-            // by is not put
+            // The lists are of one length and hold quotients of counts. A page without frequencies
+            // to select by is not put.
             let nobody = Frequencies { of: Vec::new(), unplaced: 1.0 };
             Rc::new(select(&weights, &ages.of, b, bounds, borrowing).unwrap_or(nobody))
         };
@@ -246,8 +246,8 @@ impl<'a> Run<'a> {
         self.epoch = Epoch { began: now, least_age: ages.least_age, most_putpages: oldest, ..Epoch::new() };
     }
 
-    /// The share of its time that each server did not work in the epoch, and what it worked added
-    /// up.
+    /// Returns the share of its time that each server did not work in the epoch, and adds up the
+    /// work.
     fn unused(&mut self, elapsed: f64) -> Vec<f64> {
         let mut of = Vec::with_capacity(self.servers.len());
         for (server, busy) in self.servers.iter_mut().zip(&mut self.busy) {
@@ -275,8 +275,8 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Goes on to the next page that is not local, or for some while. Gives how many references
-    /// were done, the last of them the one that faults.
+    /// Moves on to the next page that is not local, or by `LONGEST_STEP` references. Returns the
+    /// number of references done, the faulting one included.
     fn run_to_fault(&mut self, now: f64) -> u64 {
         let references = &self.application.references;
         for done in 1..=LONGEST_STEP {
@@ -293,7 +293,7 @@ impl<'a> Node<'a> {
         LONGEST_STEP
     }
 
-    /// A page comes in. Gives what must leave for it.
+    /// Takes a page in. Returns the page that must leave for it.
     fn take_in(&mut self, page: u32, now: f64) -> Option<u32> {
         self.local.push(0, page);
         self.at[page as usize] = PageLocation::Local;
@@ -303,7 +303,8 @@ impl<'a> Node<'a> {
         Some(oldest)
     }
 
-    /// The bounds on its frequencies, and what it may borrow: an idle node may be always busy.
+    /// Returns the bounds on a node's frequencies, and the shares that it may borrow: an idle node
+    /// may be always busy.
     fn bounds(&self, elapsed: f64, nodes: u32, service_seconds: f64, unused: &[f64]) -> (Vec<f64>, Vec<f64>) {
         let between = elapsed / self.requests.max(1) as f64;
         match RequestRate::new(between, nodes, service_seconds) {
@@ -311,7 +312,7 @@ impl<'a> Node<'a> {
                 vec![pace.bound(1.0); unused.len()],
                 unused.iter().map(|unused| pace.borrowed(*unused)).collect(),
             ),
-            // an epoch of no length tells no pace, and so bounds nothing
+            // An epoch of no length tells no request rate, and so bounds nothing.
             Err(_) => (vec![f64::INFINITY; unused.len()], vec![0.0; unused.len()]),
         }
     }
@@ -323,8 +324,8 @@ impl Epoch {
     }
 }
 
-/// How long a program computes between references, so that with a quarter of its pages local it
-/// computes for the think time between faults.
+/// Returns a program's computing time between references. With a quarter of its pages local, the
+/// program then computes for the think time between faults.
 fn think_seconds(application: &Application, between_faults: f64) -> f64 {
     let faults = stack::distances(application).beyond(application.part(1, 4));
     between_faults * faults as f64 / application.references.len() as f64
@@ -335,9 +336,9 @@ fn microseconds(seconds: f64) -> u64 {
 }
 
 const NANOSECONDS: f64 = 1e9;
-/// An epoch replaces such a part of all idle memory, as in GMS some percent.
+/// Divisor of all idle memory: the part that an epoch replaces, as in GMS some percent.
 const EPOCHS_A_FILL: u64 = 32;
-/// An epoch of fewer pages says little.
+/// Least putpages of an epoch; fewer say little.
 const LEAST_EPOCH: u64 = 48;
 /// References after which a node without faults lets the others go on.
 const LONGEST_STEP: u64 = 10_000;
