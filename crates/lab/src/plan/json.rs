@@ -5,7 +5,7 @@ use crate::curve::{Curve, Point};
 use crate::forecast::Forecast;
 use serde_json::{Value, json};
 
-/// All of a plan for a log of this name.
+/// Returns the whole plan for a log of this name.
 pub fn json(plan: &Plan, log: &str) -> Value {
     let Plan { demand, memory, disk, cooperation, .. } = plan;
     json!({

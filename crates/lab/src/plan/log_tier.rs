@@ -1,11 +1,11 @@
-//! A volume as far as replacement is concerned: a log with a cursor that gives up what it comes to,
-//! or carries it on.
+//! A volume for replacement only: a log with a cursor that evicts the objects it reaches, or
+//! carries them over.
 //!
 //! The rules are the store's own (`shoal_policy::carry`, `shoal_policy::Probation`), as
-//! `shoal_store::architectures` applies them: while there is unused space everything is taken,
-//! later what is asked for again before long; what RAM answers and the disk does not have is
-//! offered to it; hits of the disk alone count for the cursor. What is left out: stripes that are
-//! worth keeping as a whole.
+//! `shoal_store::architectures` applies them. While there is unused space everything is taken;
+//! later only objects requested again before long. Objects that RAM serves and the disk does not
+//! have are offered to it. Hits of the disk alone count for the cursor. Left out are stripes that
+//! are worth keeping as a whole.
 //!
 //! O(1) a request, and a step for each object that the cursor passes.
 
@@ -23,9 +23,9 @@ pub(super) struct Log {
     largest: u64,
     room: u64,
     used: u64,
-    /// Whether the cursor has been at the end.
+    /// `true` if the cursor has been at the end.
     is_full: bool,
-    /// In the order of the log.
+    /// Objects in the order of the log.
     order: VecDeque<u64>,
     held: HashMap<u64, LoggedObject>,
     probation: Probation,
@@ -39,7 +39,8 @@ struct LoggedObject {
 }
 
 impl Log {
-    /// An empty one with room for so many bytes of records, asked for this share of the objects.
+    /// Creates an empty volume with room for `room` bytes of records, for this share of the
+    /// objects.
     pub(super) fn new(room: u64, rate: f64, footprint: Footprint) -> Self {
         let stripe = (room / STRIPES_WANTED).clamp(STRIPE_MIN, STRIPE_BYTES);
         // The stripe at the cursor is given up as a whole before it is filled.
@@ -79,10 +80,10 @@ impl Log {
         !self.is_full || self.probation.admits(Key::unkeyed(&object.to_le_bytes()), remembered)
     }
 
-    /// The cursor comes to the next object.
+    /// Moves the cursor to the next object.
     fn advance(&mut self) {
         let Some(object) = self.order.pop_front() else {
-            // Nothing is left, and what is asked to fit fits an empty log.
+            // The log is empty, and the caller's object fits an empty log.
             self.used = 0;
             return;
         };
@@ -131,14 +132,14 @@ impl DiskTier for Log {
 
 /// The default of `store.stripe`.
 const STRIPE_BYTES: u64 = 1 << 20;
-/// A small volume has so many stripes, unless they would be smaller than the least.
+/// Number of stripes of a small volume, unless they would be smaller than the least.
 const STRIPES_WANTED: u64 = 32;
 const STRIPE_MIN: u64 = 256 << 10;
 /// The default of `store.neighbourhood_percent`.
 pub const NEIGHBOURHOOD_PERCENT: u64 = 10;
-/// A volume takes no object of more than this part of itself.
+/// Divisor of a volume's size for its largest object.
 pub(super) const LARGEST_SHARE: u64 = 4;
-/// Keys that are remembered at least.
+/// Least number of remembered keys.
 const REMEMBERED_MIN: usize = 1024;
 
 #[cfg(test)]

@@ -1,10 +1,16 @@
-//! The planner: what cache this log would need.
+//! The planner: the cache that this log would need.
 //!
-//! Everything is reckoned from one log: how often caches of 20 sizes hit (by the policies that the
-//! product runs, `curve`), RAM before disk, what the store's architectures would write (the store's
-//! own code on the modelled machine), what the index takes, whether it would pay to cooperate (the
-//! wide-area model), and what the answers hang on ([`bounds`]). The first part of the log warms the
-//! caches and is not counted. What the log cannot tell is assumed, said, and bounded.
+//! Everything is computed from one log:
+//!
+//! - the hit ratio of caches of 20 sizes, by the policies that the product runs (`curve`);
+//! - RAM before disk;
+//! - the writes of the store's architectures, by the store's own code on the modelled machine;
+//! - the index's memory;
+//! - the value of cooperation, by the wide-area model;
+//! - the assumptions behind the answers ([`bounds`]).
+//!
+//! The first part of the log warms the caches and is not counted. Facts that the log cannot tell
+//! are assumed, stated, and bounded.
 
 pub mod bounds;
 mod by_size;
@@ -45,32 +51,32 @@ use crate::experiment::{Error, Progress};
 use crate::figure::Unit;
 use shoal_trace::Format;
 
-/// What the operator says.
+/// Options given by the operator.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PlanOptions {
-    /// What a GB of RAM costs a month, in any currency.
+    /// Price of a GB of RAM a month, in any currency.
     pub ram_price: Option<f64>,
-    /// What a GB of disk costs a month.
+    /// Price of a GB of disk a month.
     pub disk_price: Option<f64>,
-    /// What a GB fetched from origins costs.
+    /// Price of a GB fetched from origins.
     pub egress_price: Option<f64>,
-    /// Bytes of RAM that there are; without, the plan says how many it takes.
+    /// Existing bytes of RAM; without them, the plan says how many are needed.
     pub ram_bytes: Option<u64>,
-    /// Bytes of disk that there are; without, the plan says how many it takes.
+    /// Existing bytes of disk; without them, the plan says how many are needed.
     pub disk_bytes: Option<u64>,
-    /// Bytes of the drive that the disk is on; at least those of the disk.
+    /// Bytes of the drive that holds the disk; at least those of the disk.
     pub drive_bytes: u64,
-    /// Whole writes of the drive a day that its maker rates it for.
+    /// Whole writes of the drive a day, by its maker's rating.
     pub drive_writes_per_day: f64,
-    /// Years that the rating is for.
+    /// Years of the rating.
     pub drive_years: f64,
-    /// Operations a second that the drive may be asked for at the peak.
+    /// Largest number of operations a second on the drive at the peak.
     pub drive_operations: f64,
-    /// What an object takes beside its body.
+    /// Overhead of an object beside its body.
     pub footprint: Footprint,
-    /// What a request that RAM misses costs the machine, in requests that it hits.
+    /// Cost of a request that RAM misses, in requests that it hits.
     pub miss_cost: f64,
-    /// The part of the requests that warms the caches.
+    /// Share of the requests that warms the caches.
     pub warm_up: f64,
     /// The seed of samples.
     pub seed: u64,
@@ -98,25 +104,25 @@ impl Default for PlanOptions {
 
 /// A plan.
 pub struct Plan {
-    /// What it was asked.
+    /// Options of the plan.
     pub wishes: PlanOptions,
-    /// What the log demands.
+    /// Demand of the log.
     pub demand: Demand,
     /// RAM alone, by size.
     pub memory: Memory,
     /// RAM and disk together, for pairs of sizes.
     pub tiers: Vec<TierPoint>,
-    /// What the disk would do.
+    /// Planned disk.
     pub disk: Disk,
-    /// What the answers hang on.
+    /// Assumptions behind the answers.
     pub bounds: Vec<Bound>,
-    /// Whether it would pay to cooperate.
+    /// Value of cooperation.
     pub cooperation: Cooperation,
-    /// What is recommended.
+    /// Recommendation.
     pub choice: Choice,
-    /// What that does, simulated.
+    /// Results of the recommendation, simulated.
     pub expected: TierPoint,
-    /// What it is expected to do next.
+    /// Forecast for the recommendation.
     pub future: Future,
 }
 
@@ -124,7 +130,7 @@ impl Plan {
     /// Plans for a log.
     ///
     /// # Errors
-    /// When the log has too few requests to say anything, or a store cannot be driven.
+    /// When the log has too few requests for a plan, or a store cannot be driven.
     pub fn of(
         loaded: &Loaded,
         character: &Character,
@@ -163,10 +169,10 @@ impl Plan {
     }
 }
 
-/// A size as settings spell it, rounded: `768.0 MiB`.
+/// Returns a size as settings spell it, rounded: `768.0 MiB`.
 fn bytes(bytes: u64) -> String {
     Unit::Bytes.shown(bytes as f64)
 }
 
-/// Requests below which a plan says nothing.
+/// Least number of requests for a plan.
 pub const LEAST_REQUESTS: usize = 1000;

@@ -1,4 +1,4 @@
-//! Runs whose length can be worked out by hand, and what must hold whatever is simulated.
+//! Runs with a length known by hand, and invariants of every simulation.
 
 use super::*;
 use shoal_trace::Random;
@@ -140,7 +140,7 @@ fn what_cannot_be_simulated_is_told() {
     assert!(matches!(with(PrefetchSetup { costs, ..setting }), Err(Error::Levels { .. })));
 }
 
-/// Clusters and programs of all kinds: every program ends, and what it fetched adds up.
+/// Every program ends in clusters and programs of all kinds, and its fetches add up.
 #[test]
 fn every_program_ends_and_adds_up() {
     for seed in 0..60 {

@@ -12,7 +12,7 @@
 //!
 //! The cells of a grid are the product of its lists, the last parameter changing fastest. A
 //! parameter that does not matter for a cell (the chances of N-chance forwarding for another
-//! system) has no value there, and cells that come out the same are one.
+//! system) has no value there. Cells that are then equal become one.
 
 use super::kind::{KINDS, Kind, named};
 use super::parameter::Parameter;
@@ -26,18 +26,18 @@ use toml::de::{DeTable, DeValue};
 /// One mistake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
-    /// Its line, from 1.
+    /// Line of the mistake, from 1.
     pub line: usize,
-    /// Its column in characters, from 1.
+    /// Column of the mistake in characters, from 1.
     pub column: usize,
     /// The key concerned; empty where the text is no TOML.
     pub key: String,
-    /// What is wrong.
+    /// Description of the mistake.
     pub message: String,
 }
 
 impl std::fmt::Display for Mistake {
-    /// `line:column: key: message`.
+    /// Writes `line:column: key: message`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}:{}: ", self.line, self.column)?;
         if !self.key.is_empty() {
@@ -99,7 +99,7 @@ pub(super) fn parse(text: &str, folder: &Path) -> Result<Sweep, Vec<Mistake>> {
     if mistakes.found.is_empty() { Ok(Sweep { traces, cells }) } else { Err(mistakes.placed(text)) }
 }
 
-/// The grids of all kinds, in the order of the text.
+/// Returns the grids of all kinds, in the order of the text.
 fn grids<'a, 'b>(
     document: &'a DeTable<'b>,
     mistakes: &mut Mistakes,
@@ -217,7 +217,7 @@ fn product(kind: &'static Kind, axes: &[Vec<Value>], traces: &[&str], cells: &mu
     }
 }
 
-/// Parameters that do not matter for this cell have no value.
+/// Clears the values of parameters that do not matter for this cell.
 fn drop_idle(parameters: &[Parameter], inputs: &mut [Value]) {
     for (at, parameter) in parameters.iter().enumerate() {
         let Some((other, values)) = parameter.only_for else { continue };
@@ -229,5 +229,5 @@ fn drop_idle(parameters: &[Parameter], inputs: &mut [Value]) {
     }
 }
 
-/// More cells than anybody waits for.
+/// Largest number of cells: more would take too long.
 const MOST_CELLS: usize = 1_000_000;

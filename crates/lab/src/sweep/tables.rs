@@ -1,7 +1,7 @@
 //! The results as Parquet: a file for each kind, a row a cell in the order of the specification.
 //!
-//! A file is written beside its name and renamed, so that whoever reads it sees the results of one
-//! sweep, or of the one before.
+//! A file is written beside its name and renamed, so that a reader sees the results of one sweep,
+//! or of the one before.
 
 use super::value::Value;
 use super::{Error, KINDS, Kind, Sweep};

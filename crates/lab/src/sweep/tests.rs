@@ -113,7 +113,8 @@ fn answers_are_those_of_the_lab() {
     assert!(refused[..11].iter().all(|value| *value == Value::None) && refused[11] != Value::None);
 }
 
-/// Every kind gives as many results, of such kinds, as it says, and says why where it gives none.
+/// Every kind gives the number and types of results that it states, and a reason where it gives
+/// none.
 #[test]
 fn every_kind_keeps_its_word() {
     let text = "[trace.made]\nsynthetic = \"requests=6000,seed=1,clients=8,hit-ratio=0.6\"\n\
@@ -156,7 +157,7 @@ fn every_kind_keeps_its_word() {
     }
 }
 
-/// Counts what is done.
+/// A progress that counts the work done.
 struct Counted(u64);
 
 impl Progress for Counted {
@@ -167,8 +168,8 @@ impl Progress for Counted {
     }
 }
 
-/// A sweep whose journal was cut off at any byte goes on, computes what is missing and no more, and
-/// ends with the same bytes.
+/// A sweep whose journal was cut off at any byte resumes, computes only the missing cells, and ends
+/// with the same bytes.
 #[test]
 fn a_sweep_goes_on_wherever_it_was_stopped() {
     let sweep = parse(SPEC).expect("a specification");
@@ -191,7 +192,7 @@ fn a_sweep_goes_on_wherever_it_was_stopped() {
         assert!(summary.files.iter().zip(&tables).all(|(path, before)| read(path) == *before));
         left.truncate(ends[0]);
     }
-    // a damaged line ends what is read
+    // A damaged line ends the reading.
     let mut damaged = journal.clone();
     damaged[ends[3] + 40] ^= 1;
     std::fs::write(folder.path().join("journal"), &damaged).expect("written");

@@ -1,5 +1,5 @@
-//! Hierarchies and homes by hash: a request goes along a path of caches until one holds what it
-//! asks for, and all before keep a copy.
+//! Hierarchies and homes by hash: a request goes along a path of caches until one holds the object,
+//! and all caches before keep a copy.
 
 use super::cache::{Cache, Look};
 use super::{Cooperation, Outcome, Plan, Stream, Tally, Visit, common_level, group};
@@ -9,7 +9,7 @@ use shoal_cooperation::hierarchy::Hierarchy;
 use shoal_cooperation::{NodeId, Route};
 use shoal_core::Key;
 
-/// How homes are found.
+/// Rules for finding an object's home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HomeRule {
     /// Rendezvous hashing.
@@ -18,20 +18,20 @@ pub enum HomeRule {
     Ring,
     /// The Cache Array Routing Protocol.
     Carp,
-    /// The key's number modulo the number of proxies: what the others are there to avoid.
+    /// The key's number modulo the number of proxies: the baseline that the other rules improve on.
     Modulo,
 }
 
 /// A proxy that is lost with all it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Loss {
-    /// Before the visit of this number.
+    /// Number of the visit before which the proxy is lost.
     pub at: usize,
-    /// Which proxy.
+    /// Number of the lost proxy.
     pub proxy: usize,
 }
 
-/// The proxies and what stands above them.
+/// A run over the proxies and the caches above them.
 struct Run<'a> {
     plan: &'a Plan,
     caches: Vec<Cache>,
@@ -105,8 +105,8 @@ impl Run<'_> {
         }
     }
 
-    /// The level at which the path's place stands: a hierarchy has a place a level; homes cost what
-    /// their tier costs, as Table 5.3 counts it.
+    /// Returns the level of a place on the path. A hierarchy has one place for each level. A home
+    /// has the level of its tier, as Table 5.3 counts it.
     fn level(&self, here: usize, at: usize) -> usize {
         let bottom = self.plan.region.levels() - 1;
         match self.plan.cooperation {
@@ -145,7 +145,7 @@ fn rule(plan: &Plan) -> Box<dyn Route> {
     }
 }
 
-/// The proxies first, then each level above, every group one cache.
+/// Returns the hierarchy: the proxies first, then each level above, with one cache for each group.
 fn levels(region: &Region) -> Hierarchy {
     let bottom = region.levels() - 1;
     let mut first_of = vec![0u64; region.levels()];
@@ -159,17 +159,17 @@ fn levels(region: &Region) -> Hierarchy {
             parents.push((NodeId(first_of[level] + cache), (level > 0).then(|| above(level))));
         }
     }
-    // the numbers go upwards level by level, so that there is no circle; deeper regions than 16
-    // levels are refused by the model
+    // The numbers go upwards level by level, so that there is no circle. The model refuses regions
+    // deeper than 16 levels.
     Hierarchy::new(parents).unwrap_or_default()
 }
 
-/// d^level: groups at a level, 0 being the top.
+/// Returns d^level: groups at a level, 0 being the top.
 pub(super) fn proxies_at(level: usize, region: &Region) -> usize {
     (region.fanout as usize).pow(level as u32)
 }
 
-/// Each proxy for itself.
+/// Routing without cooperation.
 struct Separate;
 
 impl Route for Separate {
@@ -181,7 +181,7 @@ impl Route for Separate {
     fn lose(&mut self, _gone: NodeId) {}
 }
 
-/// The number of the key modulo that of the nodes.
+/// Routing by the key's number modulo the number of nodes.
 struct Modulo {
     nodes: Vec<NodeId>,
 }

@@ -51,9 +51,9 @@ fn plan(cooperation: Cooperation) -> Plan {
     }
 }
 
-/// The dissertation's model beside what it models: every scheme's hit rate, latency and arrivals
-/// within two hundredths of it. 78 days of warm-up are four lives of an object, so that little of
-/// the start is left.
+/// The simulation agrees with the dissertation's model: every scheme's hit rate, latency and
+/// arrivals are within two hundredths of it. 78 days of warm-up are four lives of an object, so
+/// that little of the start is left.
 #[test]
 fn made_streams_agree_with_the_model() {
     let made = made();
@@ -75,8 +75,8 @@ fn made_streams_agree_with_the_model() {
         assert!((found.hit_rate() - all).abs() < 0.012, "{cooperation:?}: {} {all}", found.hit_rate());
         let latency = found.mean_latency_seconds();
         if matches!(cooperation, Cooperation::Summaries(_)) {
-            // digests know no versions: every holder of an old one is asked in vain, which the
-            // model leaves out
+            // Digests know no versions. Every holder of an old version is asked in vain, which the
+            // model leaves out.
             assert!(latency > expected.latency_seconds && found.false_hits > found.requests / 10);
             continue;
         }
@@ -94,7 +94,7 @@ fn made_streams_agree_with_the_model() {
     let alone = simulate(&stream, &plan(Cooperation::Alone), 1);
     let own = model.hit_rate(10.0).unwrap();
     assert!((alone.hit_rate() - own).abs() < 0.012, "{} {own}", alone.hit_rate());
-    // the printed directory column counts requests twice; the simulation does not agree with it
+    // The printed directory column counts requests twice; the simulation does not agree with it.
     let printed = model.performance(Scheme::Directory, &region).unwrap().latency_seconds;
     let found = simulate(&stream, &plan(Cooperation::Directory), 1).mean_latency_seconds();
     assert!(printed / found > 1.05, "{printed} {found}");
@@ -107,7 +107,7 @@ fn heavy_tails_and_finite_caches_agree_with_the_model_too() {
         let made = Made { unpopular_change: Change { mean_days: 20.0, law }, cacheable: 1.0, ..made() };
         let found = simulate(&made.stream(5), &plan(Cooperation::Hashed(HomeRule::Rendezvous, None)), 1);
         let expected = model(&made).hit_rate(90.0).unwrap();
-        // the longest-lived objects are still being met for the first time
+        // The longest-lived objects are still being met for the first time.
         assert!((found.hit_rate() - expected).abs() < 0.02, "{law:?}: {} {expected}", found.hit_rate());
     }
     let made = Made { cacheable: 1.0, ..made() };
@@ -134,7 +134,7 @@ fn summaries_trade_messages_for_errors() {
     assert!(coarse.hit_rate() < fine.hit_rate());
     let few_bits = run(Digests { bits_per_object: 2, hashes: 2, ..EXACT });
     assert!(few_bits.false_hits > fine.false_hits);
-    // what is old is found out only by asking
+    // Only a request to the holder shows that a copy is old.
     assert!(fine.false_hits > 0 && fine.outdated > 0);
 }
 
@@ -157,7 +157,7 @@ fn a_lost_home_costs_its_own_objects_and_no_others() {
         whole > rendezvous && rendezvous > modulo && ring > modulo,
         "{whole} {rendezvous} {ring} {modulo}"
     );
-    // some 3000/9 objects are fetched again, by modulo nearly all
+    // Some 3000/9 objects are fetched again, by modulo nearly all.
     assert!((whole - rendezvous) * 60_000.0 < 450.0 && (whole - modulo) * 60_000.0 > 2000.0);
 }
 

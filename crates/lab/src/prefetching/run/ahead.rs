@@ -1,4 +1,4 @@
-//! Pages are fetched before they are asked for.
+//! Pages are fetched before their reference.
 
 use super::process::{PageSite, Process, State};
 use super::{Event, Run, after};
@@ -22,7 +22,7 @@ impl Run<'_> {
         }
     }
 
-    /// While the predicate is true, the first missing page comes in, if a page of less worth can
+    /// Brings in the first missing page while the predicate is true, if a less valuable page can
     /// leave for it.
     fn prefetch_to_local(&mut self, index: usize) {
         let prefetching = self.setting.prefetching;
@@ -43,14 +43,14 @@ impl Run<'_> {
         }
     }
 
-    /// Whether the predicate is true; if not, remembers for how long.
+    /// Returns `true` if the predicate is true. Otherwise remembers how long it stays false.
     fn must_prefetch(&mut self, index: usize) -> bool {
         let (global, disk) = (self.times.global_seconds(), self.times.disk_seconds());
         let process = &mut self.processes[index];
         let first = process.missing().next();
         process.missing_from =
             first.map_or(process.hints.at() + process.hints.len() as u64, |(place, _)| place);
-        // farther ahead than local memory has room for nothing need be known
+        // Pages farther ahead than local memory has frames do not matter.
         let frames = self.nodes[process.home].memory.frames();
         let missing = || {
             process.missing().take(frames).map(|(place, page)| {
@@ -67,12 +67,12 @@ impl Run<'_> {
         slack.is_some_and(|slack| slack <= 0.0)
     }
 
-    /// The first missing page, passing over those that other nodes are reading and those of a kind
-    /// that is not prefetched; `None` when its way is not free.
+    /// Returns the first missing page. Pages that other nodes are reading and pages of a kind that
+    /// is not prefetched are passed over. `None` when the page's way is not free.
     fn first_to_fetch(&self, index: usize) -> Option<(u32, Source)> {
         let process = &self.processes[index];
         let prefetching = self.setting.prefetching;
-        // what global memory holds is passed over at once where it is not prefetched
+        // Pages in global memory are passed over at once where these are not prefetched.
         let first = if prefetching.global_to_local { process.missing_from } else { process.disk_from };
         for (_, page) in process.hinted_from(first) {
             match process.pages[page as usize].place {
@@ -90,7 +90,7 @@ impl Run<'_> {
         None
     }
 
-    /// Other nodes are asked for the first pages that are on disk alone.
+    /// Asks other nodes for the first pages that are on disk alone.
     fn prefetch_to_global(&mut self, index: usize) {
         let (home, now) = (self.processes[index].home, self.seconds());
         while self.nodes[home].requester.may_ask() {
@@ -119,7 +119,7 @@ impl Run<'_> {
         }
     }
 
-    /// What the least valuable page of a node is worth; that of a free frame where there is one.
+    /// Returns the value of a node's least valuable page; that of a free frame where there is one.
     pub fn least_value(&self, node: usize, now_seconds: f64) -> Value {
         if self.nodes[node].memory.free() > 0 {
             return Value::NEVER;
@@ -128,7 +128,7 @@ impl Run<'_> {
     }
 }
 
-/// Where a page is prefetched from.
+/// Place that a page is prefetched from.
 enum Source {
     Global(usize),
     Disk,

@@ -1,4 +1,4 @@
-//! Processors, links and disks: what keeps them busy, and until when.
+//! Processors, links and disks: their work, and the time of its end.
 
 use super::process::PageSite;
 use super::{Event, Run, after};
@@ -9,23 +9,23 @@ use std::collections::VecDeque;
 
 /// The devices of one node.
 pub(super) struct Station {
-    /// When its processor has done all that it has begun, in nanoseconds.
+    /// Time at which the processor has done all its work, in nanoseconds.
     processor_free: u64,
-    /// Its own programs' use of it since the epoch began, in seconds.
+    /// Processor time of the node's own programs since the epoch began, in seconds.
     pub processor_seconds: f64,
     link_free: u64,
     disk: Disk,
     disk_seconds: f64,
     reading: Option<Read>,
-    /// Pages that its own programs wait for.
+    /// Pages that the node's own programs wait for.
     faults: VecDeque<Page>,
-    /// Pages that its own programs will want.
+    /// Pages that the node's own programs will want.
     ahead: VecDeque<Page>,
     /// Pages that other nodes asked for.
     pub requests: PrefetchQueue<Page>,
 }
 
-/// What a disk does.
+/// Read that a disk is doing.
 #[derive(Clone, Copy, Debug)]
 enum Read {
     Own(Page),
@@ -51,7 +51,7 @@ impl Station {
         self.disk_seconds
     }
 
-    /// Whether its disk has neither work nor any of its own programs' before it.
+    /// Returns `true` if the disk has neither work of the node's own programs nor a queue of it.
     pub fn disk_has_time(&self) -> bool {
         self.faults.is_empty() && self.ahead.is_empty() && !matches!(self.reading, Some(Read::Own(_)))
     }
@@ -64,7 +64,7 @@ impl Station {
         self.ahead.push_back(page);
     }
 
-    /// A page that only waited to be read ahead is wanted now.
+    /// Moves a page from the readahead queue to the faults, since a program now waits for it.
     pub fn hurry(&mut self, page: Page) {
         if let Some(at) = self.ahead.iter().position(|waiting| *waiting == page) {
             self.ahead.remove(at);
@@ -72,14 +72,16 @@ impl Station {
         }
     }
 
-    /// Computes from now, or from when it has time. Gives when that is done, in nanoseconds.
+    /// Computes from now, or from the processor's next free time. Returns the time of the end, in
+    /// nanoseconds.
     fn compute(&mut self, now: u64, seconds: f64) -> u64 {
         self.processor_free = after(self.processor_free.max(now), seconds);
         self.processor_seconds += seconds;
         self.processor_free
     }
 
-    /// Sends or gets a page that is ready at some time. Gives when it has passed, in nanoseconds.
+    /// Sends or gets a page that is ready at some time. Returns the time of the end, in
+    /// nanoseconds.
     pub fn transfer(&mut self, ready: u64, seconds: f64) -> u64 {
         self.link_free = after(self.link_free.max(ready), seconds);
         self.link_free
@@ -87,7 +89,7 @@ impl Station {
 }
 
 impl Run<'_> {
-    /// A program computes up to its next reference, with what else is to be done.
+    /// Lets a program compute up to its next reference, with the work charged to it.
     pub fn compute(&mut self, index: usize) {
         let process = &mut self.processes[index];
         let computing = process.program.computing_seconds;
@@ -101,12 +103,13 @@ impl Run<'_> {
         self.schedule(done, Event::Reference { process: index });
     }
 
-    /// Work of a program's node for its pages, which delays what the processor does next.
+    /// Charges work for a program's pages to its node's processor, which delays the next work.
     pub fn charge(&mut self, index: usize, seconds: f64) {
         self.charge_node(self.processes[index].home, index, seconds);
     }
 
-    /// Work of any node for a program's pages: the program's only where it runs.
+    /// Charges work for a program's pages to any node. The work counts for the program only on its
+    /// own node.
     pub fn charge_node(&mut self, node: usize, index: usize, seconds: f64) {
         self.nodes[node].station.compute(self.now, seconds);
         let process = &mut self.processes[index];
@@ -116,10 +119,10 @@ impl Run<'_> {
         }
     }
 
-    /// A prefetch request has come to a node.
+    /// Handles a prefetch request that has come to a node.
     pub fn asked(&mut self, node: usize, request: PrefetchRequest<Page>) {
         if self.place(request.page) != PageSite::Requested(node) {
-            // withdrawn while it was on its way
+            // The request was withdrawn while it was on its way.
             self.nodes[request.from].requester.acknowledged();
             self.awake.insert(request.from);
         } else if self.nodes[node].station.requests.push(request) {
@@ -129,7 +132,7 @@ impl Run<'_> {
         }
     }
 
-    /// A node gives nothing for a request.
+    /// Refuses a request at a node.
     fn refuse(&mut self, node: usize, request: PrefetchRequest<Page>) {
         self.knowledge.epoch.exhausted(node);
         self.processes[request.page.0 as usize].lost_to_disk(request.page.1, 0.0);
@@ -137,7 +140,7 @@ impl Run<'_> {
         self.awake.insert(request.from);
     }
 
-    /// The disk of a node begins what is first, if it does nothing.
+    /// Starts the first read of a node's disk, if the disk is idle.
     pub fn start_disk(&mut self, node: usize) {
         while self.nodes[node].station.reading.is_none() {
             let station = &mut self.nodes[node].station;
@@ -163,7 +166,7 @@ impl Run<'_> {
         }
     }
 
-    /// A node begins to read for another and tells it so.
+    /// Begins a node's read for another node and tells it so.
     fn begin_for_other(&mut self, node: usize, request: PrefetchRequest<Page>) {
         let (program, page) = (request.page.0 as usize, request.page.1);
         let process = &mut self.processes[program];

@@ -3,12 +3,12 @@
 //!
 //! | file | |
 //! |---|---|
-//! | `process` | a program under way: its hints, where its pages are, what they are worth |
+//! | `process` | a program under way: its hints, the places and values of its pages |
 //! | `fault` | a program asks for a page |
-//! | `ahead` | pages are fetched before they are asked for |
+//! | `ahead` | pages are fetched before their reference |
 //! | `give_way` | pages leave for others |
 //! | `devices` | processors, links and disks |
-//! | `epochs` | what nodes know of each other |
+//! | `epochs` | knowledge of nodes about each other |
 
 mod ahead;
 mod devices;
@@ -35,9 +35,9 @@ pub(super) struct Run<'a> {
     nodes: Vec<Node>,
     processes: Vec<Process<'a>>,
     agenda: BinaryHeap<Reverse<(u64, u64, Event)>>,
-    /// Events so far, which orders those of one time.
+    /// Number of events so far, which orders those of one time.
     scheduled: u64,
-    /// In nanoseconds.
+    /// Time of the simulation, in nanoseconds.
     now: u64,
     knowledge: Knowledge,
     random: Random,
@@ -52,11 +52,11 @@ struct Node {
     memory: Memory,
     station: Station,
     requester: shoal_cooperation::prefetch::PrefetchRequester,
-    /// Pages that come from global memory before they are asked for.
+    /// Number of pages that come from global memory before their reference.
     incoming: usize,
 }
 
-/// What happens at a time.
+/// An event of the simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
     /// A program has computed up to its next reference.
@@ -65,7 +65,7 @@ enum Event {
     DiskDone { node: usize },
     /// A page has come from global memory.
     Arrived { page: Page, ahead: bool },
-    /// A prefetch request has come to a node; its worth in microseconds.
+    /// A prefetch request has come to a node; its value in microseconds.
     Asked { node: usize, page: Page, until_us: u64 },
     /// The time of an epoch is over.
     EpochOver { number: u64 },
@@ -107,7 +107,7 @@ impl<'a> Run<'a> {
             run.schedule(after(0, joining.after_seconds), Event::Joins { node: joining.node });
         }
         for process in 0..run.processes.len() {
-            // nothing is in memory yet whose worth could change
+            // No page is in memory yet, so that no value can change.
             run.processes[process].disclose_hints();
             run.compute(process);
         }
@@ -171,13 +171,13 @@ impl<'a> Run<'a> {
         self.agenda.push(Reverse((at, self.scheduled, event)));
     }
 
-    /// The time, in seconds.
+    /// Returns the time, in seconds.
     fn seconds(&self) -> f64 {
         self.now as f64 / NANOSECONDS
     }
 }
 
-/// A time of the simulation, so many seconds after another; it stops before it would wrap.
+/// Returns the time `seconds` after `now`; it stops before it would wrap.
 fn after(now: u64, seconds: f64) -> u64 {
     now.saturating_add((seconds * NANOSECONDS) as u64)
 }

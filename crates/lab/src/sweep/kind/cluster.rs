@@ -1,8 +1,8 @@
 //! `[[cluster]]`: one system of cooperative caching, or of request distribution, over one trace of
-//! who asks for what.
+//! clients' requests.
 //!
-//! A client of the trace belongs to a node, by turns of its number; an object counts as one frame,
-//! whatever its size.
+//! A client of the trace belongs to a node, by turns of its number. An object counts as one frame
+//! at any size.
 
 use super::{COUNT, Inputs, Kind, NUMBER, needed};
 use crate::cluster::{

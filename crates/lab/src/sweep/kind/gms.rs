@@ -1,4 +1,4 @@
-//! `[[gms]]`: the queueing model of global memory, and if asked its simulation.
+//! `[[gms]]`: the queueing model of global memory, with its simulation on request.
 
 use super::{COUNT, Inputs, Kind, NUMBER};
 use crate::model::gms::simulation::{Arrivals, MOST_GETPAGES, Measured, Service, Setting, simulate};

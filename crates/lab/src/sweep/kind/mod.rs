@@ -16,13 +16,13 @@ use shoal_trace::parquet::Field;
 /// A kind of question.
 #[derive(Debug)]
 pub struct Kind {
-    /// Its name: `[[name]]` in a specification, `name.parquet` among the results.
+    /// Name of the kind: `[[name]]` in a specification, `name.parquet` among the results.
     pub name: &'static str,
-    /// What it asks, in a sentence.
+    /// Question of the kind, in a sentence.
     pub question: &'static str,
-    /// What it is asked with; the first is the trace, where it has one.
+    /// Parameters of the question; the first is the trace, where it has one.
     pub parameters: &'static [Parameter],
-    /// What it answers.
+    /// Results of the answer.
     pub results: &'static [Field],
     answer: fn(&Inputs<'_>, Option<&Loaded>) -> Result<Vec<Value>, String>,
 }
@@ -31,7 +31,7 @@ pub struct Kind {
 pub const KINDS: [&Kind; 6] =
     [&policy::KIND, &cluster::KIND, &wide_area::KIND, &gms::KIND, &pgms::KIND, &wan::KIND];
 
-/// The kind of a name.
+/// Returns the kind of a name.
 pub fn named(name: &str) -> Option<&'static Kind> {
     KINDS.into_iter().find(|kind| kind.name == name)
 }
@@ -43,12 +43,13 @@ impl PartialEq for Kind {
 }
 
 impl Kind {
-    /// Whether it is asked of a trace.
+    /// Returns `true` if the question is about a trace.
     pub fn has_trace(&self) -> bool {
         self.parameters.iter().any(|parameter| parameter.name == "trace")
     }
 
-    /// The columns of its results: parameters, the trace's digest, results, and why it was refused.
+    /// Returns the columns of the results: parameters, the trace's digest, results, and the reason
+    /// of a refusal.
     pub fn fields(&self) -> Vec<Field> {
         let mut fields: Vec<Field> = self.parameters.iter().map(Parameter::field).collect();
         fields.extend(self.has_trace().then_some(Field::optional("trace_digest", TEXT)));
@@ -57,7 +58,7 @@ impl Kind {
         fields
     }
 
-    /// What its results are: those of the kind, and last why it was refused.
+    /// Returns the fields of an answer: the results of the kind, and last the reason of a refusal.
     pub fn answers(&self) -> Vec<Field> {
         self.results.iter().copied().chain([REFUSED]).collect()
     }
@@ -104,14 +105,14 @@ impl Inputs<'_> {
         if let Value::Number(number) = self.value(name) { Some(*number) } else { None }
     }
 
-    /// Latencies in seconds out of milliseconds with commas between them.
+    /// Returns latencies in seconds from milliseconds with commas between them.
     fn latencies(&self, name: &str) -> Vec<f64> {
         let parts = self.text(name).into_iter().flat_map(|text| text.split(','));
         parts.filter_map(|part| part.trim().parse::<f64>().ok()).map(|ms| ms / 1e3).collect()
     }
 }
 
-/// The trace of a kind that has one.
+/// Returns the trace of a kind that has one.
 fn needed(loaded: Option<&Loaded>) -> Result<&Loaded, String> {
     loaded.ok_or_else(|| "the trace was not loaded".into())
 }

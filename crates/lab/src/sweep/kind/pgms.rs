@@ -1,4 +1,4 @@
-//! `[[pgms]]`: a program that tells what it will read, and idle nodes that prefetch for it,
+//! `[[pgms]]`: a program that tells its future reads, and idle nodes that prefetch for it,
 //! simulated.
 
 use super::{COUNT, Inputs, Kind, NUMBER};
@@ -112,7 +112,7 @@ fn setting(inputs: &Inputs<'_>) -> PrefetchSetup {
     let kinds = inputs.text("prefetch").unwrap_or_default();
     setting.prefetching = Prefetching::named(kinds).unwrap_or(Prefetching::NONE);
     let random_seconds = inputs.number("disk_ms").unwrap_or(13.0) / 1e3;
-    // a disk faster than the testbed's at random reads is no slower at those that follow each other
+    // A disk faster than the testbed's at random reads is no slower at sequential reads.
     let sequential_seconds = DiskTimes::TESTBED.sequential_seconds.min(random_seconds);
     let costs = Costs::TESTBED.with_global(inputs.number("global_us").unwrap_or(370.0) / 1e6);
     setting.costs = Costs { disk: DiskTimes { random_seconds, sequential_seconds }, ..costs };
@@ -129,5 +129,5 @@ fn prefetches() -> Vec<&'static str> {
     vec!["none", "dl", "gl", "dg", "dl+gl", "dl+dg", "gl+dg", "dl+gl+dg"]
 }
 
-/// Of each node of the testbed: 32 MB.
+/// Frames of each node of the testbed: 32 MB.
 const FRAMES: usize = 4096;

@@ -76,7 +76,7 @@ fn answer(inputs: &Inputs<'_>, loaded: Option<&Loaded>) -> Result<Vec<Value>, St
     ])
 }
 
-/// Bytes, or a share of all objects' bytes.
+/// Reads bytes, or a share of all objects' bytes.
 pub(super) fn room(text: &str, unique_bytes: u64) -> Result<u64, String> {
     match text.parse::<f64>() {
         Ok(share) => Ok(((unique_bytes as f64 * share) as u64).max(1)),
