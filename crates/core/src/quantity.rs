@@ -5,19 +5,18 @@ use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
-/// A number of bytes. Written `512`, `64 KB`, `1.5 GB` (powers of 1000) or `64 KiB` (powers of
-/// 1024).
+/// Number of bytes. Written `512`, `64 KB`, `1.5 GB` (powers of 1000) or `64 KiB` (powers of 1024).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct ByteCount(pub u64);
 
 impl ByteCount {
-    /// So many mebibytes.
+    /// Returns `count` mebibytes.
     pub const fn mib(count: u64) -> Self {
         Self(count << 20)
     }
 }
 
-/// Why a quantity could not be read.
+/// Error for a text that is not a quantity.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct QuantityError {
     text: String,
@@ -74,8 +73,8 @@ pub fn parse_duration(text: &str) -> Result<Duration, QuantityError> {
     )
 }
 
-/// The number times its unit's scale; `bare` is the scale of a number without a unit, 0 to refuse
-/// one.
+/// Returns the number times the scale of its unit. `bare` is the scale of a number without a unit;
+/// 0 refuses such a number.
 fn scaled(text: &str, units: &[(&str, f64)], bare: f64) -> Option<f64> {
     let text = text.trim();
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
