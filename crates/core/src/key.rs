@@ -30,9 +30,9 @@ impl Key {
         KeySecret::installed().key(full)
     }
 
-    /// Hashes a full key with XXH3-128, which has no secret. Used for keys that may be public and
-    /// whose collision benefits nobody. Such keys are stores of earlier versions, numbers of nodes
-    /// and disks, and the choice of an upstream.
+    /// Hashes a full key with XXH3-128, which has no secret. Used for keys that may be public,
+    /// where a collision benefits nobody. Such keys are stores of earlier versions, numbers of
+    /// nodes and disks, and the choice of an upstream.
     pub fn unkeyed(full: &[u8]) -> Self {
         Self(xxhash_rust::xxh3::xxh3_128(full))
     }

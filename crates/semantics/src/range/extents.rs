@@ -1,23 +1,23 @@
-//! Which bytes of a representation are held: disjoint ranges, sorted.
+//! Held bytes of a representation, as disjoint, sorted ranges.
 
 use super::ByteRange;
 
-/// A set of bytes as sorted ranges that neither overlap nor touch.
+/// Set of bytes as sorted ranges that neither overlap nor touch.
 ///
-/// Insert costs one move of the ranges behind it; the others one binary search, and the answer's
-/// length.
+/// Cost: an insert moves the ranges behind it once. Other operations cost one binary search and the
+/// length of the answer.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Extents {
     ranges: Vec<ByteRange>,
 }
 
 impl Extents {
-    /// No bytes.
+    /// Makes a set without bytes.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Adds a range, joining it with those that it overlaps or touches.
+    /// Adds a range and joins it with the ranges that it overlaps or touches.
     pub fn insert(&mut self, added: ByteRange) {
         let from = self.ranges.partition_point(|held| held.end < added.start);
         let to = self.ranges.partition_point(|held| held.start <= added.end);
@@ -28,13 +28,13 @@ impl Extents {
         self.ranges.splice(from..to, [joined]);
     }
 
-    /// Whether all bytes of `wanted` are held.
+    /// Returns `true` if all bytes of `wanted` are held.
     pub fn contains(&self, wanted: ByteRange) -> bool {
         let at = self.ranges.partition_point(|held| held.end < wanted.end);
         self.ranges.get(at).is_some_and(|held| held.start <= wanted.start)
     }
 
-    /// The stretches of `wanted` that are not held, in order.
+    /// Returns the parts of `wanted` that are not held, in order.
     pub fn missing(&self, wanted: ByteRange) -> Vec<ByteRange> {
         let mut missing = Vec::new();
         let mut from = wanted.start;
@@ -47,17 +47,17 @@ impl Extents {
         missing
     }
 
-    /// Whether all bytes of a representation of this length are held.
+    /// Returns `true` if all bytes of a representation of this length are held.
     pub fn is_complete(&self, length: u64) -> bool {
         ByteRange::new(0, length).is_none_or(|whole| self.contains(whole))
     }
 
-    /// The ranges, in order.
+    /// Returns the ranges, in order.
     pub fn iter(&self) -> impl ExactSizeIterator<Item = ByteRange> {
         self.ranges.iter().copied()
     }
 
-    /// How many bytes are held.
+    /// Returns the number of bytes held.
     pub fn covered(&self) -> u64 {
         self.ranges.iter().map(|range| range.len()).sum()
     }
@@ -102,7 +102,7 @@ mod tests {
     }
 
     proptest! {
-        /// Against a plain list of bytes.
+        /// Compares the set with a plain list of bytes.
         #[test]
         fn agrees_with_a_bitmap(ranges in proptest::collection::vec(some_range(), 0..12), wanted in some_range()) {
             let mut bitmap = [false; 80];

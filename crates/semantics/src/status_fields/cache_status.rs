@@ -8,47 +8,46 @@ use http::{HeaderMap, HeaderName, StatusCode};
 /// Cache-Status.
 pub const CACHE_STATUS: HeaderName = HeaderName::from_static("cache-status");
 
-/// A member of Cache-Status.
+/// Member of Cache-Status.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CacheStatus<'a> {
-    /// The name of this cache.
+    /// Name of this cache.
     pub cache: &'a str,
-    /// Whether it answered or forwarded the request.
+    /// Handling of the request: answered from storage, forwarded, or answered by the cache itself.
     pub handling: Handling,
     /// Seconds for which the response stays fresh; negative when it is stale.
     pub ttl: Option<i64>,
-    /// The cache key used.
+    /// Cache key used.
     pub key: Option<&'a str>,
-    /// Anything more to know, a token by preference.
+    /// Further detail, preferably a token.
     pub detail: Option<&'a str>,
 }
 
-/// What a cache did with a request.
+/// Way in which a cache handled a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Handling {
-    /// Answered it from storage, without forwarding it.
+    /// The cache answered from storage, without forwarding.
     Hit,
-    /// Forwarded it, or let it share a forwarded request.
+    /// The cache forwarded the request, or let it share a forwarded request.
     Forwarded(Forwarded),
-    /// Neither: it made the answer itself, as an error page or a redirect.
+    /// The cache made the answer itself, as an error page or a redirect.
     Generated,
 }
 
-/// How a request was forwarded.
+/// Facts about a forwarded request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Forwarded {
-    /// Why.
+    /// Reason for forwarding.
     pub reason: ForwardReason,
-    /// The status that came back, when it differs from the one sent on, as with a 304 that
-    /// validated.
+    /// Received status, when it differs from the status sent on, as with a 304 that validated.
     pub status: Option<StatusCode>,
-    /// Whether the response was stored.
+    /// `true` if the response was stored.
     pub stored: bool,
-    /// Whether the request was collapsed with others.
+    /// `true` if the request was collapsed with others.
     pub collapsed: bool,
 }
 
-/// Why a request was forwarded (RFC 9211, section 2.2).
+/// Reason for forwarding a request (RFC 9211, section 2.2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ForwardReason {
     /// "The cache was configured to not handle this request."
@@ -74,7 +73,7 @@ pub enum ForwardReason {
 }
 
 impl ForwardReason {
-    /// The token.
+    /// Returns the token.
     pub fn as_str(self) -> &'static str {
         match self {
             Self::Bypass => "bypass",
@@ -90,14 +89,14 @@ impl ForwardReason {
 }
 
 impl CacheStatus<'_> {
-    /// The member as bytes.
+    /// Returns the member as bytes.
     pub fn to_bytes(&self) -> Bytes {
         let mut out = Vec::with_capacity(MEMBER_BYTES);
         self.write(&mut out);
         out.into()
     }
 
-    /// Adds the member behind those of the caches before.
+    /// Adds the member behind the members of earlier caches, and returns it.
     pub fn append_to(&self, response: &mut HeaderMap) -> Bytes {
         let member = self.to_bytes();
         append_shared_member(response, &CACHE_STATUS, member.clone());
@@ -145,7 +144,7 @@ impl Forwarded {
     }
 }
 
-/// The largest structured integer.
+/// Largest structured integer.
 const INTEGER_MAX: i64 = 999_999_999_999_999;
 
 #[cfg(test)]
@@ -202,8 +201,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the name, the key and the detail are, the field is a structured list of one
-        /// member.
+        /// For any name, key and detail, the field is a structured list of one member.
         #[test]
         fn members_are_structured(cache in any::<String>(), key in any::<String>(), detail in any::<String>(), ttl in any::<i64>()) {
             let member = CacheStatus {

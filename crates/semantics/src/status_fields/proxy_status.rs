@@ -8,32 +8,32 @@ use http::{HeaderMap, HeaderName, StatusCode};
 /// Proxy-Status.
 pub const PROXY_STATUS: HeaderName = HeaderName::from_static("proxy-status");
 
-/// A member of Proxy-Status.
+/// Member of Proxy-Status.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ProxyStatus<'a> {
-    /// The name of this proxy.
+    /// Name of this proxy.
     pub proxy: &'a str,
-    /// What went wrong, when something did.
+    /// Error that occurred, if any.
     pub error: Option<ProxyError>,
-    /// Who was asked: host name or address.
+    /// Next hop that was asked: host name or address.
     pub next_hop: Option<&'a str>,
-    /// The protocol spoken with it, as an ALPN identifier.
+    /// Protocol spoken with the next hop, as an ALPN identifier.
     pub next_protocol: Option<&'a str>,
-    /// The status received from it.
+    /// Status received from the next hop.
     pub received_status: Option<StatusCode>,
-    /// Anything more to know.
+    /// Further details.
     pub details: Option<&'a str>,
 }
 
 impl ProxyStatus<'_> {
-    /// The member as bytes.
+    /// Returns the member as bytes.
     pub fn to_bytes(&self) -> Bytes {
         let mut out = Vec::with_capacity(MEMBER_BYTES);
         self.write(&mut out);
         out.into()
     }
 
-    /// Adds the member behind those of the proxies before.
+    /// Adds the member behind the members of earlier proxies.
     pub fn append_to(&self, response: &mut HeaderMap) {
         append_shared_member(response, &PROXY_STATUS, self.to_bytes());
     }
@@ -67,7 +67,7 @@ impl ProxyStatus<'_> {
 /// Declares the error types of RFC 9209, section 2.3, with their recommended status.
 macro_rules! proxy_errors {
     ($($(#[$doc:meta])* $name:ident = $token:literal, $status:ident;)*) => {
-        /// An error type of Proxy-Status (RFC 9209, section 2.3).
+        /// Error type of Proxy-Status (RFC 9209, section 2.3).
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         #[non_exhaustive]
         pub enum ProxyError {
@@ -78,12 +78,13 @@ macro_rules! proxy_errors {
             /// Every type.
             pub const ALL: &'static [Self] = &[$(Self::$name,)*];
 
-            /// The token.
+            /// Returns the token.
             pub fn as_str(self) -> &'static str {
                 match self { $(Self::$name => $token,)* }
             }
 
-            /// The status that the RFC recommends for a response made because of it.
+            /// Returns the status that the RFC recommends for a response made because of this
+            /// error.
             pub fn recommended_status(self) -> StatusCode {
                 match self { $(Self::$name => StatusCode::$status,)* }
             }
@@ -106,7 +107,7 @@ proxy_errors! {
     DestinationIpUnroutable = "destination_ip_unroutable", BAD_GATEWAY;
     /// The connection was refused.
     ConnectionRefused = "connection_refused", BAD_GATEWAY;
-    /// The connection was closed before a whole response had come.
+    /// The connection was closed before the whole response had arrived.
     ConnectionTerminated = "connection_terminated", BAD_GATEWAY;
     /// The connection was not made in time.
     ConnectionTimeout = "connection_timeout", GATEWAY_TIMEOUT;
@@ -132,15 +133,15 @@ proxy_errors! {
     HttpResponseHeaderSectionSize = "http_response_header_section_size", BAD_GATEWAY;
     /// The body of the response is too large.
     HttpResponseBodySize = "http_response_body_size", BAD_GATEWAY;
-    /// The response has a coding that cannot be taken off.
+    /// The response has a coding that this proxy cannot remove.
     HttpResponseTransferCoding = "http_response_transfer_coding", BAD_GATEWAY;
-    /// The response did not come in time.
+    /// The response did not arrive in time.
     HttpResponseTimeout = "http_response_timeout", GATEWAY_TIMEOUT;
     /// The change of protocol failed.
     HttpUpgradeFailed = "http_upgrade_failed", BAD_GATEWAY;
     /// The origin broke HTTP.
     HttpProtocolError = "http_protocol_error", BAD_GATEWAY;
-    /// This proxy answered by itself.
+    /// This proxy made the answer itself.
     ProxyInternalResponse = "proxy_internal_response", INTERNAL_SERVER_ERROR;
     /// This proxy failed.
     ProxyInternalError = "proxy_internal_error", INTERNAL_SERVER_ERROR;
@@ -189,7 +190,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever the names and details are, the field is a structured list of one member.
+        /// For any names and details, the field is a structured list of one member.
         #[test]
         fn members_are_structured(proxy in any::<String>(), next_hop in any::<String>(), details in any::<String>()) {
             let status = ProxyStatus {

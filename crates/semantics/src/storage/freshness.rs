@@ -1,4 +1,4 @@
-//! How long a response is fresh, and how old it was on arrival (RFC 9111, sections 4.2.1 to 4.2.3).
+//! Freshness lifetime of a response, and its age on arrival (RFC 9111, sections 4.2.1 to 4.2.3).
 
 use super::{ForwardedExchange, is_heuristically_cacheable};
 use crate::targeted::EffectiveDirectives;
@@ -8,12 +8,12 @@ use http::header::{AGE, AUTHORIZATION, COOKIE, DATE, EXPIRES, LAST_MODIFIED};
 use shoal_core::{Fields, Timestamp};
 use std::time::Duration;
 
-/// What the fields of a response say about time.
+/// Times that a response's fields give.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Freshness {
     /// Freshness lifetime in seconds.
     pub lifetime: u32,
-    /// Who set it.
+    /// Source of the lifetime.
     pub basis: LifetimeSource,
     /// Age on arrival, in milliseconds.
     pub initial_age_ms: u64,
@@ -21,22 +21,22 @@ pub(super) struct Freshness {
     pub date: Option<u64>,
     /// The Last-Modified field, in seconds since the epoch.
     pub last_modified: Option<u64>,
-    /// Whether the URL's leave may lapse at any time, and no field says when.
+    /// `true` if the URL's leave may lapse at any time, and no field gives that time.
     pub lapses: bool,
 }
 
-/// On what a freshness lifetime rests.
+/// Source of a freshness lifetime.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum LifetimeSource {
-    /// The response said so.
+    /// The response states its lifetime.
     Explicit,
-    /// A rule of the operator.
+    /// A rule of the operator sets the lifetime.
     Rule,
-    /// A guess from Last-Modified.
+    /// The lifetime is guessed from Last-Modified.
     Heuristic,
-    /// A short guess, since it is an error that others are about to get as well.
+    /// The lifetime is a short guess for an error that other clients are about to get as well.
     Negative,
-    /// Nothing; the lifetime is 0.
+    /// There is no source; the lifetime is 0.
     Nothing,
 }
 
@@ -79,8 +79,8 @@ impl Freshness {
     }
 }
 
-/// Returns the lifetime by the operator's rules. Their durations count from the arrival, whatever
-/// age the origin names.
+/// Returns the lifetime by the operator's rules. Their durations count from the arrival, regardless
+/// of the age that the origin gives.
 fn ruled_lifetime(
     (lifetime, basis): (u32, LifetimeSource),
     initial_age_ms: u64,
@@ -106,12 +106,14 @@ fn ruled_lifetime(
     (overrides.lifetime_max.map_or(lifetime, |most| lifetime.min(from_arrival(most))), basis)
 }
 
-/// Whether a lifetime may be guessed: by status, or by `public`, and by the URL.
+/// Returns `true` if a lifetime may be guessed: by status or `public`, and by the URL.
 ///
 /// RFC 9111, section 4.2.2: "Section 13.9 of [RFC2616] prohibited caches from calculating heuristic
 /// freshness for URIs with query components (i.e., those containing "?"). In practice, this has not
-/// been widely implemented." Here it is the default: what a query selects is mostly made for the
-/// request, and Last-Modified says nothing of how long a signature in it holds.
+/// been widely implemented."
+///
+/// Here the prohibition is the default. The response that a query selects is mostly made for the
+/// request. Last-Modified does not say how long a signature in the query holds.
 fn may_be_guessed(
     exchanged: &ForwardedExchange<'_, impl Fields, impl Fields>,
     governing: &EffectiveDirectives,
@@ -123,13 +125,13 @@ fn may_be_guessed(
         && (governing.directives.public || is_heuristically_cacheable(exchanged.status))
 }
 
-/// Whether the response may be used as long as it seems good: its URL carries no leave that lapses,
-/// or the operator takes it for none.
+/// Returns `true` if no lapsing leave limits the response's use. Its URL then carries no leave, or
+/// the operator's setting ignores leaves.
 fn outlasts_its_leave(query: Option<&str>, rules: &CacheRules) -> bool {
     rules.heuristic_query == HeuristicQuery::Always || !query.is_some_and(lapsing::has_leave)
 }
 
-/// RFC 9111, section 4.2.1, by the first match of:
+/// Returns the explicit lifetime. RFC 9111, section 4.2.1, by the first match of:
 ///
 /// - "If the cache is shared and the s-maxage response directive is present, use its value, or
 /// - If the max-age response directive is present, use its value, or
@@ -165,33 +167,33 @@ fn heuristic_lifetime(generated: u64, modified: u64, rules: &CacheRules) -> u32 
     (guess as u64).min(longest) as u32
 }
 
-/// Whether it is an error that may be kept for a moment though nothing says so: of a status that
-/// may be guessed about, and asked for without credentials, by which a page may be missing for one
-/// client and there for another.
+/// Returns `true` if the response is an error that is kept for a moment without explicit freshness.
+/// The status must allow a guess. The request must carry no credentials: with credentials, a page
+/// may be missing for one client and present for another.
 ///
 /// RFC 9111, section 4.2.2: "a cache MAY calculate a heuristic expiration time when an explicit
 /// time is not specified". Varnish keeps such errors for two minutes, Cloudflare for three,
-/// CloudFront for ten seconds; a moment spares the origin a storm and hides a page that has just
-/// been made for no longer than that.
+/// CloudFront for ten seconds. A moment spares the origin a storm of requests, and hides a newly
+/// made page only that long.
 fn is_negative(exchanged: &ForwardedExchange<'_, impl Fields, impl Fields>, rules: &CacheRules) -> bool {
     matches!(exchanged.status.as_u16(), 404 | 405 | 410 | 414 | 501)
         && !rules.negative_ttl.is_zero()
         && !brings_credentials(exchanged.request)
 }
 
-/// The time counts from the arrival: a response that took long is still new to those who wait for
-/// it.
+/// Returns a lifetime that counts from the arrival: a slow response is still new to the clients
+/// that wait for it.
 fn negative_lifetime(initial_age_ms: u64, rules: &CacheRules) -> u32 {
     let seconds = initial_age_ms.div_ceil(1000).saturating_add(rules.negative_ttl.as_secs());
     seconds.min(u64::from(lists::SECONDS_MAX)) as u32
 }
 
-/// Whether a request says who sends it.
+/// Returns `true` if a request carries credentials.
 pub fn brings_credentials(request: &impl Fields) -> bool {
     request.has(&COOKIE) || request.has(&AUTHORIZATION)
 }
 
-/// RFC 9111, section 4.2.3:
+/// Returns the corrected initial age. RFC 9111, section 4.2.3:
 ///
 /// ```text
 /// apparent_age = max(0, response_time - date_value);
@@ -206,7 +208,7 @@ fn initial_age_ms(exchanged: &ForwardedExchange<'_, impl Fields, impl Fields>, d
     (apparent_age * 1000).max(corrected_age_value_ms).min(u64::from(lists::SECONDS_MAX) * 1000)
 }
 
-/// The Age field, in seconds; 0 when it is absent or broken.
+/// Returns the Age field, in seconds; 0 when it is absent or broken.
 ///
 /// RFC 9111, section 5.1: "Although it is defined as a singleton header field, a cache encountering
 /// a message with a list-based Age field value SHOULD use the first member of the field value,
@@ -217,7 +219,7 @@ fn age_value(response: &impl Fields) -> u32 {
     lists::field_members(response, &AGE).next().and_then(lists::delta_seconds).unwrap_or(0)
 }
 
-/// The first line of a date field, in seconds since the epoch.
+/// Returns the first line of a date field, in seconds since the epoch.
 fn date_of(response: &impl Fields, name: &HeaderName, now: Timestamp) -> Option<u64> {
     date::parse(response.value(name)?, now)
 }

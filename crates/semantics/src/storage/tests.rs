@@ -1,4 +1,5 @@
-//! Which responses are stored, with which lifetime and age, and that their policy reads back.
+//! Storing of responses: which are stored, their lifetime and age, and reading back of their
+//! policy.
 
 use super::*;
 use crate::{HeuristicQuery, SetCookie, date};
@@ -9,7 +10,7 @@ use std::time::Duration;
 
 const SENT: Timestamp = Timestamp::from_seconds(1_795_000_000);
 
-/// Fields from `Name: value` lines; `@N` stands for the date N seconds after the request.
+/// Makes fields from `Name: value` lines; `@N` stands for the date N seconds after the request.
 pub(crate) fn fields(lines: &[&str]) -> HeaderMap {
     let mut fields = HeaderMap::new();
     for line in lines {
@@ -57,8 +58,8 @@ fn refused(storage: StorageDecision) -> Option<StoreRefusal> {
     }
 }
 
-/// ESI processors are told of by Surrogate-Control without a word about caching: then Cache-Control
-/// holds.
+/// ESI processors are addressed by Surrogate-Control without directives about caching.
+/// Cache-Control holds then.
 #[test]
 fn a_surrogate_control_that_says_nothing_about_caching_leaves_cache_control_in_force() {
     let rules = CacheRules { surrogate: Some("shoal".into()), ..CacheRules::default() };
@@ -405,7 +406,7 @@ fn errors_without_freshness_last_a_moment() {
     }
 }
 
-/// RFC 9111, section 4.2.2, and presigned URLs.
+/// Rule of RFC 9111, section 4.2.2, and presigned URLs.
 #[test]
 fn queries_get_no_guess_by_default() {
     let (request, response) = (HeaderMap::new(), ["last-modified: @-864000", "cache-control: public"]);
@@ -478,7 +479,7 @@ proptest! {
         prop_assert_eq!(CachePolicy::from_bytes(policy.to_bytes()), Some(policy));
     }
 
-    /// Time only ever takes freshness away.
+    /// Passing time only reduces freshness.
     #[test]
     fn freshness_never_returns(max_age in 0..50_u32, one in 0..100_000_u64, other in 0..100_000_u64) {
         let policy = policy(&[&format!("cache-control: max-age={max_age}"), "etag: \"a\""]);

@@ -1,4 +1,4 @@
-//! Conditions both ways, and what a 304 or a HEAD changes in the stored response.
+//! Conditions in both directions, and changes that a 304 or a HEAD makes to the stored response.
 
 use super::*;
 use crate::storage::{CachePolicy, ForwardedExchange, StorageDecision, may_store};
@@ -9,7 +9,7 @@ use shoal_core::Timestamp;
 
 const NOW: Timestamp = Timestamp::from_seconds(1_795_000_000);
 
-/// Fields from `Name: value` lines; `@N` stands for the date N seconds from now.
+/// Makes fields from `Name: value` lines; `@N` stands for the date N seconds from now.
 fn fields(lines: &[&str]) -> HeaderMap {
     let mut fields = HeaderMap::new();
     for line in lines {
@@ -140,7 +140,7 @@ fn a_304_says_which_response_it_is_about() {
         (&["ETag: W/\"a\""], &["ETag: W/\"a\""], true),
         (&["ETag: W/\"a\""], &["ETag: \"a\""], true),
         (&["ETag: W/\"b\""], &["ETag: \"a\""], false),
-        // nginx weakens the tag of what it compresses, and not that of its 304.
+        // nginx weakens the tag of a response that it compresses, but not that of its 304.
         (&["ETag: \"a\""], &["ETag: W/\"a\""], true),
         (&["Last-Modified: x"], &["Last-Modified: x"], true),
         (&["Last-Modified: y"], &["Last-Modified: x"], false),
@@ -214,8 +214,8 @@ fn freshening_takes_the_newer_age_and_a_tag_where_there_was_none() {
     );
 }
 
-/// RFC 9111, section 4.1: what others send in a field that Vary names decides whether the response
-/// is theirs.
+/// RFC 9111, section 4.1: other clients' values in a field that Vary names decide if the response
+/// is for them.
 #[test]
 fn a_newer_vary_may_leave_a_response_where_it_is_or_not() {
     for (before, newer, stays, after) in [
