@@ -75,7 +75,7 @@ pub enum StoreRefusal {
     SetCookie,
     /// `Vary: *`: no request would ever match.
     VaryAny,
-    /// A 206 whose Content-Range cannot be read.
+    /// The response is a 206 with an unreadable Content-Range.
     ContentRange,
     /// Nothing permits storing: no directive, no Expires, and no status that is cacheable by
     /// default.

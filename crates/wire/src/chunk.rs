@@ -1,12 +1,12 @@
-//! The chunked transfer coding (RFC 9112 section 7.1), both ways, strictly.
+//! Chunked transfer coding (RFC 9112 section 7.1), read and written, strictly.
 //!
 //! ```text
 //!   size [;extensions] CRLF  data CRLF   …   0 [;extensions] CRLF  trailers CRLF
 //! ```
 //!
-//! Sizes are bare hexadecimal digits; every line ends in CRLF and in nothing else. Extensions are
-//! skipped and, together with the size lines, must stay in proportion to the data, so that nobody
-//! can make us read gigabytes for a few bytes of body.
+//! Sizes are bare hexadecimal digits, and every line ends in exactly CRLF. Extensions are skipped.
+//! Extensions and size lines together must stay in proportion to the data. Otherwise a peer could
+//! make the node read gigabytes for a few bytes of body.
 
 use crate::BODY_BYTES_MAX;
 use crate::body::{Decoded, Malformed};
@@ -15,13 +15,13 @@ use bytes::{Buf, BytesMut};
 use http::{HeaderMap, HeaderName, HeaderValue};
 use shoal_core::FieldLine;
 
-/// Reads one chunked body out of a buffer, piece by piece.
+/// Decoder of one chunked body, piece by piece.
 #[derive(Debug)]
 pub struct ChunkDecoder {
     state: State,
-    /// Framing bytes beyond what the data so far justifies.
+    /// Framing bytes beyond the number that the data so far justifies.
     excess: u64,
-    /// Whether whitespace may stand behind a size without an extension.
+    /// `true` if whitespace may follow a size without an extension.
     takes_padding: bool,
 }
 
@@ -54,19 +54,19 @@ impl Default for ChunkDecoder {
 }
 
 impl ChunkDecoder {
-    /// A decoder at the start of a body.
+    /// Makes a decoder at the start of a body.
     pub fn new() -> Self {
         Self { state: START, excess: 0, takes_padding: false }
     }
 
-    /// A decoder for a response's body, whose sizes some old origins pad with spaces. A request is
-    /// refused for as much.
+    /// Makes a decoder for a response's body: some old origins pad its sizes with spaces. A request
+    /// with such padding is refused.
     pub fn of_response() -> Self {
         Self { takes_padding: true, ..Self::new() }
     }
 
-    /// Takes the next piece off `buffer`: data, the end with its trailers, or nothing until more
-    /// has arrived.
+    /// Takes the next piece off `buffer`: data, or the end with its trailers. Returns
+    /// [`Decoded::NeedMore`] until more bytes have arrived.
     pub fn decode(&mut self, buffer: &mut BytesMut) -> Result<Decoded, Malformed> {
         loop {
             match self.state {
@@ -79,7 +79,7 @@ impl ChunkDecoder {
         }
     }
 
-    /// Whether the body was read to its end.
+    /// Returns `true` if the body was read to its end.
     pub fn is_ended(&self) -> bool {
         matches!(self.state, State::End)
     }
@@ -95,7 +95,7 @@ impl ChunkDecoder {
         Decoded::Data(buffer.split_to(count).freeze())
     }
 
-    /// The state after one byte that belongs to the framing.
+    /// Returns the state after one byte of the framing.
     fn framing_byte(&mut self, byte: u8) -> Result<State, Malformed> {
         self.excess += 1;
         if self.excess > EXCESS_BYTES_MAX {
@@ -125,7 +125,7 @@ impl ChunkDecoder {
         }
     }
 
-    /// The trailer section, read once it is whole.
+    /// Reads the trailer section once it is whole.
     fn trailers(&mut self, buffer: &mut BytesMut) -> Result<Decoded, Malformed> {
         if buffer.starts_with(b"\r\n") {
             buffer.advance(2);
@@ -148,8 +148,8 @@ impl ChunkDecoder {
     }
 }
 
-/// RFC 9112 section 7.1: "recipients MUST anticipate potentially large hexadecimal numerals and
-/// prevent parsing errors due to integer conversion overflows".
+/// Reads one byte of a size line. RFC 9112 section 7.1: "recipients MUST anticipate potentially
+/// large hexadecimal numerals and prevent parsing errors due to integer conversion overflows".
 fn size_byte(size: u64, digits: u8, byte: u8) -> Result<State, Malformed> {
     match (byte as char).to_digit(16) {
         Some(_) if digits == SIZE_DIGITS_MAX => Err(Malformed("chunk size too large")),
@@ -179,7 +179,7 @@ fn read_trailers(section: &[u8], fields: &[FieldLine]) -> Result<HeaderMap, Malf
     Ok(trailers)
 }
 
-/// Whether a field may stand in a trailer section.
+/// Returns `true` if a field may stand in a trailer section.
 ///
 /// RFC 9110 section 6.5.1: "Many fields cannot be processed outside the header section because
 /// their evaluation is necessary prior to receiving the content, such as those that describe
@@ -189,8 +189,8 @@ pub fn may_trail(name: &HeaderName) -> bool {
     !FORBIDDEN_TRAILERS.contains(&name.as_str())
 }
 
-/// Appends the line that opens a chunk of `length` bytes; the data and [`CRLF`] follow. A chunk of
-/// length 0 would end the body: [`last`] does that.
+/// Appends the line that opens a chunk of `length` bytes; the data and [`CRLF`] follow. `length`
+/// must not be 0, which would end the body; [`last`] writes the end.
 pub fn size_line(out: &mut Vec<u8>, length: usize) {
     debug_assert!(length > 0, "an empty chunk ends the body");
     let digits = (usize::BITS - length.leading_zeros()).div_ceil(4);
@@ -201,8 +201,7 @@ pub fn size_line(out: &mut Vec<u8>, length: usize) {
     out.extend_from_slice(CRLF);
 }
 
-/// Appends what ends a chunked body: the last chunk, the trailers that may stand there, and an
-/// empty line.
+/// Appends the end of a chunked body: the last chunk, the permitted trailers, and an empty line.
 pub fn last(out: &mut Vec<u8>, trailers: Option<&HeaderMap>) {
     out.extend_from_slice(b"0\r\n");
     for (name, value) in trailers.into_iter().flatten().filter(|(name, _)| may_trail(name)) {
@@ -211,27 +210,26 @@ pub fn last(out: &mut Vec<u8>, trailers: Option<&HeaderMap>) {
     out.extend_from_slice(CRLF);
 }
 
-/// What ends a line, and a chunk's data.
+/// End of a line, and of a chunk's data.
 pub const CRLF: &[u8] = b"\r\n";
 
 const START: State = State::Size { size: 0, digits: 0 };
 
-/// 2^64 − 1 has so many hexadecimal digits.
+/// Number of hexadecimal digits of 2^64 − 1.
 const SIZE_DIGITS_MAX: u8 = 16;
 
-/// Framing bytes that each chunk may cost without being held against it: a size line and the two
-/// line ends.
+/// Framing bytes that each chunk may use freely: a size line and the two line ends.
 const CHUNK_ALLOWANCE: u64 = 24;
 
-/// Framing bytes beyond the data and the allowance.
+/// Largest number of framing bytes beyond the data and the allowance.
 const EXCESS_BYTES_MAX: u64 = 16 * 1024;
 
 const INVALID_TRAILERS: Malformed = Malformed("invalid trailers");
 
-/// Bytes of a trailer section.
+/// Largest size of a trailer section in bytes.
 const TRAILER_BYTES_MAX: usize = 8 * 1024;
 
-/// Fields of a trailer section.
+/// Largest number of fields in a trailer section.
 const TRAILERS_MAX: usize = 32;
 
 const FORBIDDEN_TRAILERS: &[&str] = &[

@@ -8,9 +8,9 @@
 //!   bytes ──► http2::Frame ──► hpack::Decoder ──► FieldList ──► http2::Http2Head
 //! ```
 //!
-//! Nothing here reads a socket or a clock. What could be understood in two ways by two recipients
-//! is refused, never guessed: request smuggling lives on such guesses. Every buffer that a peer can
-//! make grow has a limit.
+//! Nothing here reads a socket or a clock. Bytes that two recipients could understand in two ways
+//! are refused, never guessed: request smuggling exploits such guesses. Every buffer that a peer
+//! can make grow has a limit.
 
 #![forbid(unsafe_code)]
 
@@ -37,7 +37,7 @@ pub use request::{
 };
 pub use response_head::{BadHead, RESPONSE_FIELDS_MAX, ResponseHead, ResponseHeadParser};
 
-/// The longest body that a length may tell of. Recipients with signed numbers read a longer one as
-/// negative, or as none (RFC 9110, section 8.6: "a recipient MUST anticipate potentially large
-/// decimal numerals and prevent parsing errors").
+/// Largest permitted length of a body. Recipients with signed numbers read a longer one as
+/// negative, or as none. RFC 9110, section 8.6: "a recipient MUST anticipate potentially large
+/// decimal numerals and prevent parsing errors".
 pub const BODY_BYTES_MAX: u64 = i64::MAX as u64;

@@ -1,12 +1,12 @@
-//! Cases for chunked bodies: what is taken, what is refused, and that what we write reads back.
+//! Chunked bodies: accepted and refused ones, and written ones that read back.
 
 use super::*;
 use proptest::prelude::*;
 
-/// Data, trailers, and the bytes left over.
+/// Data, trailers, and remaining bytes.
 type Read = (Vec<u8>, Option<HeaderMap>, Vec<u8>);
 
-/// Everything a decoder makes of `text`, given in pieces of `step` bytes.
+/// Returns the decoder's whole output for `text`, given in pieces of `step` bytes.
 fn decode(text: &[u8], step: usize) -> Result<Read, Malformed> {
     let mut decoder = ChunkDecoder::new();
     let mut buffer = BytesMut::new();

@@ -1,22 +1,23 @@
-//! Reading field blocks (RFC 7541 sections 3, 5 and 6).
+//! Decoding of field blocks (RFC 7541 sections 3, 5 and 6).
 
 use super::fields::FieldList;
 use super::huffman;
 use super::tables::{Dynamic, STATIC};
 
-/// The reading side of a connection.
+/// Decoder of one connection.
 #[derive(Debug, Default)]
 pub struct Decoder {
     table: Dynamic,
 }
 
-/// A block that is none; nothing that comes after it on the connection can be read.
+/// Error for an invalid block; nothing after it on the connection can be read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadBlock;
 
 impl Decoder {
-    /// Reads a whole block into `list`, which keeps fields of `size_max` bytes at most. Costs time
-    /// in proportion to the block and to that; a block that stands for many times as much is none.
+    /// Reads a whole block into `list`, which keeps at most `size_max` bytes of fields. The time is
+    /// proportional to the block and to `size_max`. A block that expands to a large multiple of
+    /// `size_max` is invalid.
     pub fn decode(&mut self, block: &[u8], list: &mut FieldList, size_max: usize) -> Result<(), BadBlock> {
         list.begin(size_max);
         self.fields(&mut Reader { rest: block }, list).ok_or(BadBlock)
@@ -38,8 +39,8 @@ impl Decoder {
             let start = list.text_mut().len();
             if first & 0x80 != 0 {
                 let (name, value) = self.indexed(reader.integer(7)?)?;
-                // A byte may stand for as much as the table holds; what is not kept need not be
-                // copied.
+                // One byte may stand for a whole entry of the table. Fields that are not kept need
+                // not be copied.
                 if list.is_too_large() {
                     continue;
                 }
@@ -68,7 +69,7 @@ impl Decoder {
         Some(())
     }
 
-    /// Name and value of an entry of both tables together (section 2.3.3).
+    /// Returns name and value of an entry of both tables together (section 2.3.3).
     fn indexed(&self, index: usize) -> Option<(&[u8], &[u8])> {
         match STATIC.get(index.checked_sub(1)?) {
             Some((name, value)) => Some((name.as_bytes(), value.as_bytes())),
@@ -82,7 +83,8 @@ struct Reader<'b> {
 }
 
 impl Reader<'_> {
-    /// Section 5.1, behind a prefix of so many bits. `None` beyond what any of our numbers can be.
+    /// Reads an integer (section 5.1) after a prefix of `prefix_bits` bits. `None` for a number
+    /// beyond any that HPACK needs here.
     fn integer(&mut self, prefix_bits: u32) -> Option<usize> {
         let mask = (1 << prefix_bits) - 1;
         let mut value = usize::from(self.byte()?) & mask;
@@ -99,7 +101,7 @@ impl Reader<'_> {
         None
     }
 
-    /// Section 5.2.
+    /// Reads a string (section 5.2).
     fn string(&mut self, out: &mut Vec<u8>) -> Option<()> {
         let is_coded = self.rest.first()? & 0x80 != 0;
         let length = self.integer(7)?;
@@ -136,7 +138,7 @@ mod tests {
         Some(fields.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect())
     }
 
-    /// RFC 7541 appendix C.3 and C.4: the same requests, plain and in Huffman's code.
+    /// Decodes RFC 7541 appendix C.3 and C.4: the same requests, plain and Huffman-coded.
     #[test]
     fn the_requests_of_the_rfc() {
         let first =
@@ -187,7 +189,7 @@ mod tests {
     fn a_block_that_stands_for_thousands_of_times_its_length_is_none() {
         let (mut decoder, mut list) = (Decoder::default(), FieldList::default());
         let name = [&b"\x40\x7f\x81\x17"[..], &[b'n'; 3072], b"\0"].concat();
-        // The name from the table with an empty value, again and again.
+        // The name from the table with an empty value, repeated.
         let mut names =
             |count| decoder.decode(&[&name[..], &b"\x0f\x2f\0".repeat(count)].concat(), &mut list, 8192);
         assert_eq!((names(1), names(15)), (Ok(()), Ok(())), "too large at most");

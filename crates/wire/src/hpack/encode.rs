@@ -1,7 +1,7 @@
-//! Writing field blocks: names of the static table, and literals (RFC 7541 section 6.2.2).
+//! Encoding of field blocks: names of the static table, and literals (RFC 7541 section 6.2.2).
 
-/// What the first block of a connection begins with: we keep no table, whatever the client allows
-/// (section 6.3).
+/// First byte of a connection's first block: this side keeps no table, although the client allows
+/// one (section 6.3).
 pub const NO_TABLE: u8 = 0x20;
 
 /// Appends `:status`.
@@ -22,13 +22,13 @@ pub fn status(out: &mut Vec<u8>, status: u16) {
     out.push(0x80 | indexed);
 }
 
-/// Appends a field, whose name is in lower case.
+/// Appends a field; its name is in lower case.
 pub fn field(out: &mut Vec<u8>, name: &[u8], value: &[u8]) {
     self::name(out, name);
     string(out, value);
 }
 
-/// Appends a field whose value consists of two parts.
+/// Appends a field with a value of two parts.
 pub fn field_of_two(out: &mut Vec<u8>, name: &[u8], first: &[u8], second: &[u8]) {
     self::name(out, name);
     integer(out, 7, 0, first.len() + second.len());
@@ -36,8 +36,8 @@ pub fn field_of_two(out: &mut Vec<u8>, name: &[u8], first: &[u8], second: &[u8])
     out.extend_from_slice(second);
 }
 
-/// Appends the fields of lines as HTTP/1 has them (`name: value CRLF`…), with names in lower case;
-/// returns the bytes of names and values.
+/// Appends the fields of lines in the form of HTTP/1 (`name: value CRLF`…), with names in lower
+/// case. Returns the number of bytes of names and values.
 pub fn lines(out: &mut Vec<u8>, lines: &[u8]) -> usize {
     out.reserve(lines.len());
     let mut bytes = 0;
@@ -56,7 +56,7 @@ pub fn lines(out: &mut Vec<u8>, lines: &[u8]) -> usize {
     bytes
 }
 
-/// What of a field's name comes before its value.
+/// Appends the part of a field before its value.
 fn name(out: &mut Vec<u8>, name: &[u8]) {
     match static_index(name) {
         Some(index) => integer(out, 4, 0, index),
@@ -73,7 +73,7 @@ fn string(out: &mut Vec<u8>, text: &[u8]) {
     out.extend_from_slice(text);
 }
 
-/// Section 5.1.
+/// Appends an integer (section 5.1).
 #[inline]
 fn integer(out: &mut Vec<u8>, prefix_bits: u32, first: u8, value: usize) {
     let mask = (1 << prefix_bits) - 1;
@@ -89,7 +89,7 @@ fn integer(out: &mut Vec<u8>, prefix_bits: u32, first: u8, value: usize) {
     out.push(rest as u8);
 }
 
-/// The entry of the static table with the name of a response's field, found by length and first
+/// Returns the static table's entry for the name of a response field, found by length and first
 /// letter.
 #[inline]
 fn static_index(name: &[u8]) -> Option<usize> {

@@ -1,14 +1,14 @@
-//! The fields of one block, decoded.
+//! Decoded fields of one block.
 
 use std::ops::Range;
 
-/// Names and values one behind the other in one text, in their order; kept from block to block, so
-/// that reading one more allocates nothing.
+/// Names and values in one text, in their order. The list is reused for the next block, so that
+/// reading it allocates nothing.
 #[derive(Debug, Default)]
 pub struct FieldList {
     text: Vec<u8>,
     fields: Vec<Span>,
-    /// Bytes as RFC 9113 section 6.5.2 counts them: names, values, and 32 for each field.
+    /// Size as RFC 9113 section 6.5.2 counts: names, values, and 32 bytes for each field.
     size: usize,
     size_max: usize,
 }
@@ -21,35 +21,35 @@ struct Span {
 }
 
 impl FieldList {
-    /// Names and values.
+    /// Returns names and values.
     pub fn iter(&self) -> impl Iterator<Item = (&[u8], &[u8])> {
         self.spans().map(|(name, value)| (&self.text[name], &self.text[value]))
     }
 
-    /// Where they stand in [`text`](Self::text).
+    /// Returns the places of names and values in [`text`](Self::text).
     pub fn spans(&self) -> impl Iterator<Item = (Range<usize>, Range<usize>)> {
         self.fields.iter().map(|field| {
             (field.name as usize..field.value as usize, field.value as usize..field.end as usize)
         })
     }
 
-    /// All names and values.
+    /// Returns all names and values as one text.
     pub fn text(&self) -> &[u8] {
         &self.text
     }
 
-    /// Whether the block held more than was allowed. The rest of it was not kept.
+    /// Returns `true` if the block held more than `size_max` bytes. The rest of it was not kept.
     pub fn is_too_large(&self) -> bool {
         self.size > self.size_max
     }
 
-    /// Whether it held so much more that it cannot be what a client means. Each field that is read
-    /// costs its length, of which a byte of the block may stand for thousands.
+    /// Returns `true` if the block is too large to be a client's honest request. Reading a field
+    /// costs its length, and one byte of the block may stand for thousands.
     pub(super) fn is_absurd(&self) -> bool {
         self.size > self.size_max.max(ABSURD_SIZE_MIN).saturating_mul(ABSURD_SHARE)
     }
 
-    /// Gives back what an unusually large block made of it.
+    /// Frees the memory that an unusually large block took.
     pub fn shrink(&mut self) {
         self.text.clear();
         self.fields.clear();
@@ -67,24 +67,24 @@ impl FieldList {
         &mut self.text
     }
 
-    /// Takes the text from `name` on as a field whose value begins at `value`.
+    /// Adds the text from `name` on as a field; its value begins at `value`.
     pub(super) fn push(&mut self, name: usize, value: usize) {
         self.size += self.text.len() - name + FIELD_OVERHEAD;
         if self.size > self.size_max {
             self.text.truncate(name);
         } else {
-            // The text has no more bytes than `size_max`, and one field's more.
+            // The text is at most `size_max` bytes and one field long.
             let end = self.text.len() as u32;
             self.fields.push(Span { name: name as u32, value: value as u32, end });
         }
     }
 }
 
-/// RFC 7541 section 4.1, and RFC 9113 section 6.5.2 alike.
+/// Overhead of a field, the same in RFC 7541 section 4.1 and RFC 9113 section 6.5.2.
 pub(super) const FIELD_OVERHEAD: usize = 32;
 
-/// Blocks of so many times what is allowed end the connection; smaller ones that are too large end
-/// their stream.
+/// Multiple of the permitted size beyond which a block ends the connection. A smaller block that is
+/// too large ends its stream.
 const ABSURD_SHARE: usize = 8;
 const ABSURD_SIZE_MIN: usize = 8192;
 

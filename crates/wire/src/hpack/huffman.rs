@@ -1,15 +1,15 @@
-//! The Huffman code of HPACK (RFC 7541 section 5.2 and appendix B).
+//! Huffman code of HPACK (RFC 7541 section 5.2 and appendix B).
 //!
-//! The code is canonical: codes of one length are consecutive numbers, in the order of their
-//! symbols, and the first code of a length follows from those that are shorter. So the lengths are
-//! all there is to write down; codes and tables are computed from them when this is compiled.
-//! Decoding looks eight bits up at once, which is a whole symbol of nearly any field; a longer code
-//! is found by its length. Cost: a lookup a symbol, and one step for each bit beyond eight.
+//! The code is canonical. Codes of one length are consecutive numbers, in the order of their
+//! symbols, and the first code of a length follows from the shorter codes. The source therefore
+//! lists only the lengths; the compiler computes codes and tables from them. Decoding looks up
+//! eight bits at once, which is a whole symbol in nearly any field. A longer code is found by its
+//! length. Cost: one lookup a symbol, and one step for each bit beyond eight.
 
-/// Appends what `coded` stands for. `None` when it is not such text: a padding of eight bits or
-/// more, or of other bits than ones, or the symbol that ends a string.
+/// Appends the text that `coded` stands for. `None` when `coded` is invalid: padding of eight bits
+/// or more, padding with a zero bit, or the symbol that ends a string.
 pub(super) fn decode(coded: &[u8], out: &mut Vec<u8>) -> Option<()> {
-    // Bits read and not yet decoded, on the left.
+    // Bits read and not yet decoded, left-aligned.
     let (mut bits, mut count) = (0u64, 0u32);
     let mut rest = coded.iter();
     loop {
@@ -23,18 +23,20 @@ pub(super) fn decode(coded: &[u8], out: &mut Vec<u8>) -> Option<()> {
             (symbol, length) => (u16::from(symbol), u32::from(length)),
         };
         if length > count {
-            // What is left is no whole symbol, so it must be the padding: fewer than eight ones.
+            // The remaining bits are no whole symbol, so they must be padding: fewer than eight
+            // ones.
             let ones = if count == 0 { 0 } else { u64::MAX << (64 - count) };
             return (count < 8 && bits == ones).then_some(());
         }
-        // The end of a string is not coded ("MUST be treated as a decoding error").
+        // The end-of-string symbol is not allowed ("MUST be treated as a decoding error").
         out.push(u8::try_from(symbol).ok()?);
         bits <<= length;
         count -= length;
     }
 }
 
-/// The symbol at the front of `bits` whose code is longer than eight bits, and that length.
+/// Returns the symbol at the front of `bits` with a code longer than eight bits, and the code's
+/// length.
 fn long(bits: u64) -> Option<(u16, u32)> {
     (9..=LENGTH_MAX as u32).find_map(|length| {
         let code = (bits >> (64 - length)) as u32;
@@ -44,13 +46,13 @@ fn long(bits: u64) -> Option<(u16, u32)> {
     })
 }
 
-/// The codes of one length.
+/// Codes of one length.
 #[derive(Clone, Copy)]
 struct Group {
-    /// The first of them.
+    /// First code of this length.
     first: u32,
     count: u16,
-    /// Where their symbols begin in [`SYMBOLS`].
+    /// Position of their first symbol in [`SYMBOLS`].
     start: u16,
 }
 
@@ -59,8 +61,8 @@ static GROUPS: [Group; LENGTH_MAX + 1] = groups();
 /// All symbols in the order of their codes; 256 is the end of a string.
 static SYMBOLS: [u16; 257] = symbols();
 
-/// For each eight bits the symbol whose code they begin with, and its length; 0 when it is longer
-/// than eight.
+/// Symbol and length of the code that begins each value of eight bits; length 0 when the code is
+/// longer than eight bits.
 static SHORT: [(u8, u8); 256] = short();
 
 const fn groups() -> [Group; LENGTH_MAX + 1] {
@@ -120,7 +122,7 @@ const fn short() -> [(u8, u8); 256] {
 
 const LENGTH_MAX: usize = 30;
 
-/// RFC 7541 appendix B: the length of each symbol's code.
+/// Length of each symbol's code (RFC 7541 appendix B).
 #[rustfmt::skip]
 const LENGTHS: [u8; 257] = [
     13, 23, 28, 28, 28, 28, 28, 28, 28, 24, 30, 28, 28, 30, 28, 28, 28, 28, 28, 28, 28, 28, 30, 28,
@@ -141,7 +143,7 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// The code of `text`, bit by bit.
+    /// Returns the code of `text`, bit by bit.
     pub fn encode(text: &[u8]) -> Vec<u8> {
         let mut bits = Vec::new();
         for &byte in text {
@@ -195,7 +197,7 @@ mod tests {
             prop_assert_eq!(decoded(&encode(&text)), Some(text));
         }
 
-        /// Nothing but what [`encode`] writes is taken.
+        /// The decoder accepts only the output of [`encode`].
         #[test]
         fn what_is_decoded_was_coded(coded in prop::collection::vec(any::<u8>(), 0..20)) {
             if let Some(text) = decoded(&coded) {

@@ -5,11 +5,11 @@
 //!   block ◄── encode::{status, field, …}, which keep no table
 //! ```
 //!
-//! Reading takes whatever the RFC allows. Writing uses the static table's names and literal values
-//! alone: so a connection that waits holds no table for us to write by, a head costs a copy of its
-//! values and little more, and what one response says is never seen through the length of another
-//! (section 7.1). The price is some two or three hundred bytes more a head than with a table, no
-//! more than HTTP/1 sends. nginx does the same.
+//! Decoding accepts all that the RFC allows. Encoding uses only the static table's names and
+//! literal values. An idle connection therefore holds no encoding table, and a head costs little
+//! more than a copy of its values. The length of one response never reveals the content of another
+//! (section 7.1). The price is 200 to 300 more bytes a head than with a table, no more than HTTP/1
+//! sends. nginx does the same.
 
 mod decode;
 pub mod encode;

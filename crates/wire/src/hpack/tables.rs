@@ -1,28 +1,28 @@
-//! The static table and the dynamic one (RFC 7541 section 2.3).
+//! Static and dynamic table (RFC 7541 section 2.3).
 
 use super::fields::FIELD_OVERHEAD;
 use std::collections::VecDeque;
 
-/// The table that a client builds up: its latest fields, newest first, no more than
-/// [`TABLE_BYTES_MAX`] as section 4.1 counts.
+/// Table that a client builds up: its latest fields, at most [`TABLE_BYTES_MAX`] as section 4.1
+/// counts.
 ///
-/// Their text stands in one piece, the oldest in front; what is evicted is cut off when it is as
-/// much as what is left. So an empty table holds nothing, and a full one at most twice its bytes.
+/// The text of the entries is one piece, oldest first. Evicted text is removed when it exceeds half
+/// of the piece. So an empty table holds nothing, and a full one at most twice its bytes.
 #[derive(Debug)]
 pub(super) struct Dynamic {
     text: Vec<u8>,
-    /// The newest last.
+    /// Entries, newest last.
     entries: VecDeque<Entry>,
-    /// Bytes at the front of the text that belong to no entry any more.
+    /// Bytes at the front of the text that belong to evicted entries.
     unused: usize,
-    /// As section 4.1 counts.
+    /// Size as section 4.1 counts.
     size: usize,
     size_max: usize,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    /// Where it begins in the text.
+    /// Offset of the entry's first byte in the text.
     start: usize,
     name_bytes: u16,
     value_bytes: u16,
@@ -35,7 +35,7 @@ impl Default for Dynamic {
 }
 
 impl Dynamic {
-    /// Name and value of the entry so far behind the newest.
+    /// Returns name and value of the entry `index` places behind the newest.
     pub fn entry(&self, index: usize) -> Option<(&[u8], &[u8])> {
         let entry = self.entries.get(self.entries.len().checked_sub(index + 1)?)?;
         let (name, value) = (usize::from(entry.name_bytes), usize::from(entry.value_bytes));
@@ -43,8 +43,8 @@ impl Dynamic {
         Some(text.split_at(name))
     }
 
-    /// Puts a field in front, which drives out the oldest, or itself when it is larger than the
-    /// table.
+    /// Adds a field as the newest entry and evicts the oldest. A field larger than the table
+    /// empties the table and is not added.
     pub fn insert(&mut self, name: &[u8], value: &[u8]) {
         let size = name.len() + value.len() + FIELD_OVERHEAD;
         self.evict_to(self.size_max.saturating_sub(size));
@@ -60,7 +60,7 @@ impl Dynamic {
         self.size += size;
     }
 
-    /// Section 6.3. `None` for more than we have allowed.
+    /// Changes the table's size (section 6.3). `None` for more than this side allows.
     pub fn resize(&mut self, size_max: usize) -> Option<()> {
         if size_max > TABLE_BYTES_MAX {
             return None;
@@ -86,10 +86,10 @@ impl Dynamic {
     }
 }
 
-/// What SETTINGS_HEADER_TABLE_SIZE is when nothing is said of it (RFC 9113 section 6.5.2).
+/// Default of SETTINGS_HEADER_TABLE_SIZE (RFC 9113 section 6.5.2).
 pub(super) const TABLE_BYTES_MAX: usize = 4096;
 
-/// RFC 7541 appendix A, from index 1 on.
+/// Static table (RFC 7541 appendix A), from index 1 on.
 pub(super) static STATIC: [(&str, &str); 61] = [
     (":authority", ""),
     (":method", "GET"),
@@ -160,7 +160,7 @@ mod tests {
     use proptest::prelude::*;
 
     proptest! {
-        /// The same as a list of fields from which the oldest are taken while it is too large.
+        /// Compares the table with a list of fields that drops the oldest while it is too large.
         #[test]
         fn the_table_is_a_bounded_list(
             steps in prop::collection::vec((0usize..3000, 0usize..2000, prop::option::weighted(0.1, 0usize..5000)), 0..60)

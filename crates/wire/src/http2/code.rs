@@ -1,46 +1,46 @@
-//! Error codes (RFC 9113 section 7).
+//! HTTP/2 error codes (RFC 9113 section 7).
 
-/// Why a stream or a connection ends.
+/// Reason for ending a stream or a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ErrorCode(pub u32);
 
 impl ErrorCode {
-    /// Not as a result of an error.
+    /// The end is not the result of an error.
     pub const NO_ERROR: Self = Self(0);
     /// The other side has broken the protocol.
     pub const PROTOCOL_ERROR: Self = Self(1);
-    /// Our own failure.
+    /// This side has failed.
     pub const INTERNAL_ERROR: Self = Self(2);
-    /// More was sent than the window had room for.
+    /// The sender sent more bytes than the window allowed.
     pub const FLOW_CONTROL_ERROR: Self = Self(3);
     /// A frame has an impossible size.
     pub const FRAME_SIZE_ERROR: Self = Self(6);
-    /// The stream was not taken up at all, and may be tried again.
+    /// The stream was not processed at all, and may be retried.
     pub const REFUSED_STREAM: Self = Self(7);
-    /// Nobody needs the stream any more.
+    /// The stream is no longer needed.
     pub const CANCEL: Self = Self(8);
     /// A field block could not be read.
     pub const COMPRESSION_ERROR: Self = Self(9);
-    /// The other side does what costs us more than it.
+    /// The other side causes more work here than it does itself.
     pub const ENHANCE_YOUR_CALM: Self = Self(11);
 }
 
-/// What is wrong with a frame, and what ends by it.
+/// Error in a frame, and the stream or connection that it ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameError {
-    /// The stream that ends; `None` for the connection.
+    /// Stream that ends; `None` for the connection.
     pub stream: Option<u32>,
-    /// Why.
+    /// Reason for the end.
     pub code: ErrorCode,
 }
 
 impl FrameError {
-    /// The connection ends.
+    /// Makes an error that ends the connection.
     pub const fn connection(code: ErrorCode) -> Self {
         Self { stream: None, code }
     }
 
-    /// One stream ends.
+    /// Makes an error that ends one stream.
     pub const fn stream(stream: u32, code: ErrorCode) -> Self {
         Self { stream: Some(stream), code }
     }

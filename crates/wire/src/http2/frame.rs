@@ -6,21 +6,21 @@
 
 use super::code::{ErrorCode, FrameError};
 
-/// What a connection begins with (RFC 9113 section 3.4).
+/// First bytes of a connection (RFC 9113 section 3.4).
 pub const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
 
 /// Bytes of a frame before its payload.
 pub const FRAME_HEAD_BYTES: usize = 9;
 
-/// Bytes of payload that a frame has at most, unless its receiver has allowed more; we allow no
+/// Largest payload of a frame in bytes, unless its receiver has allowed more. This side allows no
 /// more (SETTINGS_MAX_FRAME_SIZE).
 pub const FRAME_BYTES_MAX: usize = 16_384;
 
-/// Bytes of a window before anything was said of it.
+/// Initial size of a window in bytes, before any setting.
 pub const WINDOW_INITIAL: u32 = 65_535;
 
-/// The largest window: "A sender MUST NOT allow a flow-control window to exceed 2^31-1 octets"
-/// (section 6.9.1).
+/// Largest window: "A sender MUST NOT allow a flow-control window to exceed 2^31-1 octets" (section
+/// 6.9.1).
 pub const WINDOW_MAX: i64 = 0x7fff_ffff;
 
 /// Flag of DATA and HEADERS: the last frame of its stream.
@@ -29,26 +29,26 @@ pub const END_STREAM: u8 = 0x1;
 /// Flag of HEADERS and CONTINUATION: the field block ends here.
 pub const END_HEADERS: u8 = 0x4;
 
-/// Flag of SETTINGS and PING: an answer.
+/// Flag of SETTINGS and PING: the frame is an answer.
 pub const ACK: u8 = 0x1;
 
 const PADDED: u8 = 0x8;
 const PRIORITY: u8 = 0x20;
 
-/// The first nine bytes of a frame.
+/// First nine bytes of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameHead {
     /// Bytes of payload.
     pub length: usize,
-    /// The type's number.
+    /// Number of the frame's type.
     pub kind: u8,
-    /// Its flags.
+    /// Flags of the frame.
     pub flags: u8,
-    /// The stream; 0 for the connection.
+    /// Stream; 0 for the connection.
     pub stream: u32,
 }
 
-/// Numbers of the types that we write.
+/// Types of the frames that this side writes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub enum FrameKind {
@@ -71,7 +71,7 @@ pub enum FrameKind {
 }
 
 impl FrameHead {
-    /// The head at the front of `bytes`, if all of it is there.
+    /// Reads the head at the front of `bytes`, if all of it has arrived.
     pub fn read(bytes: &[u8]) -> Option<Self> {
         let &[l2, l1, l0, kind, flags, s3, s2, s1, s0] = bytes.first_chunk::<FRAME_HEAD_BYTES>()?;
         let length = u32::from_be_bytes([0, l2, l1, l0]) as usize;
@@ -79,12 +79,12 @@ impl FrameHead {
         Some(Self { length, kind, flags, stream })
     }
 
-    /// The head of a frame that is to be written.
+    /// Makes the head of a frame to be written.
     pub fn of(kind: FrameKind, flags: u8, stream: u32, length: usize) -> Self {
         Self { length, kind: kind as u8, flags, stream }
     }
 
-    /// As bytes.
+    /// Returns the head as bytes.
     pub fn to_bytes(self) -> [u8; FRAME_HEAD_BYTES] {
         let [_, l2, l1, l0] = (self.length as u32).to_be_bytes();
         let [s3, s2, s1, s0] = self.stream.to_be_bytes();
@@ -96,65 +96,65 @@ impl FrameHead {
     }
 }
 
-/// A frame of a client.
+/// Frame from a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Frame<'b> {
-    /// A piece of a body.
+    /// Piece of a body.
     Data {
-        /// Its stream.
+        /// Stream of the piece.
         stream: u32,
-        /// The bytes without padding.
+        /// Bytes without padding.
         data: &'b [u8],
-        /// Whether it is the last frame.
+        /// `true` if this is the last frame of the stream.
         end: bool,
     },
-    /// A field block, or its beginning.
+    /// Field block, or its beginning.
     Headers {
-        /// Its stream.
+        /// Stream of the block.
         stream: u32,
-        /// The block.
+        /// Field block.
         block: &'b [u8],
-        /// Whether the stream ends with it.
+        /// `true` if the stream ends with this frame.
         end_stream: bool,
-        /// Whether the block ends with it.
+        /// `true` if the block ends with this frame.
         end_headers: bool,
     },
-    /// More of a field block.
+    /// Further part of a field block.
     Continuation {
-        /// Its stream.
+        /// Stream of the block.
         stream: u32,
-        /// The piece.
+        /// Part of the block.
         block: &'b [u8],
-        /// Whether the block ends with it.
+        /// `true` if the block ends with this frame.
         end_headers: bool,
     },
-    /// The end of a stream.
+    /// End of a stream.
     Reset {
         /// The stream.
         stream: u32,
     },
     /// Settings, for [`PeerSettings::read`].
     Settings(&'b [u8]),
-    /// Our settings hold from here on.
+    /// The client applies this side's settings from here on.
     SettingsAck,
-    /// To be answered with the same bytes.
+    /// Ping, to be answered with the same bytes.
     Ping([u8; 8]),
-    /// The answer to our ping.
+    /// Answer to this side's ping.
     Pong([u8; 8]),
-    /// Room for more bytes.
+    /// Room for more bytes in a window.
     WindowUpdate {
-        /// The stream; 0 for the connection.
+        /// Stream; 0 for the connection.
         stream: u32,
-        /// So many.
+        /// Number of bytes added to the window.
         increment: u32,
     },
-    /// GOAWAY, PRIORITY, and what is unknown: "Implementations MUST ignore and discard frames of
+    /// GOAWAY, PRIORITY and unknown types: "Implementations MUST ignore and discard frames of
     /// unknown types" (section 5.5).
     Ignored,
 }
 
 impl<'b> Frame<'b> {
-    /// Reads a frame whose `payload` is as long as its head says.
+    /// Reads a frame. Its `payload` has the length that the head gives.
     pub fn read(head: FrameHead, payload: &'b [u8]) -> Result<Self, FrameError> {
         let FrameHead { stream, .. } = head;
         let on_stream = |expected: bool| match (stream != 0) == expected {
@@ -225,8 +225,8 @@ fn sized<const N: usize>(payload: &[u8]) -> Result<[u8; N], FrameError> {
     payload.try_into().map_err(|_| FrameError::connection(ErrorCode::FRAME_SIZE_ERROR))
 }
 
-/// "Padding that exceeds the size remaining for the field block fragment MUST be treated as a
-/// PROTOCOL_ERROR", of the connection (sections 6.1 and 6.2).
+/// Returns the payload without padding. "Padding that exceeds the size remaining for the field
+/// block fragment MUST be treated as a PROTOCOL_ERROR", of the connection (sections 6.1 and 6.2).
 fn unpadded(head: FrameHead, payload: &[u8]) -> Result<&[u8], FrameError> {
     if !head.has(PADDED) {
         return Ok(payload);
@@ -237,18 +237,18 @@ fn unpadded(head: FrameHead, payload: &[u8]) -> Result<&[u8], FrameError> {
     length.map(|length| &rest[..length]).ok_or(FrameError::connection(ErrorCode::PROTOCOL_ERROR))
 }
 
-/// What of a client's settings matters to who sends to it.
+/// Client's settings that matter to a sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PeerSettings {
-    /// The window that a stream begins with, if it is said.
+    /// Initial window of a stream, if set.
     pub initial_window: Option<u32>,
-    /// The largest payload that it takes, if it is said.
+    /// Largest payload that the client accepts, if set.
     pub frame_bytes_max: Option<usize>,
 }
 
 impl PeerSettings {
-    /// Reads a SETTINGS payload, of which the last word holds. The values that have no business
-    /// here are checked, and passed over.
+    /// Reads a SETTINGS payload; the last value of a setting counts. Values of other settings are
+    /// checked and ignored.
     pub fn read(payload: &[u8]) -> Result<Self, FrameError> {
         let mut settings = Self::default();
         for setting in payload.chunks_exact(SETTING_BYTES) {
@@ -268,13 +268,13 @@ impl PeerSettings {
 
 const SETTING_BYTES: usize = 6;
 
-/// What we tell a client of ourselves.
+/// Settings that this side announces to a client.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u16)]
 pub enum Setting {
-    /// Streams that it may have open at once.
+    /// Streams that the client may have open at once.
     StreamsMax = 3,
-    /// The window that its streams begin with.
+    /// Initial window of the client's streams.
     InitialWindow = 4,
     /// Bytes of a request's fields, each counted with 32 bytes more.
     FieldBytesMax = 6,
@@ -302,7 +302,7 @@ pub fn write_ping(out: &mut Vec<u8>, bytes: [u8; 8], is_answer: bool) {
     out.extend_from_slice(&bytes);
 }
 
-/// Appends GOAWAY: streams beyond `last` were not taken up.
+/// Appends GOAWAY: streams beyond `last` were not processed.
 pub fn write_goaway(out: &mut Vec<u8>, last: u32, code: ErrorCode) {
     out.extend_from_slice(&FrameHead::of(FrameKind::GoAway, 0, 0, 8).to_bytes());
     out.extend_from_slice(&last.to_be_bytes());
@@ -315,7 +315,7 @@ pub fn write_reset(out: &mut Vec<u8>, stream: u32, code: ErrorCode) {
     out.extend_from_slice(&code.0.to_be_bytes());
 }
 
-/// Appends WINDOW_UPDATE: a stream's, or with 0 the connection's.
+/// Appends WINDOW_UPDATE for a stream, or with 0 for the connection.
 pub fn write_window_update(out: &mut Vec<u8>, stream: u32, increment: u32) {
     out.extend_from_slice(&FrameHead::of(FrameKind::WindowUpdate, 0, stream, 4).to_bytes());
     out.extend_from_slice(&increment.to_be_bytes());

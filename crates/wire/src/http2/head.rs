@@ -1,4 +1,4 @@
-//! Requests out of field lists (RFC 9113 section 8).
+//! Requests from field lists (RFC 9113 section 8).
 
 use crate::hpack::FieldList;
 use bytes::Bytes;
@@ -6,14 +6,14 @@ use http::request::Parts;
 use http::uri::{self, PathAndQuery, Scheme};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Request, Uri, Version};
 
-/// The head of a request, whose fields are what they must be (sections 8.2 and 8.3): names in lower
-/// case, values without line ends or whitespace around them, nothing of a connection, and each
-/// pseudo-field once and in front.
+/// Head of a request with valid fields (sections 8.2 and 8.3). Names are in lower case; values have
+/// no line ends and no surrounding whitespace. There are no connection-specific fields, and each
+/// pseudo-field occurs once and in front.
 #[derive(Clone, Copy, Debug)]
 pub struct Http2Head<'l> {
     list: &'l FieldList,
     pseudo: Pseudo<'l>,
-    /// How many pseudo-fields there are.
+    /// Number of pseudo-fields.
     pseudo_fields: usize,
 }
 
@@ -25,8 +25,8 @@ struct Pseudo<'l> {
     path: Option<&'l [u8]>,
 }
 
-/// "Malformed requests … that are detected MUST be treated as a stream error of type
-/// PROTOCOL_ERROR" (section 8.1.1).
+/// Error for a malformed request. "Malformed requests … that are detected MUST be treated as a
+/// stream error of type PROTOCOL_ERROR" (section 8.1.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Malformed;
 
@@ -54,42 +54,42 @@ impl<'l> Http2Head<'l> {
         Ok(Self { list, pseudo, pseudo_fields })
     }
 
-    /// The method.
+    /// Returns the method.
     pub fn method(&self) -> &'l [u8] {
         self.pseudo.method.unwrap_or_default()
     }
 
-    /// Host and port, when they are given.
+    /// Returns host and port, when given.
     pub fn authority(&self) -> Option<&'l [u8]> {
         self.pseudo.authority
     }
 
-    /// Path and query, when they are given.
+    /// Returns path and query, when given.
     pub fn path(&self) -> Option<&'l [u8]> {
         self.pseudo.path
     }
 
-    /// Whether the scheme is one of a cache's.
+    /// Returns `true` if the scheme is http or https.
     pub fn is_http(&self) -> bool {
         matches!(self.pseudo.scheme, Some(b"http" | b"https"))
     }
 
-    /// Names and values of the fields.
+    /// Returns names and values of the fields.
     pub fn fields(&self) -> impl Iterator<Item = (&'l [u8], &'l [u8])> {
         self.list.iter().skip(self.pseudo_fields)
     }
 
-    /// The list that they stand in, and how many pseudo-fields it begins with.
+    /// Returns the field list, and the number of pseudo-fields at its start.
     pub(crate) fn list(&self) -> (&'l FieldList, usize) {
         (self.list, self.pseudo_fields)
     }
 
-    /// How many fields there are.
+    /// Returns the number of fields.
     pub fn field_count(&self) -> usize {
         self.list.spans().count() - self.pseudo_fields
     }
 
-    /// The request as the exchange knows it. The values are slices of one copy.
+    /// Makes the request parts for the exchange. The values are slices of one copy.
     pub fn to_parts(&self) -> Result<Parts, Malformed> {
         let text = Bytes::copy_from_slice(self.list.text());
         let (mut parts, ()) = Request::new(()).into_parts();
@@ -100,8 +100,8 @@ impl<'l> Http2Head<'l> {
         Ok(parts)
     }
 
-    /// Section 8.3.1; section 8.5 for CONNECT: "The ":scheme" and ":path" pseudo-header fields MUST
-    /// be omitted."
+    /// Makes the target URI (section 8.3.1); section 8.5 for CONNECT: "The ":scheme" and ":path"
+    /// pseudo-header fields MUST be omitted."
     fn uri(&self, method: &Method) -> Result<Uri, Malformed> {
         let Pseudo { scheme, authority, path, .. } = self.pseudo;
         let mut parts = uri::Parts::default();
@@ -112,8 +112,8 @@ impl<'l> Http2Head<'l> {
             (true, None, None) => {}
             (false, Some(scheme), Some(path)) if is_path(path, method) => {
                 let scheme = Scheme::try_from(scheme).map_err(|_| Malformed)?;
-                // A URI has no scheme without an authority; Host may stand in for it. One that is
-                // lost so must be of the web.
+                // A URI has no scheme without an authority; Host may replace the authority. The
+                // scheme is lost then, so it must be http or https.
                 if parts.authority.is_none() && scheme != Scheme::HTTP && scheme != Scheme::HTTPS {
                     return Err(Malformed);
                 }
@@ -133,13 +133,14 @@ impl<'l> Pseudo<'l> {
             b"scheme" => Some(&mut self.scheme),
             b"authority" => Some(&mut self.authority),
             b"path" => Some(&mut self.path),
-            // Others are of responses, of extensions that we do not offer, or unknown.
+            // Other names are for responses, for extensions that this side does not offer, or
+            // unknown.
             _ => None,
         }
     }
 }
 
-/// The trailers that a field list is: without pseudo-fields (section 8.1).
+/// Returns the trailers in a field list without pseudo-fields (section 8.1).
 pub fn trailers(list: &FieldList) -> Result<HeaderMap, Malformed> {
     let sound = list.iter().all(|(name, value)| is_sound(name, value));
     if sound { map(list, &Bytes::copy_from_slice(list.text()), 0) } else { Err(Malformed) }
@@ -155,16 +156,17 @@ fn map(list: &FieldList, text: &Bytes, skip: usize) -> Result<HeaderMap, Malform
     Ok(map)
 }
 
-/// "The ":path" pseudo-header field … MUST NOT be empty for "http" or "https" URIs", begins with a
-/// slash, or is the asterisk of OPTIONS (section 8.3.1). A fragment has no place in it; the URI
-/// parser would drop it silently.
+/// Returns `true` for a valid path. "The ":path" pseudo-header field … MUST NOT be empty for "http"
+/// or "https" URIs", begins with a slash, or is the asterisk of OPTIONS (section 8.3.1). A fragment
+/// is not allowed; the URI parser would drop it silently.
 fn is_path(path: &[u8], method: &Method) -> bool {
     let has_form = path.starts_with(b"/") || path == b"*" && method == Method::OPTIONS;
     has_form && !path.contains(&b'#')
 }
 
-/// Section 8.2.1 on names and values, and 8.2.2: "An endpoint MUST NOT generate an HTTP/2 message
-/// containing connection-specific header fields"; TE alone may say "trailers".
+/// Returns `true` for a valid name and value (section 8.2.1) of no connection-specific field.
+/// Section 8.2.2: "An endpoint MUST NOT generate an HTTP/2 message containing connection-specific
+/// header fields"; TE alone may say "trailers".
 fn is_sound(name: &[u8], value: &[u8]) -> bool {
     let is_name = !name.is_empty() && name.iter().all(|byte| IN_NAME[usize::from(*byte)]);
     let is_of_connection = match name.len() {
@@ -178,19 +180,19 @@ fn is_sound(name: &[u8], value: &[u8]) -> bool {
     is_name && is_value(value) && !is_of_connection
 }
 
-/// RFC 9110 section 5.5, and "A field value MUST NOT start or end with an ASCII whitespace
-/// character" (section 8.2.1).
+/// Returns `true` for a valid value: RFC 9110 section 5.5, and "A field value MUST NOT start or end
+/// with an ASCII whitespace character" (section 8.2.1).
 fn is_value(value: &[u8]) -> bool {
     let is_space = |byte: Option<&u8>| matches!(byte, Some(b' ' | b'\t'));
-    // Every byte is looked at, many at once, which is quicker than to stop at the first that does
-    // not fit.
+    // The loop checks every byte, many at once, which is faster than a stop at the first invalid
+    // byte.
     let unfit = |byte: u8| u8::from(byte < b' ') & u8::from(byte != b'\t') | u8::from(byte == 0x7f);
     value.iter().fold(0, |any, &byte| any | unfit(byte)) == 0
         && !is_space(value.first())
         && !is_space(value.last())
 }
 
-/// RFC 9110 section 5.6.2: the characters of a token, but for upper case.
+/// Characters of a token (RFC 9110 section 5.6.2), without upper case.
 static IN_NAME: [bool; 256] = {
     let mut table = shoal_core::alphanumeric_and(b"!#$%&'*+-.^_`|~");
     let mut letter = b'A';

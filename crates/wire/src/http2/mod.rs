@@ -1,5 +1,5 @@
-//! HTTP/2 (RFC 9113) as functions of bytes: frames, and requests out of field lists. Connections
-//! and streams are the server's.
+//! HTTP/2 (RFC 9113) as functions of bytes: frames, and requests from field lists. The server keeps
+//! connections and streams.
 
 mod code;
 mod frame;

@@ -1,4 +1,4 @@
-//! Cases for the PROXY protocol: both versions, every prefix, and what is refused.
+//! PROXY protocol: both versions, every prefix, and refused headers.
 
 use super::*;
 use proptest::prelude::*;

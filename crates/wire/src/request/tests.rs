@@ -1,5 +1,4 @@
-//! Cases for request heads: what is taken and how, what is refused and why, and that splitting
-//! changes nothing.
+//! Request heads: accepted and refused ones, and that splitting changes nothing.
 
 use super::*;
 use http::StatusCode;
@@ -19,7 +18,7 @@ fn taken(text: &[u8]) -> RequestHead {
     }
 }
 
-/// Gives the parser one byte at a time; what is left in the buffer comes back too.
+/// Gives the parser one byte at a time; returns the rest of the buffer too.
 fn drip(text: &[u8]) -> (Parsed, Vec<u8>) {
     let mut parser = HeadParser::new();
     let mut buffer = BytesMut::new();
@@ -142,7 +141,7 @@ fn check_refused(text: &[u8], status: u16) {
     }
 }
 
-/// Also where requests are answered at a glance, and so are not taken.
+/// Holds also where plain requests are answered, since `take_head` does not take their heads.
 #[test]
 fn empty_lines_count_for_the_request_behind_them_alone() {
     let mut parser = HeadParser::new();
@@ -185,7 +184,7 @@ fn a_dripping_head_is_tokenized_seldom() {
     assert!(thresholds.len() < 16, "{} attempts", thresholds.len());
 }
 
-/// Pieces of which sensible and senseless heads are made.
+/// Makes pieces of which valid and invalid heads are composed.
 fn pieces() -> impl Strategy<Value = Vec<u8>> {
     let piece = prop_oneof![
         Just("GET / HTTP/1.1\r\n"),
@@ -222,8 +221,8 @@ proptest! {
             }
             (Parsed::Refused(a), Parsed::Refused(b)) => prop_assert_eq!(a.status, b.status),
             (Parsed::Incomplete, Parsed::Incomplete) => {}
-            // Bytes that come one by one are judged when an end is in sight; garbage may wait that
-            // long. Empty lines before the request are none.
+            // Bytes that arrive one by one are judged when an end has arrived; garbage may wait
+            // that long. Empty lines before the request are no such end.
             (Parsed::Refused(_), Parsed::Incomplete) => {
                 let begun = text.iter().position(|byte| !b"\r\n".contains(byte)).unwrap_or(text.len());
                 prop_assert!(!holds_end(&text[begun..]));
@@ -232,8 +231,7 @@ proptest! {
         }
     }
 
-    /// Whatever is taken can be sent on: names are tokens in lower case, values hold nothing that
-    /// ends a line.
+    /// Accepted heads can be sent on: names are tokens in lower case, values hold no line end.
     #[test]
     fn fields_that_are_taken_are_sound(
         bytes in prop::collection::vec(prop_oneof![3 => any::<u8>(), 1 => prop::sample::select(&b"aB:\r\n\t "[..])], 0..60),

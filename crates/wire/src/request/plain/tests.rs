@@ -1,4 +1,4 @@
-//! Cases for plain requests: what is one, what is not, and that the ordinary way reads them alike.
+//! Plain requests: accepted ones, others, and agreement with the ordinary parser.
 
 use super::*;
 use crate::hpack::{Decoder, FieldList, encode};
@@ -47,7 +47,7 @@ fn plain_requests_are_seen() {
 fn what_a_client_has_and_wants_is_told() {
     let text = "GET / HTTP/1.1\r\nHost: a\r\nif-none-match: \"a\", \"b\"\r\nIf-Modified-Since: then\r\nRange: bytes=0-1\r\n\r\n";
     let mut remembered = SectionCache::new();
-    // Read three times, remembered from the second on.
+    // Read three times; remembered from the second time on.
     for _ in 0..3 {
         let mut parser = HeadParser::new();
         let get = parser.plain_by(&mut remembered, text.as_bytes(), &LIMITS).expect("plain");
@@ -67,7 +67,7 @@ fn plain_requests_of_http_2() {
         let (authority, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
         let mut block = Vec::new();
         let pseudo = [(":method", method), (":scheme", scheme), (":authority", authority), (":path", path)];
-        // Without an authority, as when Host stands in for it.
+        // Without an authority, as when Host replaces it.
         let said = pseudo.iter().filter(|(name, value)| *name != ":authority" || !value.is_empty());
         for (name, value) in said.chain(fields) {
             encode::field(&mut block, name.as_bytes(), value.as_bytes());
@@ -111,7 +111,7 @@ fn plain_requests_of_http_2() {
         assert_eq!(of(method, uri, &[field]), None, "{method} {uri} {field:?}");
     }
     let of_a_field = TELLING.map(str::to_ascii_lowercase);
-    // These are malformed over HTTP/2, but for TE's one value, which stands above.
+    // These are malformed over HTTP/2, except for TE's one value, tested above.
     let malformed = ["te", "upgrade", "transfer-encoding"];
     for name in of_a_field.into_iter().filter(|name| !malformed.contains(&&**name)) {
         assert_eq!(of("GET", "https://a/", &[(&name, "1")]), None, "{name}");
@@ -157,7 +157,7 @@ fn everything_else_goes_the_ordinary_way() {
     }
 }
 
-/// Heads near to plain ones, and mangled.
+/// Makes heads, nearly plain and mangled.
 fn head() -> impl Strategy<Value = Vec<u8>> {
     let target = prop_oneof!["/[a-c#?%\" ]{0,5}", "http://(a|A|b)(:80)?/?[a-c]{0,3}", Just("*".to_owned())];
     let host = prop_oneof!["(a|A|b|a_b)(:80|:|:0[0-9]{1,5})?", "[ab:.@%\\[\\]]{0,4}"];
