@@ -1,16 +1,16 @@
-//! Cooperation: what caches that act as one decide together, as functions of values.
+//! Cooperation: joint decisions of caches that act as one, as functions of values.
 //!
 //! No sockets, no clock, no randomness: ages, loads, times and draws are arguments, so that the
 //! live cluster and the lab's simulations call the same code.
 //!
-//! | module | decides |
+//! | module | decision |
 //! |---|---|
-//! | [`global_memory`] | which node's memory takes an evicted object |
-//! | [`hash`] | which node is the home of a key |
-//! | [`distribution`] | which back-end answers a request that came to a front end |
-//! | [`directory`] | who seems to hold a key, from digests that nodes send each other |
-//! | [`hierarchy`] | whom a cache asks above it |
-//! | [`prefetch`] | what is fetched before it is asked for, into whose memory, and what gives way |
+//! | [`global_memory`] | node with memory for an evicted object |
+//! | [`hash`] | home node of a key |
+//! | [`distribution`] | back-end that answers a request at a front end |
+//! | [`directory`] | probable holders of a key, by digests that nodes exchange |
+//! | [`hierarchy`] | parent that a cache asks |
+//! | [`prefetch`] | page to fetch early, node that gets it, and page that it replaces |
 
 #![forbid(unsafe_code)]
 

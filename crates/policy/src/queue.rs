@@ -1,22 +1,22 @@
-//! Queues that share one array of nodes, linked by position: no allocation per object and no
-//! pointers.
+//! Queues that share one array of nodes, linked by position, without an allocation per object and
+//! without pointers.
 //!
-//! A node is 24 bytes with a 64-bit key and 32 with a 128-bit one. Nodes given back are linked
-//! through `next` and handed out again last in, first out, so that the memory just read for a
-//! victim serves the newcomer.
+//! A node takes 24 bytes with a 64-bit key and 32 with a 128-bit one. Released nodes are linked
+//! through `next` and reused last in, first out, so that the memory just read for a victim serves
+//! the newcomer.
 
 use crate::replacement::{Fingerprint, Handle, Victim, WEIGHT_MAX};
 use shoal_core::Key;
 
-/// The nodes of all queues of one policy.
+/// Nodes of all queues of one policy.
 #[derive(Debug)]
 pub(crate) struct Nodes<K> {
     nodes: Vec<Node<K>>,
-    /// The first node given back, [`NONE`] without any.
+    /// First released node, [`NONE`] without any.
     free: u32,
 }
 
-/// One object's place in a queue.
+/// Place of one object in a queue.
 #[derive(Debug)]
 pub(crate) struct Node<K> {
     key: K,
@@ -24,15 +24,16 @@ pub(crate) struct Node<K> {
     next: u32,
     weight_low: u32,
     weight_high: u16,
-    /// The queue it stands in, or [`NOWHERE`].
+    /// Queue that holds the node, or [`NOWHERE`].
     place: u8,
-    /// The policy's own mark.
+    /// Mark for the policy's own use.
     pub(crate) mark: u8,
 }
 
 const _: () = assert!(size_of::<Node<u64>>() == 24 && size_of::<Node<Key>>() == 32);
 
-/// A queue: enters at the front, leaves at the back or from anywhere. All operations are O(1).
+/// Queue: objects enter at the front, and leave at the back or from anywhere. All operations are
+/// O(1).
 #[derive(Debug)]
 pub(crate) struct Queue {
     place: u8,
@@ -47,7 +48,7 @@ impl<K: Fingerprint> Nodes<K> {
         Self { nodes: Vec::new(), free: NONE }
     }
 
-    /// A node for an object, in no queue yet.
+    /// Makes a node for an object, in no queue yet.
     pub(crate) fn add(&mut self, key: K, weight: u64) -> Handle {
         let weight = weight.min(WEIGHT_MAX);
         let node = Node {
@@ -66,14 +67,15 @@ impl<K: Fingerprint> Nodes<K> {
         }
         let position = u32::try_from(self.nodes.len()).expect("fewer than 2^32 objects fit in memory");
         if self.nodes.len() == self.nodes.capacity() {
-            // A sixteenth at a time: memory in proportion to the objects, and still O(1) amortised.
+            // Grow by a sixteenth: memory stays in proportion to the objects, and growth is still
+            // O(1) amortised.
             self.nodes.reserve_exact(self.nodes.len() / 16 + GROWTH_MIN);
         }
         self.nodes.push(node);
         Handle(position)
     }
 
-    /// Gives the node back for reuse; it must stand in no queue.
+    /// Releases a node for reuse; it must be in no queue.
     pub(crate) fn release(&mut self, handle: Handle) -> Victim<K> {
         let free = self.free;
         let node = self.at(handle);
@@ -84,12 +86,12 @@ impl<K: Fingerprint> Nodes<K> {
         victim
     }
 
-    /// The node of a handle that is in some queue.
+    /// Returns the node of a handle that is in some queue.
     pub(crate) fn queued(&mut self, handle: Handle) -> Option<&mut Node<K>> {
         self.nodes.get_mut(handle.0 as usize).filter(|node| node.place != NOWHERE)
     }
 
-    /// The same, to be looked at.
+    /// Returns the node as [`Self::queued`] does, for reading.
     pub(crate) fn queued_at(&self, handle: Handle) -> Option<&Node<K>> {
         self.nodes.get(handle.0 as usize).filter(|node| node.place != NOWHERE)
     }
@@ -112,7 +114,7 @@ impl<K: Fingerprint> Node<K> {
         u64::from(self.weight_low) | u64::from(self.weight_high) << 32
     }
 
-    /// Which queue it stands in; some number that is no queue's when in none.
+    /// Returns the number of the node's queue; a number of no queue when it is in none.
     pub(crate) fn place(&self) -> usize {
         usize::from(self.place)
     }
@@ -121,14 +123,14 @@ impl<K: Fingerprint> Node<K> {
         self.key.fingerprint()
     }
 
-    /// The next towards the front.
+    /// Returns the next node towards the front.
     pub(crate) fn towards_front(&self) -> Option<Handle> {
         some(self.previous)
     }
 }
 
 impl Queue {
-    /// An empty queue. Queues over the same nodes have different places, below 255.
+    /// Makes an empty queue. Queues over the same nodes have different places, below 255.
     pub(crate) fn new(place: u8) -> Self {
         debug_assert_ne!(place, NOWHERE);
         Self { place, front: NONE, back: NONE, weight: 0, len: 0 }
@@ -196,7 +198,7 @@ fn some(position: u32) -> Option<Handle> {
 }
 
 const NONE: u32 = u32::MAX;
-/// The place of a node in no queue.
+/// Place of a node in no queue.
 const NOWHERE: u8 = u8::MAX;
-/// Nodes added at once, at least.
+/// Least number of nodes added at once.
 const GROWTH_MIN: usize = 64;

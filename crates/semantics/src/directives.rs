@@ -6,7 +6,6 @@
 //! broken list of field names stands for the whole response. Of several values the first counts
 //! (section 4.2.1: "either the first occurrence should be used or the response should be considered
 //! stale").
-//! stale").
 
 use crate::lists;
 use http::header::{CACHE_CONTROL, HeaderName, PRAGMA};

@@ -8,8 +8,8 @@ fn key(number: u64) -> Key {
     Key::unkeyed(&number.to_le_bytes())
 }
 
-/// (1 − e^(−h/b))^h (Fan et al. 2000, section V.A): for h = 4, 2.4% at 8 bits a key and 0.24% at
-/// 16.
+/// Formula (1 − e^(−h/b))^h (Fan et al. 2000, section V.A): for h = 4, 2.4% at 8 bits a key and
+/// 0.24% at 16.
 #[test]
 fn strange_keys_are_found_as_seldom_as_the_formula_says() {
     for (bits_per_key, expected) in [(8, 0.024), (16, 0.0024)] {
@@ -126,8 +126,8 @@ fn bits_that_a_digest_does_not_have_are_a_gap() {
 }
 
 proptest! {
-    /// Whatever comes and goes, and however messages are lost or repeated: a peer whose updates all
-    /// arrived knows every key that was told, and holders are never missed among what was told.
+    /// Tries any keys, and messages lost or repeated. After all updates of a node have arrived, a
+    /// peer finds every key in them.
     #[test]
     fn what_was_told_is_found(steps in prop::collection::vec((0u64..60, 0u8..8), 1..200)) {
         let shape = DigestShape::new(64, 8, 3);

@@ -1,9 +1,9 @@
-//! Each policy by the rules of the paper's figures, and what all of them keep to.
+//! Each policy by the rules of the paper's figures, and the properties common to all.
 
 use super::*;
 use proptest::prelude::*;
 
-/// Back-ends as a test wants them.
+/// Back-ends with the loads of a test.
 #[derive(Default)]
 struct Seen {
     loads: Vec<u32>,
@@ -124,7 +124,7 @@ fn lard_replicated_follows_figure_3() {
 
 #[test]
 fn one_hot_target_is_more_than_one_back_end_can_answer() {
-    // every answer takes long: LARD goes on moving the target, LARD/R spreads it
+    // Every answer takes long: LARD keeps moving the target, LARD/R spreads it.
     let mut lard = LardReplicated::new(PAI, 1, 1_000_000);
     let mut seen = Seen::loads(&[0; 4]);
     for _ in 0..PAI.admitted(4) {

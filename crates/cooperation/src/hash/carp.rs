@@ -1,22 +1,21 @@
-//! The Cache Array Routing Protocol: homes as Squid and Microsoft's proxies compute them, so that a
-//! Shoal can stand in such an array.
+//! Cache Array Routing Protocol (CARP): homes as Squid and Microsoft's proxies compute them, so
+//! that a Shoal can join such an array.
 //!
 //! Valloppillil and Ross, *Cache Array Routing Protocol v1.0*, Internet draft
-//! draft-vinod-carp-v1-03, 1998. URL and node name are hashed to 32 bits, combined, and multiplied
-//! by a factor that gives each node its load share (section 3.4 of the draft). The score is the
-//! only thing that matters: the highest wins. O(nodes) a key. Its hash mixes little: loads are off
-//! by up to a fifth. Where no other implementation takes part, [`Rendezvous`](super::Rendezvous) is
-//! more even. With unequal shares a lost node changes the others' factors, so that a few of their
-//! keys move too.
+//! draft-vinod-carp-v1-03, 1998. URL and node name are hashed to 32 bits and combined. A factor
+//! then gives each node its load share (section 3.4 of the draft). The node with the highest score
+//! is the home. O(nodes) a key. The hash mixes little: loads are off by up to a fifth. Where no
+//! other implementation takes part, [`Rendezvous`](super::Rendezvous) is more even. With unequal
+//! shares a lost node changes the others' factors, so that a few of their keys move too.
 
 use super::HashPlacement;
 use crate::route::NodeId;
 use shoal_core::Key;
 
-/// The members of an array.
+/// Members of an array.
 #[derive(Clone, Debug, Default)]
 pub struct Carp {
-    /// By growing load share, as the factors need it.
+    /// Members by ascending load share, as the factors need it.
     members: Vec<Member>,
 }
 
@@ -29,7 +28,7 @@ struct Member {
 }
 
 impl Carp {
-    /// Members by name and share.
+    /// Makes an array of members by name and share.
     pub fn of<'a>(members: impl IntoIterator<Item = (NodeId, &'a str, f64)>) -> Self {
         let mut array = Self::default();
         for (node, name, weight) in members {
@@ -38,13 +37,13 @@ impl Carp {
         array
     }
 
-    /// Takes in a member under the name by which all members know it. One that is in gets the new
+    /// Adds a member under the name by which all members know it. A present member gets the new
     /// name and share.
     pub fn insert_named(&mut self, node: NodeId, name: &str, weight: f64) {
         self.take_in(node, scrambled(hashed(name.as_bytes())), weight);
     }
 
-    /// The home of a URL; the hash of the draft goes over the URL's own bytes.
+    /// Returns the home of a URL; the draft's hash covers the URL's own bytes.
     pub fn home_of(&self, url: &str) -> Option<NodeId> {
         self.best(hashed(url.as_bytes()))
     }
@@ -62,7 +61,8 @@ impl Carp {
         self.compute_factors();
     }
 
-    /// X_1 = (K·P_1)^(1/K); X_k = ((K−k+1)·(P_k − P_{k−1}) / ΠX + X_{k−1}^(K−k+1))^(1/(K−k+1)).
+    /// Computes the factors: X_1 = (K·P_1)^(1/K); X_k = ((K−k+1)·(P_k − P_{k−1}) / ΠX +
+    /// X_{k−1}^(K−k+1))^(1/(K−k+1)).
     fn compute_factors(&mut self) {
         self.members.sort_by(|a, b| a.weight.total_cmp(&b.weight).then(a.node.cmp(&b.node)));
         let sum: f64 = self.members.iter().map(|member| member.weight).sum();
@@ -79,12 +79,12 @@ impl Carp {
 }
 
 impl HashPlacement for Carp {
-    /// The home of a key whose URL is not at hand, by the key's own bits.
+    /// Returns the home of a key by the key's own bits, as its URL is not available.
     fn home(&self, key: Key) -> Option<NodeId> {
         self.best(key.low() as u32)
     }
 
-    /// Takes in a member whose name is its number.
+    /// Adds a member; its name is its number.
     fn insert(&mut self, node: NodeId, weight: f64) {
         self.insert_named(node, &node.0.to_string(), weight);
     }

@@ -6,7 +6,7 @@
 //! Cost: one pass over the head ([`crate::lines`]) and one allocation. This holds also after a look
 //! at the head as a [`FastPathRequest`], which compares it with a [`remembered`] section or makes
 //! that pass. A head that trickles in is tokenized again only when its end has arrived or its size
-//! has doubled, so that the whole cost stays linear.
+//! has doubled. The whole cost therefore stays linear.
 
 mod authority;
 mod framing;
