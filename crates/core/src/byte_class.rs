@@ -32,8 +32,8 @@ pub(crate) fn make_lower_case(text: &mut [u8]) {
     lower_eight(text, last);
 }
 
-/// Eight bytes in one word (Lamport, "Multiple byte processing with full-word instructions", CACM
-/// 18(8), 1975): each byte's highest bit tells whether its other seven are a capital letter's.
+/// Lowers eight bytes in one word (Lamport, "Multiple byte processing with full-word instructions",
+/// CACM 18(8), 1975). Each byte's highest bit shows if its other seven bits are a capital letter's.
 fn lower_eight(text: &mut [u8], at: usize) {
     const EACH: u64 = 0x0101_0101_0101_0101;
     const HIGH: u64 = EACH << 7;

@@ -89,8 +89,8 @@ impl FieldLine {
 }
 
 impl FieldLines {
-    /// Returns the fields with lines at these places of `text`. The caller has checked that
-    /// names are tokens and that values hold no line end. Names need not be in lower case yet.
+    /// Returns the fields with lines at these places of `text`. The caller has checked that names
+    /// are tokens and that values hold no line end. Names need not be in lower case yet.
     pub fn of_text(mut text: BytesMut, lines: Vec<FieldLine>) -> Self {
         for line in &lines {
             make_lower_case(&mut text[line.name()]);

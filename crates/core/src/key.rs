@@ -1,4 +1,4 @@
-//! The name under which an object is stored: its full key, and a keyed hash that stands for it.
+//! Name under which an object is stored: its full key, and a keyed hash that stands for the key.
 //!
 //! The hash finds an object in a table; the full key is compared before anything is joined, found
 //! or removed. Two keys with one hash therefore cost a miss and never a wrong body. Nobody outside
@@ -20,7 +20,7 @@ use std::fmt;
 use std::hash::{Hash, Hasher};
 use std::sync::{Arc, OnceLock};
 
-/// The keyed hash of a full key, in two halves of 64 bits.
+/// Keyed hash of a full key, in two halves of 64 bits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Key(u128);
 
@@ -157,7 +157,7 @@ impl fmt::Debug for KeySecret {
     }
 }
 
-/// A full key together with its hash, computed once.
+/// Full key together with its hash, computed once.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ObjectKey {
     hash: Key,

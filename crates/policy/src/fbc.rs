@@ -179,9 +179,10 @@ impl Fbc {
         slot
     }
 
-    /// Ages the counts. "Frequency counts are aged whenever the average reference count of all
-    /// objects becomes greater than A_max." Once is enough, unless objects with counts below the
-    /// mean were removed since.
+    /// Ages the counts: "Frequency counts are aged whenever the average reference count of all
+    /// objects becomes greater than A_max."
+    ///
+    /// Once is enough, unless objects with counts below the mean were removed since.
     fn age(&mut self) {
         while self.counts.sum() > self.counts.objects() * u64::from(self.a_max) {
             self.counts.halve();

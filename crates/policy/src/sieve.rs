@@ -7,7 +7,7 @@
 //! already spared (quick demotion, lazy promotion).
 //!
 //! ```text
-//!   newest ─ ○ ─ ○ ─ ● ─ ○ ─ ● ─ ● ─ oldest      ● asked for since the hand was here
+//!   newest ─ ○ ─ ○ ─ ● ─ ○ ─ ● ─ ● ─ oldest      ● requested since the hand was here
 //!                        ▲ hand, moving left       ○ victim when the hand meets it
 //! ```
 //!

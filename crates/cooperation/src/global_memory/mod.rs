@@ -20,7 +20,7 @@
 //!
 //! ```text
 //!   epoch ──► age weights ─┐
-//!   G of servers ─► target ┼─► select ─► frequencies ─► choose(draw) ─► server, or nobody
+//!   G of servers ─► target ┼─► select ─► frequencies ─► choose(draw) ─► server, or none
 //!   U*, U_e, T, N, S ► bounds┘
 //! ```
 

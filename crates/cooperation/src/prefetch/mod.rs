@@ -1,10 +1,10 @@
 //! Cooperative prefetching: the page to fetch early, its destination, and the page that it
 //! replaces.
 //!
-//! The algorithm of Voelker, *Cooperative Caching in Local-Area and Wide-Area Networks*,
-//! dissertation, University of Washington, 2000, chapter 4. (PGMS; first in Voelker, Anderson,
+//! The algorithm is PGMS of Voelker, *Cooperative Caching in Local-Area and Wide-Area Networks*,
+//! dissertation, University of Washington, 2000, chapter 4. First publication: Voelker, Anderson,
 //! Kimbrel, Feeley, Chase, Karlin, Levy, *Implementing cooperative prefetching and caching in a
-//! globally-managed memory system*, SIGMETRICS 1998.) It saves the memory of the node that runs a
+//! globally-managed memory system*, SIGMETRICS 1998. PGMS saves the memory of the node that runs a
 //! program, and uses that of the others freely:
 //!
 //! ```text

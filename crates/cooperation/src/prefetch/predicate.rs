@@ -1,12 +1,12 @@
 //! Prefetch predicate: decides if a page must be fetched into local memory now, so that no program
 //! waits later.
 //!
-//! Forestall (Kimbrel, Tomkins, Patterson, Bershad, Cao, Felten, Gibson, Karlin, Li, *A
-//! trace-driven comparison of algorithms for parallel prefetching and caching*, OSDI 1996) as
-//! adapted to two distances by Voelker 2000, section 4.2.2. Fetches into a node come one after the
-//! other. b\[j\] is the j-th missing page among the hinted references to come. t_b\[j\] is the time
-//! until its use if nothing stalls. F_i is the time to fetch the i-th: F_G from global memory, F_D
-//! from disk. The predicate is true when for some j
+//! Forestall is by Kimbrel, Tomkins, Patterson, Bershad, Cao, Felten, Gibson, Karlin, Li: *A
+//! trace-driven comparison of algorithms for parallel prefetching and caching*, OSDI 1996. Voelker
+//! 2000, section 4.2.2, adapts it to two distances. Fetches into a node come one after the other.
+//! b\[j\] is the j-th missing page among the hinted references to come. t_b\[j\] is the time until
+//! its use if nothing stalls. F_i is the time to fetch the i-th: F_G from global memory, F_D from
+//! disk. The predicate is true when for some j
 //!
 //! ```text
 //!   F_1 + F_2 + … + F_j  ≥  t_b[j]

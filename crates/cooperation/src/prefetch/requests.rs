@@ -1,10 +1,10 @@
 //! Prefetching into global memory: a node's requests to other nodes' disks, and the order in which
 //! they are served.
 //!
-//! The Aggressive algorithm (Cao, Felten, Karlin, Li, *A study of integrated prefetching and
-//! caching strategies*, SIGMETRICS 1995) over the disks and the memory of many nodes, after Voelker
-//! 2000, sections 4.2.2 and 4.3.3. The page on disk that is needed soonest is fetched as long as
-//! some page in the cluster's memory is needed later. No node can look at all pages for each
+//! The Aggressive algorithm is by Cao, Felten, Karlin, Li: *A study of integrated prefetching and
+//! caching strategies*, SIGMETRICS 1995. Voelker 2000, sections 4.2.2 and 4.3.3, extends it to the
+//! disks and the memory of many nodes. The page on disk that is needed soonest is fetched as long
+//! as some page in the cluster's memory is needed later. No node can look at all pages for each
 //! request, so both sides of the comparison are of the epoch:
 //!
 //! - A [`PrefetchRequester`] asks other nodes with w_k > 0 in turn, with at most B requests

@@ -14,7 +14,6 @@
 //! Clear-Site-Data stays too, since it belongs to the URL: every client that requests the URL is to
 //! clear its data. Proxy-Authenticate and Proxy-Authentication-Info concern one hop and are removed
 //! with the other hop-by-hop fields.
-//! with the other hop-by-hop fields.
 
 use crate::directives::CacheControl;
 use crate::rules::SetCookie;

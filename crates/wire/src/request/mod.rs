@@ -4,9 +4,9 @@
 //! request keeps that whole buffer: copy the parts that are stored.
 //!
 //! Cost: one pass over the head ([`crate::lines`]) and one allocation. This holds also after a look
-//! at the head as a [`FastPathRequest`], which compares it with a [`remembered`] section or makes
-//! that pass. A head that trickles in is tokenized again only when its end has arrived or its size
-//! has doubled. The whole cost therefore stays linear.
+//! at the head as a [`FastPathRequest`], which compares it with a section of [`section_cache`] or
+//! makes that pass. A head that trickles in is tokenized again only when its end has arrived or its
+//! size has doubled. The whole cost therefore stays linear.
 
 mod authority;
 mod framing;
