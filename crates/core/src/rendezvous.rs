@@ -45,7 +45,7 @@ mod tests {
         for (holder, weight) in holders {
             let found = keys().filter(|key| best(*key, &holders) == holder).count() as f64 / f64::from(KEYS);
             let wanted = weight / 8e12;
-            // four standard deviations of a binomial count
+            // Four standard deviations of a binomial count.
             let tolerance = 4.0 * (wanted * (1.0 - wanted) / f64::from(KEYS)).sqrt();
             assert!((found - wanted).abs() < tolerance, "{holder}: {found} of {wanted}");
         }

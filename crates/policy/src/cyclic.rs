@@ -5,7 +5,7 @@
 //! no memory of its own. A hit writes at most one byte, and nothing when the byte needs no change.
 //! The caller owns the hand; the policy is a pure function of the bits.
 
-/// A policy that decides as the hand passes.
+/// Policy that decides as the hand passes.
 pub trait CyclicPolicy: Send + Sync {
     /// Returns the policy's name, as published.
     fn name(&self) -> &'static str;

@@ -20,7 +20,7 @@ pub(crate) struct Ghost {
     turn: u32,
 }
 
-/// One cache line.
+/// Bucket of one cache line.
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 struct Bucket {

@@ -14,7 +14,7 @@
 
 use crate::replacement::{Fingerprint, Handle, Victim, WEIGHT_MAX};
 
-/// Objects by rank. See the file's head.
+/// Objects in order of their ranks. See the file's head.
 #[derive(Debug)]
 pub(crate) struct Ranks<K> {
     slots: Vec<Slot<K>>,

@@ -26,7 +26,7 @@ pub fn format(at: Timestamp) -> HeaderValue {
     HeaderValue::try_from(text).expect("an IMF-fixdate is visible ASCII")
 }
 
-/// `Sun, 06 Nov 1994 08:49:37 GMT`
+/// Reads `Sun, 06 Nov 1994 08:49:37 GMT`.
 fn imf_fixdate(value: &[u8]) -> Option<u64> {
     let rest = after_day_name(value, &SHORT_DAYS, b", ")?;
     let (day, rest) = (digits(rest.get(..2)?)?, separator(rest.get(2..)?, b" ")?);
@@ -36,7 +36,7 @@ fn imf_fixdate(value: &[u8]) -> Option<u64> {
     rest.eq_ignore_ascii_case(b" GMT").then(|| seconds(year, month, day, time)).flatten()
 }
 
-/// `Sunday, 06-Nov-94 08:49:37 GMT`
+/// Reads `Sunday, 06-Nov-94 08:49:37 GMT`.
 ///
 /// "Recipients of a timestamp value in rfc850-date format, which uses a two-digit year, MUST
 /// interpret a timestamp that appears to be more than 50 years in the future as representing the
@@ -59,7 +59,7 @@ fn rfc850(value: &[u8], now: Timestamp) -> Option<u64> {
         .find_map(|century| seconds(century + short_year, month, day, time).filter(|&at| at <= horizon))
 }
 
-/// `Sun Nov  6 08:49:37 1994`
+/// Reads `Sun Nov  6 08:49:37 1994`.
 fn asctime(value: &[u8]) -> Option<u64> {
     let rest = after_day_name(value, &SHORT_DAYS, b" ")?;
     let (month, rest) = (month(rest.get(..3)?)?, separator(rest.get(3..)?, b" ")?);

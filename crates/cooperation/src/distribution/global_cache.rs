@@ -7,7 +7,7 @@
 
 use super::{Backends, Distribution, OUT_OF_SERVICE, Turn};
 
-/// See the file's head.
+/// Policy LB/GC. See the file's head.
 #[derive(Clone, Debug, Default)]
 pub struct GlobalCache {
     turn: Turn,

@@ -44,7 +44,7 @@ impl Thresholds {
     }
 }
 
-/// See the file's head.
+/// Policy LARD. See the file's head.
 #[derive(Clone, Debug)]
 pub struct Lard {
     thresholds: Thresholds,

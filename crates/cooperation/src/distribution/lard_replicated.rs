@@ -15,7 +15,7 @@
 
 use super::{Backends, Distribution, MOST_BACKENDS, OUT_OF_SERVICE, Thresholds, Turn};
 
-/// See the file's head.
+/// Policy LARD/R. See the file's head.
 #[derive(Clone, Debug)]
 pub struct LardReplicated {
     thresholds: Thresholds,

@@ -8,7 +8,7 @@
 use super::{Backends, Distribution, OUT_OF_SERVICE};
 use shoal_core::mixed;
 
-/// See the file's head.
+/// Policy LB. See the file's head.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Locality;
 

@@ -7,7 +7,7 @@
 
 use super::{Backends, Distribution, Turn};
 
-/// See the file's head.
+/// Policy WRR. See the file's head.
 #[derive(Clone, Debug, Default)]
 pub struct RoundRobin {
     weights: Vec<f64>,

@@ -24,7 +24,7 @@ use super::Error;
 pub struct RequestRate {
     /// T_j / S: requests that a server could serve between two requests of this node.
     served_meanwhile: f64,
-    /// N_g.
+    /// Number of global nodes: N_g.
     global_nodes: f64,
 }
 

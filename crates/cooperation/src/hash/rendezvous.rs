@@ -8,7 +8,7 @@ use super::HashPlacement;
 use crate::route::NodeId;
 use shoal_core::{Key, rendezvous_score};
 
-/// Nodes by weight.
+/// Nodes with their weights.
 #[derive(Clone, Debug, Default)]
 pub struct Rendezvous {
     /// Nodes in order of their names.

@@ -94,11 +94,11 @@ impl AccessTimes {
 pub enum Error {
     /// The times are not those of three levels.
     Times {
-        /// F_L.
+        /// Local time: F_L.
         local_seconds: f64,
-        /// F_G.
+        /// Global time: F_G.
         global_seconds: f64,
-        /// F_D.
+        /// Disk time: F_D.
         disk_seconds: f64,
     },
     /// A node's load is not from 0 to 1.

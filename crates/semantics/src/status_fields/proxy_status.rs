@@ -97,7 +97,7 @@ proxy_errors! {
     DnsTimeout = "dns_timeout", GATEWAY_TIMEOUT;
     /// The name could not be resolved.
     DnsError = "dns_error", BAD_GATEWAY;
-    /// The origin could not be found by other means than DNS.
+    /// Means other than DNS could not find the origin.
     DestinationNotFound = "destination_not_found", INTERNAL_SERVER_ERROR;
     /// The origin is considered unhealthy.
     DestinationUnavailable = "destination_unavailable", SERVICE_UNAVAILABLE;
@@ -115,7 +115,7 @@ proxy_errors! {
     ConnectionReadTimeout = "connection_read_timeout", GATEWAY_TIMEOUT;
     /// Nothing could be written in time.
     ConnectionWriteTimeout = "connection_write_timeout", GATEWAY_TIMEOUT;
-    /// This proxy has as many connections as it may.
+    /// This proxy has reached its limit of connections.
     ConnectionLimitReached = "connection_limit_reached", SERVICE_UNAVAILABLE;
     /// TLS failed.
     TlsProtocolError = "tls_protocol_error", BAD_GATEWAY;
