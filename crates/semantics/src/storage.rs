@@ -82,10 +82,10 @@ pub enum StoreRefusal {
     NotPermitted,
     /// The response would never be fresh and has no validator.
     NeverReusable,
-    /// A rule of the operator forbids it.
+    /// A rule of the operator forbids storing.
     Rule,
-    /// Only a rule of the operator gives it a lifetime, and the request had cookies that the rule
-    /// does not name.
+    /// Only a rule of the operator gives the response a lifetime, and the request had cookies that
+    /// the rule does not name.
     RequestCookie,
 }
 

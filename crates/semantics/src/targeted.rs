@@ -31,7 +31,7 @@ pub fn effective_directives(response: &impl Fields, rules: &CacheRules) -> Effec
     governing
 }
 
-/// The directives as the origin gave them.
+/// Returns the directives as the origin gave them.
 fn said_directives(response: &impl Fields, rules: &CacheRules) -> EffectiveDirectives {
     for name in &rules.targeted {
         let mut lines = response.values(name);
