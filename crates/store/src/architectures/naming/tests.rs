@@ -1,4 +1,4 @@
-//! Paths, as the papers' formulas have them.
+//! Paths according to the papers' formulas.
 
 use super::url::host_of;
 use super::*;

@@ -1,4 +1,4 @@
-//! How many calls reach the disk: the promise, counted.
+//! Number of calls to the disk, compared with the promise.
 
 use super::world::fetch;
 use super::*;
@@ -26,7 +26,7 @@ fn counted(world: &World) -> (super::super::files::FileStore, Arc<CountingFs>) {
     (store, door)
 }
 
-/// The calls without the bytes.
+/// Returns the calls without the bytes.
 fn calls(door: &CountingFs) -> Calls {
     Calls { bytes_read: 0, bytes_written: 0, ..door.take() }
 }
@@ -66,7 +66,7 @@ fn a_longer_hit_reads_head_body_and_checksums(architecture: &str) {
 
 fn an_insert_writes_whole_buffers(architecture: &str) {
     let (store, door) = counted(&World::new(architecture, 100 << 20, 1000));
-    // Folders that are made on demand are there.
+    // After this, folders that are made on demand exist.
     (100..120).for_each(|n| put(&store, n, 1, 10).unwrap());
     door.take();
     let block = 65_536;
@@ -90,7 +90,7 @@ fn eviction_costs_an_unlink_and_nothing_else(architecture: &str) {
     put(&store, 50, 1, 100).unwrap();
     let expected = match store.core.released {
         None => Calls { creates: 1, writes: 1, unlinks: 1, ..Calls::default() },
-        // Opened, written, cut off.
+        // Opened, written, truncated.
         Some(_) => Calls { opens: 1, writes: 1, others: 1, ..Calls::default() },
     };
     assert_eq!(calls(&door), expected);

@@ -1,5 +1,4 @@
-//! Bytes and objects stay under their limits, in a burst too, and a full or failing disk is
-//! survived.
+//! Limits of bytes and objects, also in a burst, and survival of a full or failing disk.
 
 use super::world::{Random, check_books, fetch, maintain, objects_on_disk};
 use super::*;
@@ -110,8 +109,8 @@ fn a_burst_of_inserts_of_unknown_length_stays_under_the_limit(architecture: &str
     check_books(&world, &store);
 }
 
-/// Threads that open, insert, update, remove and evict, several times over the store's size, while
-/// `meanwhile` runs again and again: no body is wrong, and nothing is taken for corrupt.
+/// Runs threads that open, insert, update, remove and evict several times the store's size, while
+/// `meanwhile` runs again and again. No body is wrong, and none counts as corrupt.
 fn disturb(architecture: &str, seed: u64, meanwhile: impl Fn(&FileStore) + Sync) {
     let world = World::new(architecture, 6 << 20, 300);
     let store = world.open();
@@ -160,7 +159,7 @@ fn threads_that_read_replace_update_and_remove_never_see_a_wrong_body(architectu
     }
 }
 
-/// A repair beside all this compares entries with files that come and go.
+/// A repair during all this compares entries with files that come and go.
 fn a_repair_of_a_sound_store_drops_nothing(architecture: &str) {
     for seed in 11..13 {
         disturb(architecture, seed, |store| {
@@ -222,7 +221,7 @@ fn a_dead_disk_is_out_of_service_and_comes_back(architecture: &str) {
     drop(world.open());
     let faults = Faults::new(1).errors(1000);
     let dead = Arc::new(FaultyFs::new(world.files.clone(), faults));
-    // The first call of all is the opening's question for space, which a dead disk does not answer.
+    // The first call is the opening's question for space, which a dead disk does not answer.
     assert!(matches!(world.try_open_through(dead), Err(Error::Unusable(_))));
     let switch = Arc::new(Switch { inner: world.files.clone(), broken: Default::default() });
     let store = world.open_through(switch.clone());
@@ -256,7 +255,7 @@ fn a_limit_too_small_to_hold_anything_says_what_is_needed(architecture: &str) {
     assert!(message.contains("100000") && message.contains("raise the limit"), "{message}");
 }
 
-/// A door that can be broken and mended.
+/// File system that can be broken and mended.
 struct Switch {
     inner: Arc<crate::fs::MemoryFs>,
     broken: std::sync::atomic::AtomicBool,

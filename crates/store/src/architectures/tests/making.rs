@@ -1,4 +1,4 @@
-//! Making stores, and opening what another architecture has made.
+//! Making of stores, and opening of stores that another architecture has made.
 
 use super::super::{ARCHITECTURES, StoreEnv, open_store};
 use super::*;
@@ -11,7 +11,7 @@ for_each_architecture! {
     a_lost_index_does_not_make_the_store_anothers,
 }
 
-/// Everything on a disk.
+/// Returns all files of a disk.
 fn contents(files: &MemoryFs) -> BTreeMap<String, Vec<u8>> {
     let read = |path: &String| {
         let mut bytes = vec![0; 1 << 20];

@@ -1,5 +1,5 @@
-//! The store on the papers' machine: what an object costs in transfers, and that the order of
-//! magnitude is the paper's.
+//! Store on the papers' machine: transfers of an object, and agreement with the paper's order of
+//! magnitude.
 
 use super::super::{StoreEnv, open_store};
 use super::*;
@@ -8,7 +8,7 @@ use crate::fs::FileSystem;
 use crate::fs::ufs1999::{Kind, Machine, Report, Ufs1999};
 use std::sync::Arc;
 
-/// Transfers of one kind and direction.
+/// Returns the number of transfers of one kind and direction.
 fn count(report: &Report, is_write: bool, kind: Kind) -> u64 {
     report.sum(|traffic| traffic.is_write == is_write && traffic.kind == kind).count
 }
@@ -37,8 +37,8 @@ fn an_object_costs_two_writes_at_once_and_a_hit_in_memory_none() {
     (0..objects).for_each(|n| put(&*store, n, 1, 3000).unwrap());
     let written = door.report() - &before;
     assert_eq!(count(&written, true, Kind::Directory), objects);
-    // One for each object, one for a directory in a new chunk of 25 entries, and what the cleaning
-    // every 30 seconds adds.
+    // One for each object, one for a directory in a new chunk of 25 entries, and those of the
+    // cleaning every 30 seconds.
     let inodes = count(&written, true, Kind::Inode);
     assert!((objects + 64..objects * 3 / 2).contains(&inodes), "{inodes}");
     assert!(written.now.as_secs() < 60, "{:?}", written.now);

@@ -130,7 +130,7 @@ fn an_insert_given_up_before_it_wrote_leaves_the_file_waiting() {
     drop(store.insert(&key(2), b"m", Some(90_000)).unwrap());
     assert_eq!((door.take(), waiting(&store)), (Calls::default(), 1));
     check_books(&world, &store);
-    // One that did write takes the file with it.
+    // An insert that has written takes the file with it.
     let mut insert = store.insert(&key(2), b"m", None).unwrap();
     insert.append(&body_of(2, 1, 150_000)).unwrap();
     drop(insert);

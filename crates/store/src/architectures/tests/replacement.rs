@@ -1,4 +1,4 @@
-//! What goes when room is needed, for every policy that is offered.
+//! Choice of the victim when room is needed, for every policy in the settings.
 
 use super::super::REPLACEMENTS;
 use super::world::{Random, check_books, fetch, maintain};
@@ -18,7 +18,8 @@ fn world(architecture: &str, replacement: &'static str, disk_bytes: u64, max_obj
     world
 }
 
-/// Objects that a policy in RAM knows; those stored where the hand decides.
+/// Returns the number of objects that a policy in RAM knows, or of all objects where the hand
+/// decides.
 fn known(store: &FileStore) -> u64 {
     store.core.order.as_ref().map_or(store.usage().objects, |order| order.len() as u64)
 }

@@ -1,4 +1,4 @@
-//! What callers do with a store.
+//! Calls of a store's users.
 
 use super::world::{fetch, metadata_of, objects_on_disk};
 use super::*;

@@ -1,4 +1,4 @@
-//! Inserts: whether an object is taken, and its way into the queue.
+//! Inserts: admission of an object, and its way into the queue.
 
 use super::Volume;
 use super::body::UnwrittenBody;
@@ -15,7 +15,7 @@ use shoal_policy::Admission;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// An object being written.
+/// Object that is being written.
 struct VolumeInsert {
     volume: Arc<Volume>,
     key: ObjectKey,
@@ -47,8 +47,8 @@ impl Volume {
         }))
     }
 
-    /// Queues an object whose body is at hand, unless so much waits that somebody has to wait for
-    /// the disk.
+    /// Queues an object with a complete body, unless the queue is so long that a caller has to wait
+    /// for the disk.
     pub(super) fn try_insert(
         self: &Arc<Self>,
         key: &ObjectKey,
@@ -57,7 +57,7 @@ impl Volume {
         still: &dyn Fn() -> bool,
     ) -> Result<TryInsert, Error> {
         self.check_lengths(key, metadata, body.len() as u64)?;
-        // Who writes everything himself, for want of background work, waits.
+        // Without background work the caller writes everything itself, and waits.
         let must_wait = self.is_alone
             || body.len() > PIECE_BYTES
             || self.file.check_service().is_err()
@@ -70,7 +70,7 @@ impl Volume {
         }
         let (id, metadata) = (self.directory.next_id.fetch_add(1, Relaxed), Bytes::copy_from_slice(metadata));
         let object = PendingObject::new(key.clone(), id, 0, metadata, PendingBody::Whole(body.clone()));
-        // It may have become longer meanwhile, which `append` leaves room for.
+        // The queue may have grown meanwhile; `append` leaves room for that.
         let limit_bytes = 2 * QUEUED_STRIPES * self.geometry.stripe_bytes;
         let waiting = self.queue_up(QueuedRecord::Object(object), limit_bytes)?;
         if !still() {
@@ -82,9 +82,9 @@ impl Volume {
         Ok(if is_due { TryInsert::InsertedFlushDue } else { TryInsert::Inserted })
     }
 
-    /// While there is unused space everything is taken, and the smallest objects always are:
-    /// hundreds of them cost as much as one that is spared. What replaces a stored object is asked
-    /// for by that very fact.
+    /// Returns `true` if an object is admitted. All objects are admitted while there is unused
+    /// space. The smallest are always admitted: hundreds of them cost as much as one that is
+    /// declined. A replacement of a stored object is admitted, since its request is a second one.
     fn admits(&self, key: &ObjectKey, body_bytes: Option<u64>) -> bool {
         match self.admission {
             Admission::Always => true,
@@ -157,7 +157,7 @@ impl VolumeInsert {
         Ok(())
     }
 
-    /// Queues the last piece, and the table's pieces when it has any.
+    /// Queues the last piece, and the table's pieces when the table is stored in pieces.
     fn finish_large(&self) -> Result<PendingBody, Error> {
         self.queue_pieces(&self.body, RecordKind::Piece, self.body.finish())?;
         let direct = super::format::pieces(self.length) * 16;
@@ -165,7 +165,7 @@ impl VolumeInsert {
         Ok(PendingBody::Large { body: Arc::clone(&self.body), bytes: self.length, table })
     }
 
-    /// A table that names pieces can be written when all of these are.
+    /// Queues the pieces of the table. The table can be written when all pieces that it names are.
     fn write_table(&self) -> Result<Arc<GrowingBody>, Error> {
         self.volume.flush(true)?;
         let places = self.body.places().ok_or(Error::Declined(Declined::NoSpace))?;
@@ -177,7 +177,7 @@ impl VolumeInsert {
     }
 }
 
-/// Bodies up to this are not put on probation.
+/// Largest body that needs no probation.
 const ALWAYS_BYTES: u64 = 512;
-/// Keys remembered at least while few objects are stored.
+/// Least number of keys remembered while few objects are stored.
 const REMEMBERED_MIN: u64 = 1024;

@@ -1,4 +1,4 @@
-//! Opening a volume: in constant time, whatever its size.
+//! Opening of a volume, in constant time for any size.
 
 use super::changed::Changed;
 use super::checkpoint::{Checkpoint, Header};
@@ -47,8 +47,8 @@ pub(in crate::architectures) fn open(
 }
 
 impl Volume {
-    /// The volume without its background work; nothing is written before [`recover`](Self::recover)
-    /// has come to an end.
+    /// Opens the volume without its background work. Nothing is written before
+    /// [`recover`](Self::recover) has ended.
     pub(super) fn open_unrecovered(
         name: &'static str,
         settings: &ArchitectureOptions,
@@ -131,7 +131,7 @@ fn header_or_new(
     Ok((Header { generation: state.generation_or(made.generation), ..made }, false))
 }
 
-/// What is to be done with an index that has this header, or none.
+/// Returns the recovery that an index with this header, or none, needs.
 fn recovery_from(header: Option<&Header>) -> Recovery {
     match header {
         Some(header) if header.is_clean => Recovery::Clean,
@@ -143,7 +143,8 @@ fn recovery_from(header: Option<&Header>) -> Recovery {
     }
 }
 
-/// The geometry and the state of the volume that is there.
+/// Reads the geometry and the state of the existing volume. Returns `None` when there is no
+/// finished volume.
 pub(super) fn read_geometry(
     files: &dyn FileSystem,
     settings: &ArchitectureOptions,
@@ -183,9 +184,9 @@ pub(super) fn read_geometry(
     Ok(Some((geometry, state)))
 }
 
-/// What the volume's first blocks say, by either copy of the superblock. `None` when a process was
-/// killed, or power lost, while it made the volume: the second copy is written when the first is on
-/// the disk.
+/// Decodes the superblock from the volume's first blocks, by either copy. Returns `None` when a
+/// kill or a power loss interrupted the making of the volume: the second copy is written when the
+/// first is on disk.
 fn superblock(blocks: &[u8]) -> Result<Option<Geometry>, Error> {
     let (first, rest) = blocks.split_at(SUPERBLOCK_BYTES);
     let reason = match Geometry::decode(first).or_else(|reason| Geometry::decode(rest).map_err(|_| reason)) {
@@ -199,7 +200,7 @@ fn superblock(blocks: &[u8]) -> Result<Option<Geometry>, Error> {
     Err(Error::Unusable(format!("the file {DATA} is {reason}; remove it to begin with an empty volume")))
 }
 
-/// Makes an empty volume. The superblock comes last, so that one without it is known to be
+/// Makes an empty volume. The superblock comes last, so that a volume without it is known to be
 /// unfinished.
 fn make(
     name: &str,
@@ -234,8 +235,8 @@ fn make(
     Ok(geometry)
 }
 
-/// A volume takes its space when it is made: of a disk that has less than the limit it takes what
-/// leaves others some room.
+/// Returns the size of a new volume, which takes its space when it is made. On a disk with less
+/// space than the limit, a tenth of the free space stays free.
 fn within(limit: u64, free: u64) -> u64 {
     let most = free - free / 10;
     if limit > most {
@@ -244,7 +245,7 @@ fn within(limit: u64, free: u64) -> u64 {
     limit.min(most)
 }
 
-/// How a new volume divides so many bytes.
+/// Returns the geometry of a new volume of `disk_bytes` bytes.
 pub(super) fn plan(settings: &ArchitectureOptions, disk_bytes: u64, boot: u64) -> Result<Geometry, Error> {
     let objects = match settings.max_objects {
         0 => disk_bytes / MEAN_OBJECT_BYTES,
@@ -253,7 +254,7 @@ pub(super) fn plan(settings: &ArchitectureOptions, disk_bytes: u64, boot: u64) -
     let buckets = VolumeIndex::buckets_for(objects);
     let mut stripe_bytes =
         settings.volume.stripe_bytes.clamp(STRIPE_MIN, STRIPE_MAX) / STRIPE_MIN * STRIPE_MIN;
-    // Many stripes rather than large ones, in a small volume.
+    // A small volume gets many stripes rather than large ones.
     while disk_bytes / stripe_bytes < STRIPES_WANTED && stripe_bytes / 2 >= STRIPE_MIN {
         stripe_bytes = (stripe_bytes / 2).next_multiple_of(STRIPE_MIN);
     }
@@ -278,7 +279,7 @@ pub(super) fn plan(settings: &ArchitectureOptions, disk_bytes: u64, boot: u64) -
     Ok(Geometry { id: Key::unkeyed(&seed).low(), stripe_bytes, stripes, buckets })
 }
 
-/// What the index file says, if it is this volume's.
+/// Reads the header of the index file, if the file belongs to this volume.
 pub(super) fn index_header(
     files: &dyn FileSystem,
     geometry: &Geometry,
@@ -307,8 +308,8 @@ pub(super) fn index_header(
     }))
 }
 
-/// Makes an empty index. Of an empty volume it is complete and says so; another gets a header when
-/// it is.
+/// Makes an empty index. The index of an empty volume is complete and marked so; any other gets its
+/// header when it is complete.
 fn make_index(
     files: &dyn FileSystem,
     geometry: &Geometry,
@@ -331,7 +332,7 @@ fn make_index(
     };
     let made = fresh(files, INDEX).and_then(|file| {
         file.allot(bytes)?;
-        // It counts only once the volume has a superblock with the same number.
+        // The index counts only once the volume has a superblock with this id.
         let mut pages = if is_empty { header.encode() } else { Vec::new() };
         pages.resize(HEADER_WORDS * 8, 0);
         write_full(&*file, &pages, 0)?;
@@ -341,7 +342,7 @@ fn make_index(
     Ok(header)
 }
 
-/// A new file in place of whatever has the name.
+/// Makes a new file in place of any file with this name.
 fn fresh(files: &dyn FileSystem, path: &str) -> io::Result<Box<dyn File>> {
     match files.create(path) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
@@ -352,7 +353,7 @@ fn fresh(files: &dyn FileSystem, path: &str) -> io::Result<Box<dyn File>> {
     }
 }
 
-/// Bytes on disk beside the volume itself.
+/// Returns the bytes on disk beside the volume itself.
 pub(super) fn own_bytes(geometry: &Geometry) -> u64 {
     VolumeIndex::file_bytes(geometry.buckets, geometry.stripes) + PAGE_BYTES as u64
 }
@@ -361,14 +362,15 @@ fn unusable(what: &str, path: &str, error: &io::Error) -> Error {
     Error::Unusable(format!("could not {what} {path}: {error}"))
 }
 
-/// The volume's file.
+/// Name of the volume's file.
 pub(super) const DATA: &str = "volume";
-/// Its index.
+/// Name of its index.
 pub(super) const INDEX: &str = "volume.index";
-/// An index that is too small gives objects up that there would be space for, nearly at random; one
-/// that is too large costs ten bytes for each. Traffic Server reckons with as much.
+/// Assumed mean size of an object. An index that is too small evicts objects nearly at random,
+/// although there is space. One that is too large costs ten bytes for each unused place. Traffic
+/// Server assumes the same size.
 const MEAN_OBJECT_BYTES: u64 = 8000;
 const STRIPE_MIN: u64 = 256 << 10;
-/// Stripes that a volume should have, at the price of smaller ones.
+/// Stripes that a volume should have, even if they become smaller.
 const STRIPES_WANTED: u64 = 32;
 const STRIPES_LEAST: u64 = 4;

@@ -1,4 +1,4 @@
-//! Objects that are not on the disk yet: bodies that grow, and what waits to be written.
+//! Objects that are not yet on disk: growing bodies, and records that wait to be written.
 
 use super::format::{
     ContentsItem, PIECE_BYTES, PieceLocation, RecordHead, RecordKind, encode_table, payload_check,
@@ -12,42 +12,42 @@ use shoal_core::{Key, ObjectKey};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// A body that is written in pieces.
+/// Body that is written in pieces.
 pub(super) struct GrowingBody {
-    /// Of the object.
+    /// Id of the object.
     pub(super) id: u64,
     state: Mutex<GrowingState>,
 }
 
 struct GrowingState {
     pieces: Vec<Piece>,
-    /// What has been appended since the last whole piece.
+    /// Bytes appended since the last whole piece.
     rest: Vec<u8>,
-    /// Keeps the stripes where pieces are.
+    /// Pins the stripes of the written pieces.
     pin: Option<StripePin>,
-    /// Bytes of the last piece, once that is known to be a short one.
+    /// Bytes of the last piece, once it is known to be a short one.
     short: Option<usize>,
-    /// A piece could not be written.
+    /// Set when a piece could not be written.
     failed: bool,
 }
 
 enum Piece {
-    /// Still in RAM, and perhaps about to be written somewhere.
+    /// In RAM; the place is known once the piece is about to be written.
     Waiting(Bytes, Option<PieceLocation>),
     At(PieceLocation),
 }
 
-/// Where bytes of a growing body are.
+/// Place of bytes of a growing body.
 pub(super) enum ByteLocation {
     Memory(Bytes),
-    /// In the piece of this index; the read begins so far into it.
+    /// In the piece `index`, `skip` bytes after its beginning.
     Disk {
         place: PieceLocation,
         index: u32,
         skip: usize,
         piece_bytes: usize,
     },
-    /// Behind the end.
+    /// Past the end.
     End,
     Lost,
 }
@@ -59,12 +59,13 @@ impl GrowingBody {
         Arc::new(Self { id, state: Mutex::new(state) })
     }
 
-    /// Appends to the body. What makes a piece whole is returned, with its index, to be queued.
+    /// Appends bytes to the body. Returns each piece that becomes whole, with its index, to be
+    /// queued.
     pub(super) fn append(&self, mut bytes: &[u8]) -> Vec<(u32, Bytes)> {
         let mut state = self.state.lock();
         let mut whole = Vec::new();
         while !bytes.is_empty() {
-            // A body of one piece stays here until it is known to have more.
+            // A body of one piece stays here until more bytes arrive.
             if state.rest.len() == PIECE_BYTES {
                 whole.push(state.close_piece());
             }
@@ -75,37 +76,37 @@ impl GrowingBody {
         whole
     }
 
-    /// The last piece of a body that has others.
+    /// Returns the last piece of a body that has others.
     pub(super) fn finish(&self) -> Option<(u32, Bytes)> {
         let mut state = self.state.lock();
         let has_more = !state.rest.is_empty() && !state.pieces.is_empty();
         has_more.then(|| state.close_piece())
     }
 
-    /// The body, when it is of one piece at most.
+    /// Returns the body, if it has at most one piece.
     pub(super) fn whole(&self) -> Option<Vec<u8>> {
         let state = self.state.lock();
         state.pieces.is_empty().then(|| state.rest.clone())
     }
 
-    /// Bytes appended so far.
+    /// Returns the number of bytes appended so far.
     pub(super) fn length(&self) -> u64 {
         let state = self.state.lock();
         state.pieces_bytes() + state.rest.len() as u64
     }
 
-    /// A piece is about to be written here.
+    /// Assigns a place to a piece that is about to be written.
     pub(super) fn assign(&self, index: u32, place: PieceLocation) {
         if let Some(Piece::Waiting(_, assigned)) = self.state.lock().pieces.get_mut(index as usize) {
             *assigned = Some(place);
         }
     }
 
-    /// A piece is on the disk, where it was assigned.
+    /// Records that a piece is on disk at its assigned place.
     pub(super) fn written(&self, index: u32, stripe: u32, stripes: &Arc<StripePins>) {
         let mut state = self.state.lock();
         match &mut state.pin {
-            // The stripe that is being written to is never the one being taken.
+            // The stripe that is being written is never the one being reclaimed.
             Some(pin) => drop(pin.add([stripe])),
             none => *none = stripes.pin([stripe]),
         }
@@ -116,7 +117,7 @@ impl GrowingBody {
         }
     }
 
-    /// A piece could not be written.
+    /// Records that a piece could not be written.
     pub(super) fn lose(&self) {
         let mut state = self.state.lock();
         state.failed = true;
@@ -127,12 +128,12 @@ impl GrowingBody {
         });
     }
 
-    /// Whether a piece has been lost.
+    /// Returns `true` if a piece has been lost.
     pub(super) fn has_failed(&self) -> bool {
         self.state.lock().failed
     }
 
-    /// Where all pieces are or are about to be; `None` while that is not known of some.
+    /// Returns the present or assigned places of all pieces; `None` while some have no place.
     pub(super) fn places(&self) -> Option<Vec<PieceLocation>> {
         let state = self.state.lock();
         let place = |piece: &Piece| match piece {
@@ -142,7 +143,7 @@ impl GrowingBody {
         if state.failed { None } else { state.pieces.iter().map(place).collect() }
     }
 
-    /// Where the byte at `offset` is.
+    /// Returns the place of the byte at `offset`.
     pub(super) fn find(&self, offset: u64) -> ByteLocation {
         let state = self.state.lock();
         let (index, skip) = ((offset / PIECE_BYTES as u64) as usize, (offset % PIECE_BYTES as u64) as usize);
@@ -167,7 +168,7 @@ impl GrowingBody {
 impl GrowingState {
     fn close_piece(&mut self) -> (u32, Bytes) {
         let bytes = Bytes::from(std::mem::take(&mut self.rest));
-        // Only the last piece is short: nothing is appended once it is finished.
+        // Only the last piece is short: no bytes are appended after it is finished.
         self.short = (bytes.len() < PIECE_BYTES).then_some(bytes.len());
         self.pieces.push(Piece::Waiting(bytes.clone(), None));
         (self.pieces.len() as u32 - 1, bytes)
@@ -188,22 +189,22 @@ impl GrowingState {
     }
 }
 
-/// An object that is complete and waits to be written.
+/// Complete object that waits to be written.
 pub(super) struct PendingObject {
     pub(super) key: ObjectKey,
     pub(super) id: u64,
-    /// Counted before it was carried over.
+    /// Hits counted before the object was carried over.
     pub(super) hits: u8,
     pub(super) body: PendingBody,
     state: Mutex<PendingState>,
     dead: AtomicBool,
 }
 
-/// The body of an object that waits.
+/// Body of a waiting object.
 pub(super) enum PendingBody {
     Whole(Bytes),
-    /// Its pieces were queued before it. A table that is too long for one record has pieces of its
-    /// own.
+    /// Body in pieces that were queued before the object. A table that is too long for one record
+    /// has pieces of its own.
     Large {
         body: Arc<GrowingBody>,
         bytes: u64,
@@ -213,16 +214,16 @@ pub(super) enum PendingBody {
 
 struct PendingState {
     metadata: Bytes,
-    /// It is too late to change the metadata here.
+    /// Set when it is too late to change the metadata here.
     is_encoded: bool,
 }
 
-/// What becomes of an attempt to change metadata before it is written.
+/// Outcome of an attempt to change metadata before it is written.
 pub(super) enum MetadataChange {
     Done,
-    /// Somebody's metadata, but not that which was to be replaced.
+    /// The present metadata is not the one to be replaced.
     Refused,
-    /// It is being written.
+    /// The record is being written.
     TooLate,
 }
 
@@ -236,13 +237,13 @@ impl PendingObject {
         self.state.lock().metadata.clone()
     }
 
-    /// Changes the metadata if `replaces` says so of what is there.
+    /// Changes the metadata if `replaces` accepts the present metadata.
     pub(super) fn change(&self, metadata: &[u8], replaces: &dyn Fn(&[u8]) -> bool) -> MetadataChange {
         let mut state = self.state.lock();
         if !replaces(&state.metadata) {
             return MetadataChange::Refused;
         }
-        // A record's place has been counted with the room that it has.
+        // The record's size has been counted with its present room.
         if state.is_encoded || self.room(metadata.len()) != self.room(state.metadata.len()) {
             return MetadataChange::TooLate;
         }
@@ -250,7 +251,7 @@ impl PendingObject {
         MetadataChange::Done
     }
 
-    /// It has been replaced or removed: it is not written, or written in vain.
+    /// Marks the object as replaced or removed: its record is skipped, or written for nothing.
     pub(super) fn kill(&self) {
         self.dead.store(true, Relaxed);
     }
@@ -277,7 +278,7 @@ impl PendingObject {
         RecordHead::room_for(self.kind(), metadata_bytes)
     }
 
-    /// Bytes of its record.
+    /// Returns the bytes of the object's record.
     pub(super) fn record_bytes(&self) -> u64 {
         let payload = match &self.body {
             PendingBody::Whole(body) => body.len() as u64,
@@ -287,8 +288,8 @@ impl PendingObject {
         (super::format::HEAD_BYTES + self.key.full().len()) as u64 + u64::from(room) + payload
     }
 
-    /// Writes the record to `out`, which has its length. `None` when a piece of its body has been
-    /// lost.
+    /// Writes the record to `out`, which has its length. Returns `None` when a piece of the body
+    /// has been lost.
     pub(super) fn encode(&self, at: RecordPosition, out: &mut [u8]) -> Option<()> {
         let mut state = self.state.lock();
         state.is_encoded = true;
@@ -317,16 +318,16 @@ impl PendingObject {
     }
 }
 
-/// Where and when a record is written.
+/// Place and chunk of a record that is being written.
 #[derive(Clone, Copy)]
 pub(super) struct RecordPosition {
     pub(super) position: u64,
-    /// Of the chunk.
+    /// Sequence number of the chunk.
     pub(super) sequence: u64,
     pub(super) seal: Seal,
 }
 
-/// Something to be written.
+/// Record that waits to be written.
 pub(super) enum QueuedRecord {
     Object(Arc<PendingObject>),
     Piece { growing: Arc<GrowingBody>, key: ObjectKey, kind: RecordKind, index: u32, bytes: Bytes },
@@ -334,7 +335,7 @@ pub(super) enum QueuedRecord {
 }
 
 impl QueuedRecord {
-    /// Bytes of its record; 0 for what has none.
+    /// Returns the bytes of the record; 0 for a removal, which has none.
     pub(super) fn record_bytes(&self) -> u64 {
         match self {
             Self::Object(object) => object.record_bytes(),
@@ -343,7 +344,7 @@ impl QueuedRecord {
         }
     }
 
-    /// The object it belongs to, or the complement for pieces of that one's table.
+    /// Returns the id of the record's object, or the complement for pieces of the object's table.
     pub(super) fn id(&self) -> u64 {
         match self {
             Self::Object(object) => object.id,
@@ -352,7 +353,7 @@ impl QueuedRecord {
         }
     }
 
-    /// The object it belongs to.
+    /// Returns the id of the record's object.
     pub(super) fn object_id(&self) -> u64 {
         match self {
             Self::Piece { growing, kind: RecordKind::TablePiece, .. } => !growing.id,
@@ -360,7 +361,7 @@ impl QueuedRecord {
         }
     }
 
-    /// Nobody would ever read it.
+    /// Returns `true` if no reader would ever find the record.
     pub(super) fn is_dead(&self) -> bool {
         match self {
             Self::Object(object) => object.is_dead(),
@@ -369,8 +370,8 @@ impl QueuedRecord {
         }
     }
 
-    /// Its line in the contents, for a record at `at` units from the stripe's beginning, which
-    /// begins a group or does not.
+    /// Returns the line in the contents of a record at `at` units from the stripe's beginning.
+    /// `begins` tells whether a group begins with the record.
     pub(super) fn item(&self, at: u32, begins: bool) -> ContentsItem {
         let (key, kind) = match self {
             Self::Object(object) => (object.key.hash(), object.kind()),
@@ -387,7 +388,8 @@ impl QueuedRecord {
         }
     }
 
-    /// Writes the record to `out`, which has its length. `None` when it is not worth it any more.
+    /// Writes the record to `out`, which has its length. Returns `None` when the record is no
+    /// longer needed.
     pub(super) fn encode(&self, at: RecordPosition, out: &mut [u8]) -> Option<()> {
         match self {
             Self::Object(object) => object.encode(at, out),

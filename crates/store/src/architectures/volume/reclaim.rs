@@ -1,5 +1,5 @@
-//! What happens to a stripe's old contents when the cursor comes round: what is popular is carried
-//! over, the rest given up.
+//! Reclaiming of a stripe when the cursor comes round: popular objects are carried over, the others
+//! evicted.
 
 use super::Volume;
 use super::directory::Directory;
@@ -21,7 +21,7 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 
-/// An object that stands in the stripe and can be found.
+/// Object in the stripe that lookups can find.
 struct LiveObject {
     item: ContentsItem,
     entry: VolumeEntry,
@@ -29,8 +29,8 @@ struct LiveObject {
 }
 
 impl Volume {
-    /// Takes all objects out of a stripe, which nobody reads. What is popular is queued to be
-    /// written again. False when the stripe is worth keeping as it is.
+    /// Takes all objects out of a stripe without readers. Popular objects are queued to be written
+    /// again. Returns `false` when the stripe is worth keeping as it is.
     pub(super) fn reclaim(&self, stripe: u32) -> bool {
         if stripe >= self.directory.written_stripes.load(Relaxed) {
             return true;
@@ -54,9 +54,9 @@ impl Volume {
         true
     }
 
-    /// Takes objects out of the table, those that are carried into the queue; says which are gone.
-    /// Under one lock, so that each is found in one place or the other, and what was removed or
-    /// replaced meanwhile does not come back.
+    /// Takes objects out of the table and puts the carried ones into the queue. Returns the keys of
+    /// the evicted objects. One lock covers all of it: each object is found in one place or the
+    /// other, and no removed or replaced object comes back.
     fn requeue_reinserted(
         &self,
         live: &[LiveObject],
@@ -65,7 +65,7 @@ impl Volume {
         let mut queue = self.queue.lock();
         let is_current = |entry: VolumeEntry, object: &PendingObject| {
             let key = object.key.hash();
-            // It may have been hit since.
+            // The object may have had a hit since.
             let now = self.directory.table.entry_at(key, entry.position());
             queue.find(key).is_none() && now.is_some_and(|now| now.is_same(entry))
         };
@@ -84,14 +84,14 @@ impl Directory {
         self.report_evicted(key);
     }
 
-    /// Who has the object elsewhere may have the only one by now.
+    /// Reports an evicted object: the holder of another copy may have the only one now.
     pub(super) fn report_evicted(&self, key: Key) {
         if let Some(gave_up) = self.gave_up.get() {
             gave_up(key);
         }
     }
 
-    /// What the stripe's objects are worth, in their order on the disk.
+    /// Returns the stripe's objects with their verdicts, in disk order.
     fn live(&self, stripe: u32, items: &[ContentsItem]) -> Vec<LiveObject> {
         let stripe_at = self.geometry.stripe_at(stripe);
         let objects = items.iter().filter(|item| matches!(item.kind, RecordKind::Whole | RecordKind::Large));
@@ -100,7 +100,7 @@ impl Directory {
             let entry = self.table.entry_at(item.key, position)?;
             let verdict = match item.kind {
                 RecordKind::Whole => decide(entry.hits(), entry.bytes()),
-                // Its pieces are elsewhere, and were written before it.
+                // A large object's pieces are elsewhere, and were written earlier.
                 _ => ReinsertionDecision::Evict,
             };
             Some(LiveObject { item: *item, entry, verdict })
@@ -110,14 +110,14 @@ impl Directory {
 }
 
 impl Reader {
-    /// Large objects that lose a piece with this stripe go as a whole.
+    /// Evicts large objects that lose a piece with this stripe.
     fn evict_broken(&self, items: &[ContentsItem]) {
         let mut seen = HashSet::new();
         let pieces =
             items.iter().filter(|item| matches!(item.kind, RecordKind::Piece | RecordKind::TablePiece));
         for item in pieces.filter(|item| seen.insert(item.id)) {
             for entry in self.directory.table.candidates(item.key).collect::<Vec<_>>() {
-                // A table's pieces have the complement of their object's number.
+                // A table's pieces have the complement of their object's id.
                 let is_it = self.read_head(entry).is_some_and(|head| [item.id, !item.id].contains(&head.id));
                 if is_it && self.directory.table.remove(item.key, entry) {
                     self.directory.count_evicted(item.key);
@@ -131,7 +131,7 @@ impl Reader {
         self.decode_head(&span, entry.position()).ok()
     }
 
-    /// Reads objects of a stripe to be written again, neighbours in one read.
+    /// Reads the objects of a stripe that are to be written again; neighbours share a read.
     fn read_live(&self, stripe: u32, wanted: &[&LiveObject]) -> Vec<(VolumeEntry, Arc<PendingObject>)> {
         let mut carried = Vec::with_capacity(wanted.len());
         let end = self.geometry.stripe_at(stripe + 1);
@@ -160,10 +160,10 @@ impl Reader {
         carried
     }
 
-    /// What stands in a stripe. `None` when nothing does that is known of: it is new, or was
-    /// written by who knows whom.
+    /// Returns the contents of a stripe. Returns `None` when nothing known is there: the stripe is
+    /// new, or its writer is unknown.
     pub(super) fn contents(&self, stripe: u32) -> Option<Vec<ContentsItem>> {
-        // Where a stripe was not filled, what ended it a lap before still stands there.
+        // A stripe that was not filled still has the last chunk of the previous lap at its end.
         match self.last_chunk(stripe) {
             Some((chunk, items)) if chunk.sequence >= self.directory.table.stripe_sequence(stripe) => {
                 Some(items)
@@ -172,7 +172,7 @@ impl Reader {
         }
     }
 
-    /// The chunk that ends a full stripe, with its contents.
+    /// Returns the chunk that ends a full stripe, with its contents.
     pub(super) fn last_chunk(&self, stripe: u32) -> Option<(Chunk, Vec<ContentsItem>)> {
         let end = self.geometry.stripe_at(stripe + 1);
         let mut tail = AlignedPages::zeroed(PAGE_BYTES);
@@ -194,7 +194,7 @@ impl Reader {
         decode_contents(&more.as_ref()[at..length - END_BYTES], &chunk).map(|items| (chunk, items))
     }
 
-    /// The same for who can do without: a failure is counted.
+    /// Reads whole pages for a caller that can do without them; counts a failure.
     pub(super) fn read_pages_or_count(&self, pages: &mut AlignedPages, position: u64) -> Option<()> {
         let read = self.file.read_pages(pages, position);
         let read = read.map_err(|source| self.file.failed("read what the volume lists", source));
@@ -221,7 +221,7 @@ impl VolumeFile {
     }
 }
 
-/// An object as it is written again, if it is whole.
+/// Returns an object ready to be written again, if its record is whole.
 fn carry(head: &RecordHead, live: &LiveObject, record: &[u8]) -> Option<(VolumeEntry, Arc<PendingObject>)> {
     let (full_key, metadata) = head.key_and_metadata(record)?;
     let body = head.payload(record)?;
@@ -232,7 +232,7 @@ fn carry(head: &RecordHead, live: &LiveObject, record: &[u8]) -> Option<(VolumeE
     Some((live.entry, PendingObject::new(key, head.id, hits, metadata, body)))
 }
 
-/// A stripe of which so much would be carried over is left as it is.
+/// Carried share of a stripe above which the stripe is left as it is.
 const KEPT_PERCENT: u64 = 60;
-/// Objects so near to each other are read together.
+/// Largest gap between objects that are read together.
 const GAP_MAX: u64 = 32 << 10;

@@ -1,10 +1,10 @@
-//! Which stripes are being read, and which one is being taken for new records: never the same.
+//! Pins on stripes that are being read. A pinned stripe is never taken for new records.
 
 use parking_lot::Mutex;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-/// The pins on a volume's stripes.
+/// Pins on a volume's stripes.
 #[derive(Default)]
 pub(super) struct StripePins {
     state: Mutex<State>,
@@ -16,21 +16,21 @@ struct State {
     taken: Option<u32>,
 }
 
-/// Keeps stripes from being written over while it lives.
+/// Pin that keeps stripes from being overwritten until it is dropped.
 pub(super) struct StripePin {
     stripes: Arc<StripePins>,
-    /// May name one more than once.
+    /// Pinned stripes; one may occur more than once.
     pinned: Vec<u32>,
 }
 
 impl StripePins {
-    /// Pins all of these. `None` when one of them is being taken.
+    /// Pins all of these stripes. Returns `None` when one of them is being taken.
     pub(super) fn pin(self: &Arc<Self>, wanted: impl IntoIterator<Item = u32>) -> Option<StripePin> {
         let mut pin = StripePin { stripes: Arc::clone(self), pinned: Vec::new() };
         pin.add(wanted).then_some(pin)
     }
 
-    /// Takes a stripe for new records. False when somebody reads it.
+    /// Takes a stripe for new records. Returns `false` when a reader has pinned it.
     pub(super) fn take(&self, stripe: u32) -> bool {
         let mut state = self.state.lock();
         let is_free = !state.pins.contains_key(&stripe);
@@ -40,14 +40,15 @@ impl StripePins {
         is_free
     }
 
-    /// The stripe that was taken has no old records any more.
+    /// Records that the taken stripe has no old records left.
     pub(super) fn release(&self) {
         self.state.lock().taken = None;
     }
 }
 
 impl StripePin {
-    /// Pins more. False when one of them is being taken; those before it are pinned.
+    /// Pins more stripes. Returns `false` when one of them is being taken; those before it are
+    /// pinned.
     pub(super) fn add(&mut self, wanted: impl IntoIterator<Item = u32>) -> bool {
         let mut state = self.stripes.state.lock();
         for stripe in wanted {

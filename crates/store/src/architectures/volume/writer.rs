@@ -1,4 +1,5 @@
-//! The end of the log: batches become chunks, chunks fill stripes, and the cursor moves on.
+//! Write path at the log's end: batches become chunks, chunks fill stripes, and the cursor moves
+//! on.
 
 use super::Volume;
 use super::checkpoint::Header;
@@ -18,28 +19,27 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// Where the log ends.
+/// End of the log.
 pub(super) struct LogWriter {
     pub(super) stripe: u32,
-    /// From the stripe's beginning: where the next chunk begins, a whole page. A full stripe's is
-    /// its length.
+    /// Offset of the next chunk in the stripe, a multiple of a page. In a full stripe, its length.
     pub(super) offset: u64,
-    /// Of the last chunk.
+    /// Sequence number of the last chunk.
     pub(super) sequence: u64,
-    /// What stands in the stripe.
+    /// Contents of the stripe.
     pub(super) items: Vec<ContentsItem>,
-    /// Reused for each chunk.
+    /// Buffer reused for each chunk.
     buffer: AlignedPages,
 }
 
-/// What became of a queued record.
+/// Queued record with its place in a chunk.
 struct PlacedRecord {
     record: QueuedRecord,
     position: u64,
 }
 
 impl LogWriter {
-    /// Where an index with this header says that the log ends.
+    /// Makes the writer at the log's end according to an index header.
     pub(super) fn at_end(header: &Header, stripe_bytes: u64) -> Self {
         Self {
             stripe: header.stripe as u32,
@@ -50,7 +50,8 @@ impl LogWriter {
         }
     }
 
-    /// Bytes for records and their lines in the rest of the stripe, when the chunk ends it.
+    /// Returns the bytes for records and their lines in the rest of the stripe, for a chunk that
+    /// ends it.
     fn room(&self, stripe_bytes: u64) -> u64 {
         let ends = 2 * END_BYTES as u64 + (self.items.len() * ITEM_BYTES) as u64 + UNIT_BYTES;
         (stripe_bytes - self.offset).saturating_sub(ends)
@@ -58,13 +59,13 @@ impl LogWriter {
 }
 
 impl Volume {
-    /// Queues a record, and writes when a stripe can be filled. Who finds a long queue waits for
-    /// the disk; one that does not get shorter takes nothing more.
+    /// Queues a record, and writes when a stripe can be filled. A caller that finds a long queue
+    /// waits for the disk. A queue that does not become shorter takes no more records.
     pub(super) fn append(&self, record: QueuedRecord) -> Result<(), Error> {
         self.append_if(record, |_| true).map(drop)
     }
 
-    /// The same if the queue is as it should be. Whether it was.
+    /// Appends a record if `is_wanted` accepts the queue. Returns `true` if it did.
     pub(super) fn append_if(
         &self,
         record: QueuedRecord,
@@ -76,7 +77,7 @@ impl Volume {
         self.flush_full_stripes(waiting).map(|()| true)
     }
 
-    /// Writes when so many bytes wait that a stripe can be filled.
+    /// Writes when `waiting` bytes suffice to fill a stripe.
     fn flush_full_stripes(&self, waiting: u64) -> Result<(), Error> {
         let stripe_bytes = self.geometry.stripe_bytes;
         if waiting >= QUEUED_STRIPES * stripe_bytes {
@@ -89,19 +90,19 @@ impl Volume {
             && self.directory.is_recovered.load(Relaxed)
             && let Some(mut writer) = self.writer.try_lock()
         {
-            // Otherwise who is writing already sees to it.
+            // Otherwise the thread that is writing also writes these records.
             let due = self.queue.lock().due(false);
             self.write_due(&mut writer, due)?;
         }
         if self.is_alone { self.checkpoint_if_due() } else { Ok(()) }
     }
 
-    /// Puts a record into the queue, unless so many bytes wait already. Bytes that wait then.
+    /// Queues a record, unless `limit_bytes` bytes already wait. Returns the bytes that wait then.
     pub(super) fn queue_up(&self, record: QueuedRecord, limit_bytes: u64) -> Result<u64, Error> {
         self.queue_up_if(record, limit_bytes, |_| true).map(Option::unwrap_or_default)
     }
 
-    /// The same if the queue is as it should be; `None` when it is not.
+    /// Queues a record if `is_wanted` accepts the queue; returns `None` if it does not.
     fn queue_up_if(
         &self,
         record: QueuedRecord,
@@ -124,7 +125,8 @@ impl Volume {
         Ok(Some(bytes))
     }
 
-    /// Writes what fills stripes, or all that waits. Whether anything was written.
+    /// Writes the records that fill stripes, or all that wait. Returns `true` if any record was
+    /// written.
     pub(super) fn flush(&self, all: bool) -> Result<bool, Error> {
         if !self.directory.is_recovered.load(Relaxed) {
             return Ok(false);
@@ -133,10 +135,10 @@ impl Volume {
         self.write_due(&mut self.writer.lock(), due)
     }
 
-    /// Writes what is due, and not what has come since: whoever waits for this does not wait for
+    /// Writes the due records and none that came since, so that the caller does not wait for
     /// others.
     pub(super) fn write_due(&self, writer: &mut LogWriter, due: FlushTarget) -> Result<bool, Error> {
-        // Who is told from here on writes what may be too late for this.
+        // A caller told from here on writes records that may be too late for this call.
         self.is_write_due.store(false, Relaxed);
         let stripe_bytes = self.geometry.stripe_bytes;
         let mut has_written = false;
@@ -150,7 +152,8 @@ impl Volume {
             }
             let room = writer.room(stripe_bytes);
             if !self.queue.lock().is_done(due, room) {
-                // Before anything is taken from the queue, which nobody else would see to any more.
+                // Before records are taken from the queue: no other thread would write them after a
+                // failure.
                 self.directory.leave_clean()?;
             }
             let Some(batch) = self.queue.lock().take(room, due) else { return Ok(has_written) };
@@ -159,7 +162,7 @@ impl Volume {
         }
     }
 
-    /// Goes to the next stripe that can be written over.
+    /// Moves to the next stripe that can be overwritten.
     fn advance_stripe(&self, writer: &mut LogWriter) -> Result<(), Error> {
         let mut kept = 0;
         for step in 1..=self.geometry.stripes {
@@ -171,7 +174,7 @@ impl Volume {
             self.is_reclaiming.store(true, Relaxed);
             let is_ours = self.reclaim(stripe);
             if is_ours {
-                // Known before it can be pinned again: what is older is not there any more.
+                // Set before the stripe can be pinned again: its older records are gone.
                 self.directory.table.set_stripe_sequence(stripe, writer.sequence + 1);
             }
             self.reader.stripes.release();
@@ -186,7 +189,7 @@ impl Volume {
         Err(Error::Declined(Declined::NoSpace))
     }
 
-    /// Has the log go on in a stripe that has no old records any more, so many steps ahead.
+    /// Continues the log in a stripe without old records, `steps` stripes ahead.
     fn continue_in(&self, writer: &mut LogWriter, stripe: u32, steps: u32) -> Result<(), Error> {
         self.reader.doubts.lock().stripes.remove(&stripe);
         let before = std::mem::replace(&mut writer.stripe, stripe);
@@ -195,8 +198,8 @@ impl Volume {
         if steps <= SKIPPED_MAX {
             return Ok(());
         }
-        // So far ahead it would not be looked for after a crash, unless the index on disk says
-        // where it goes on.
+        // After a crash, recovery does not search so far ahead, unless the index on disk says where
+        // the log continues.
         self.directory
             .write_index_as(&mut self.directory.checkpoint.lock(), self.directory.header(writer, false))
             .inspect_err(|_| {
@@ -222,11 +225,10 @@ impl Volume {
             self.reader.windows.clear_borders(writer.stripe);
         }
         let begin = writer.items[listed..].iter().filter_map(ContentsItem::group_at);
-        // What comes after the last record is of no group.
+        // Bytes after the last record belong to no group.
         self.reader.windows.mark_borders(writer.stripe, begin.chain([records_end]));
         writer.offset = chunk_at + length as u64;
-        // Also of a chunk that failed: it may stand on the disk nevertheless, and must not have the
-        // number of another.
+        // Counts failed chunks too: such a chunk may stand on disk and must not share its number.
         writer.sequence = chunk.sequence;
         match outcome {
             Ok(()) => {
@@ -237,9 +239,9 @@ impl Volume {
                 Ok(())
             }
             Err(source) => {
-                // What is lost is fetched again; the rest of the stripe is left alone.
+                // Lost objects are fetched again; the rest of the stripe is left unused.
                 writer.offset = self.geometry.stripe_bytes;
-                // What stood there before may stand there still.
+                // The stripe's old records may still be there.
                 self.directory.counts.dropped.fetch_add(1, Relaxed);
                 placed.into_iter().for_each(|placed| self.fail_record(placed.record));
                 Err(self.file.failed("write to the volume", source))
@@ -247,12 +249,13 @@ impl Volume {
         }
     }
 
-    /// What has been written can be found.
+    /// Makes a written record visible to lookups.
     fn publish(&self, placed: PlacedRecord, stripe: u32) {
         match placed.record {
             QueuedRecord::Object(object) => {
                 let mut queue = self.queue.lock();
-                // Under the queue's lock, so that a removal finds it in one place or the other.
+                // Under the queue's lock, so that a removal finds the object in one place or the
+                // other.
                 let is_dead = object.is_dead();
                 if !is_dead {
                     self.directory.enter(&object, placed.position);
@@ -261,7 +264,7 @@ impl Volume {
                 let key = object.key.hash();
                 if is_dead && queue.find(key).is_none() {
                     let entry = VolumeEntry::new(key, placed.position, class_of(object.record_bytes()), 0);
-                    // The bell was rung for what removed it.
+                    // The removal that killed it has rung the bell.
                     queue.mark_later(key, [entry]);
                 }
             }
@@ -272,15 +275,15 @@ impl Volume {
         }
     }
 
-    /// A record was not written. With an object goes the older one that it was to replace; that
-    /// something was removed is written with the next round.
+    /// Handles a record that was not written. An object loses its older version too. A removal is
+    /// written with the next round.
     fn fail_record(&self, record: QueuedRecord) {
         let is_first = match record {
             QueuedRecord::Object(object) => self.fail_with_older(&object),
             QueuedRecord::Piece { growing, key, .. } => {
                 growing.lose();
                 let object = self.queue.lock().find(key.hash()).map(Arc::clone);
-                // It may wait already.
+                // The object may already be queued.
                 let its = object.filter(|object| [growing.id, !growing.id].contains(&object.id));
                 its.is_some_and(|object| self.fail_with_older(&object))
             }
@@ -295,7 +298,8 @@ impl Volume {
         }
     }
 
-    /// True when this is the first that has to be brought to disk.
+    /// Drops an unwritten object and its older version. Returns `true` if the removal is the first
+    /// record that has to be brought to disk.
     fn fail_with_older(&self, object: &Arc<PendingObject>) -> bool {
         let key = object.key.hash();
         let is_first = {
@@ -305,8 +309,8 @@ impl Volume {
             }
             let mut older: Vec<VolumeEntry> = self.directory.table.candidates(key).collect();
             older.retain(|entry| self.directory.table.remove(key, *entry));
-            // Also when there is none: what could not be written may stand on the disk
-            // nevertheless, and be older by then than what came after it and was lost too.
+            // Also without an older version: the unwritten record may stand on disk, and a later
+            // record may be lost too.
             let is_first = queue.push(QueuedRecord::Removed(key));
             queue.mark_later(key, older) || is_first
         };
@@ -321,8 +325,8 @@ impl Directory {
     }
 }
 
-/// Puts records one after the other into the buffer, behind the chunk's head; and says which are
-/// not worth it any more.
+/// Lays out records in the buffer, behind the chunk's head. Returns the placed records, and those
+/// that are no longer needed.
 fn lay_out(
     writer: &mut LogWriter,
     stripe_at: u64,
@@ -368,7 +372,7 @@ fn finish(
     let records_end = (writer.offset - chunk_at) as usize;
     let ends = |items: usize| items * ITEM_BYTES + END_BYTES;
     let short = (records_end + ends(writer.items.len() - listed)).next_multiple_of(PAGE_BYTES);
-    // Another chunk must be able to end the stripe.
+    // Room must remain for another chunk that ends the stripe.
     let after = stripe_bytes.saturating_sub(chunk_at + short as u64);
     let least = (2 * END_BYTES + (writer.items.len() + 1) * ITEM_BYTES + PAGE_BYTES) as u64;
     let ends_stripe = is_full || after < least;
@@ -392,9 +396,9 @@ fn finish(
     chunk
 }
 
-/// Stripes of records that may wait before whoever appends has to.
+/// Stripes of records that may wait before a caller has to wait.
 pub(super) const QUEUED_STRIPES: u64 = 4;
-/// Stripes in a row after which the log is looked for when it does not go on before: others in
-/// between were read, or worth keeping. And as many are looked at for whether they are worth
-/// keeping.
+/// Stripes in a row that the log may skip, because they were read or worth keeping. Recovery
+/// searches no further for the log's continuation. Also the limit of stripes examined for being
+/// worth keeping.
 pub(super) const SKIPPED_MAX: u32 = 64;

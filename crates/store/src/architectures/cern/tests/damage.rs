@@ -1,4 +1,4 @@
-//! What is damaged, fails, or was made by another architecture costs misses, and nothing else.
+//! Damage, failures and stores of another architecture cost misses, and nothing else.
 
 use super::*;
 

@@ -1,5 +1,4 @@
-//! What a tree of URL folders promises: locks, limits, crashes, damage, and how many calls it
-//! makes.
+//! Promises of a tree of URL folders: locks, limits, crashes, damage, and the number of calls.
 
 mod damage;
 
@@ -14,7 +13,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::thread;
 use std::time::Duration;
 
-/// A disk that outlives the store.
+/// Disk that outlives the store.
 #[derive(Clone)]
 struct Disk {
     files: Arc<MemoryFs>,
@@ -44,14 +43,14 @@ impl Disk {
         self.try_open_through(self.files.clone()).expect("the store opens")
     }
 
-    /// Without the background thread.
+    /// Opens the store without the background thread.
     fn try_open_through(&self, files: Arc<dyn FileSystem>) -> Result<Cern, Error> {
         let name = architecture("cern")?.name;
         let parts = parts(files, MemoryHome::default());
         Ok(Cern { tree: Arc::new(UrlTree::open(name, &self.settings, parts)?), _maintenance: None })
     }
 
-    /// Opens, and counts what is there.
+    /// Opens the store, and counts the tree.
     fn reopen(&self) -> Cern {
         let store = self.open();
         maintain(&store.tree);
@@ -70,8 +69,7 @@ impl Disk {
     }
 }
 
-/// The running totals are what counting anew comes to, and no file is there that belongs to no
-/// object.
+/// Checks that the running totals equal a new count, and that every file belongs to an object.
 fn check_books(disk: &Disk, store: &Cern) {
     let now = store.tree.totals.now();
     assert!(!now.counting);
@@ -202,7 +200,7 @@ fn the_calls_are_those_of_the_original() {
     put(&store, 1, 1, 8_000).unwrap();
     let insert = calls(&door);
     // Lock, object, metadata: three files made, one of them removed. Folders: scheme, host, path.
-    // The lock is tried first.
+    // The lock is tried before its folders exist.
     assert_eq!((insert.creates, insert.writes, insert.unlinks), (4, 2, 1), "{insert:?}");
     assert!(matches(&store, 1, 1, 8_000));
     assert_eq!(calls(&door), Calls { opens: 2, reads: 3, others: 1, ..Calls::default() });
@@ -302,10 +300,10 @@ fn threads_never_see_a_wrong_body() {
     check_books(&disk, &store);
 }
 
-/// Right contents of a few keys: the versions that each may have.
+/// Allowed contents of a few keys: the versions that each may have.
 type Right = HashMap<u64, Vec<Option<(u64, usize)>>>;
 
-/// Puts, updates and removes until the crash. Returns what is right afterwards.
+/// Puts, updates and removes until the crash. Returns the allowed contents.
 fn live_until(disk: &Disk, crash: &Arc<CrashPoint>) -> Right {
     let mut right = Right::new();
     let faults = Faults::new(5).crash_at(Arc::clone(crash));

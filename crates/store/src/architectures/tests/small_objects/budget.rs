@@ -1,4 +1,4 @@
-//! How many calls reach the disk for small objects: what the memory-mapped file is for (2.4.2).
+//! Number of calls to the disk for small objects: the purpose of the memory-mapped file (2.4.2).
 
 use super::*;
 use crate::architectures::files::FileStore;
@@ -23,7 +23,7 @@ fn counted(world: &World) -> (FileStore, Arc<CountingFs>) {
     (store, door)
 }
 
-/// The calls without the bytes.
+/// Returns the calls without the bytes.
 fn calls(door: &CountingFs) -> Calls {
     Calls { bytes_read: 0, bytes_written: 0, ..door.take() }
 }
@@ -62,7 +62,7 @@ fn a_hit_is_one_read_of_the_mapped_file_and_no_call_else(architecture: &str) {
 
 fn an_insert_is_one_write_to_the_mapped_file(architecture: &str) {
     let (store, door) = counted(&roomy(architecture));
-    // The first insert may raise what the index has promised; that is not the door's.
+    // The first insert may raise the index's ceiling, which is not a call to the files.
     for (n, segment) in (0..).zip(SEGMENTS.repeat(3)) {
         let put = if n % 2 == 0 { put } else { put_announced };
         put(&store, n, 1, fitting(n, segment)).unwrap();
@@ -127,7 +127,7 @@ fn opening_reads_nothing_however_much_is_stored(architecture: &str) {
     let store = world.open_through(door.clone());
     let when_full = calls(&door);
     assert_eq!(when_full, when_empty);
-    // What the signature says of the secret, in one file.
+    // The reads of the secret in the signature, in one file.
     assert_eq!((when_full.map_reads, when_full.reads, when_full.opens), (0, 2, 1));
     assert!(fetch(&store, 700).is_some());
 }

@@ -1,5 +1,4 @@
-//! A finite mapped file: what is given up, what stays, and the limits that hold meanwhile (section
-//! 3).
+//! Finite mapped file: its victims, its survivors, and its limits (section 3).
 
 use super::*;
 use crate::fs::{Faults, FaultyFs};
@@ -22,8 +21,8 @@ for_each_with_segments! {
     the_number_of_objects_is_limited_too,
 }
 
-/// Fills the store with objects of one length, from `first` on, until it gives up others. Returns
-/// the next number.
+/// Fills the store with objects of one length, from `first` on, until it evicts others. Returns the
+/// next number.
 fn fill(store: &dyn Store, first: u64, length: usize) -> u64 {
     let before = store.usage().evictions;
     let last = (first..first + 5_000).find(|n| {

@@ -1,5 +1,4 @@
-//! What a caller does with small objects, and with those that grow out of the segments and back
-//! into them.
+//! Calls with small objects, and with objects that grow out of the segments and return.
 
 use super::*;
 use proptest::prelude::*;
@@ -45,7 +44,7 @@ fn a_record_of_at_most_8192_bytes_stands_in_a_segment_and_a_longer_one_in_a_file
             !large_objects(&world, &mapped).is_empty()
         };
         let fits = fitting(1, 8192);
-        // The lengths themselves have as many digits there.
+        // The printed lengths have equally many digits there.
         assert!((fits - 20..=fits).all(|length| !is_in_file(length)));
         assert!((fits + 1..fits + 20).all(is_in_file));
         assert!(!is_in_file(fits), "back in a segment, and the file is gone");
@@ -104,7 +103,7 @@ fn a_body_stays_readable_after_commit_removal_and_replacement(architecture: &str
         put(&store, 1, 2, length).unwrap();
         let second = store.open(&key(1)).unwrap().unwrap().body;
         assert!(store.remove(&key(1)).unwrap());
-        // Whatever takes their places, should these have been given back already.
+        // Objects that take these places, if the places were freed too early.
         (10..60).for_each(|n| put(&store, n, length as u64, length).unwrap());
         assert_eq!(reader.read(0, usize::MAX).unwrap(), body_of(1, 1, length), "{length}");
         assert_eq!(second.read(0, usize::MAX).unwrap(), body_of(1, 2, length), "{length}");
@@ -126,7 +125,7 @@ fn metadata_is_replaced_in_its_segment_in_a_larger_one_and_in_a_file(architectur
         }
     }
     assert_eq!(store.usage().objects, 10);
-    // An object that has gone to a file on account of its metadata may stay there.
+    // An object that moved to a file because of its metadata may stay there.
     assert!(large_objects(&world, &mapped).len() <= 5);
 }
 
@@ -197,7 +196,7 @@ fn a_store_is_warm_after_a_kill_and_after_a_clean_end(architecture: &str) {
     let store = rebooted.open();
     assert_eq!(store.usage(), usage);
     assert!((0..200).all(|n| matches(&store, n, n, length(n))));
-    // What is placed next stands beside them and not upon them.
+    // New objects are placed beside the others and not over them.
     (200..400).for_each(|n| put(&store, n, n, length(n)).unwrap());
     assert!((0..400).all(|n| matches(&store, n, n, length(n))));
     assert_eq!(store.usage().corrupt, 0);
@@ -206,7 +205,7 @@ fn a_store_is_warm_after_a_kill_and_after_a_clean_end(architecture: &str) {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(40))]
 
-    /// Nothing is given up where there is room: the store is a map.
+    /// With enough room nothing is evicted: the store is a map.
     #[test]
     fn agrees_with_a_map(seed: u64, which in 0..3_usize) {
         let world = roomy(["squidm", "squidml", "squidmla"][which]);

@@ -1,4 +1,5 @@
-//! What is done without the device: that it makes no call, and comes to the same as what may wait.
+//! Calls without the device: they make no call to the disk, and have the result of the calls that
+//! may wait.
 
 use super::*;
 use crate::TryInsert;
@@ -11,7 +12,7 @@ fn offer(store: &VolumeStore, number: u32, version: u32, length: usize) -> Resul
     store.try_insert(&key(number), &metadata_of(version, length), &body, &|| true)
 }
 
-/// The version that is found without the device.
+/// Returns the version that is found without the device.
 fn at_hand(store: &VolumeStore, number: u32) -> Option<u32> {
     let stored = store.try_open(&key(number))?;
     let length = stored.body.length() as usize;
@@ -148,7 +149,7 @@ fn probation_is_the_same() {
     assert_eq!(version_of(&store, 5000), Some(1));
 }
 
-/// Random calls of both kinds, against a map of what was stored last.
+/// Runs random calls of both kinds, against a map of the latest versions.
 #[test]
 fn both_ways_mixed_give_the_latest_or_nothing() {
     let mut random = Random(11);
@@ -198,7 +199,7 @@ fn both_ways_mixed_give_the_latest_or_nothing() {
     assert!(found > 5000, "{found} hits");
 }
 
-/// A stripe that was never written is not read before it is.
+/// A stripe is not read before its first write.
 #[test]
 fn a_new_volume_is_filled_without_reading() {
     let world = World::new(8 << 20);

@@ -1,4 +1,4 @@
-//! What each call costs, counted at the door.
+//! Cost of each call, counted at the file system.
 
 use super::*;
 use crate::fs::{Calls, CountingFs};
@@ -97,7 +97,7 @@ fn inserts_reach_the_disk_as_whole_stripes_and_little_else() {
         store.write_all();
     });
     let stripes = admitted.div_ceil(1 << 20) + 2;
-    // The index's header says first that the store is in use.
+    // The index's header first records that the store is in use.
     assert!(cost.writes <= stripes + 1, "{} writes for {stripes} stripes", cost.writes);
     let percent = cost.bytes_written as f64 / admitted as f64;
     assert!(percent <= 1.02, "{percent} bytes written for a byte admitted");

@@ -1,4 +1,4 @@
-//! Bits flipped anywhere, disks that fail: a miss, never a wrong byte, and the store goes on.
+//! Flipped bits and failing disks: misses, never a wrong byte, and the store continues.
 
 use super::*;
 use crate::architectures::volume::format::Geometry;
@@ -22,7 +22,7 @@ fn flipped_bits_are_misses() {
         drop(store);
         let mut random = Random(seed);
         for path in [DATA, INDEX] {
-            // The superblock is checked when the volume is opened, and refused.
+            // Opening checks the superblock and refuses a damaged one.
             let from = if path == DATA { 4096 } else { 0 };
             world.files.tamper(path, |bytes| {
                 for _ in 0..200 {
@@ -50,8 +50,7 @@ fn flipped_bits_are_misses() {
     }
 }
 
-/// After a kill what was written last may be there in part, which is no damage; what had been there
-/// for long is as it was.
+/// After a kill the last writes may be partial, which is no damage; older records must be intact.
 #[test]
 fn damage_is_counted_after_a_kill_too() {
     let mut world = World::new(48 << 20);
@@ -69,7 +68,7 @@ fn damage_is_counted_after_a_kill_too() {
     for (number, corrupt) in [(3999, 0), (2000, 1)] {
         assert_eq!((version_of(&store, number), store.usage().corrupt), (None, corrupt), "{number}");
     }
-    // What this process has written is in no doubt, wherever that is.
+    // Records of this process are in no doubt, anywhere.
     put(&store, 3999, 2, 9000).unwrap();
     let volume = &store.volume;
     let end = volume.writer.lock().stripe;
@@ -83,7 +82,7 @@ fn damage_is_counted_after_a_kill_too() {
     assert_eq!((version_of(&store, 3999), store.usage().corrupt), (None, 2));
 }
 
-/// As after a loss of power that took the last writes to the log and not those to the index.
+/// As after a power loss that kept the last writes to the log and lost those to the index.
 #[test]
 fn what_stood_in_the_place_of_a_newer_version_is_not_taken_for_it() {
     let world = World::new(4 << 20);
@@ -100,7 +99,7 @@ fn what_stood_in_the_place_of_a_newer_version_is_not_taken_for_it() {
         put(&store, number, 1, 8000).unwrap();
         store.write_all();
     }
-    // The next stripe is the first, and begins with it again.
+    // The next stripe is the first, which begins again.
     store.volume.writer.lock().offset = stripe_bytes;
     let mut before = Vec::new();
     world.files.tamper(DATA, |bytes| before.clone_from(bytes));
@@ -220,7 +219,7 @@ fn reads_that_come_in_parts_are_put_together() {
     assert!((0..100).all(|number| version_of(&store, number) == Some(1)), "and so is the log after a crash");
 }
 
-/// Such disks are sold: what is written behind their end goes to their beginning, or nowhere.
+/// Disks with a false size are sold: writes past their end go to their beginning, or nowhere.
 #[test]
 fn a_disk_that_is_smaller_than_it_says_serves_nothing_wrong() {
     for pages in [300, 517, 700] {
@@ -233,7 +232,7 @@ fn a_disk_that_is_smaller_than_it_says_serves_nothing_wrong() {
         for number in 0..1000 {
             put(&store, number, 1, (number as usize * 97) % 20_000).unwrap();
             if number % 3 == 0 {
-                // Whatever is found has been compared.
+                // Each hit has been compared.
                 hits += (0..=number)
                     .rev()
                     .take(200)
@@ -245,7 +244,7 @@ fn a_disk_that_is_smaller_than_it_says_serves_nothing_wrong() {
         drop(store);
         let outcome = world.try_open(door);
         let Ok(store) = outcome else {
-            // Its superblock may have been written over.
+            // The superblock may have been overwritten.
             continue;
         };
         let found = (0..1000).filter(|number| version_of(&store, *number).is_some()).count();

@@ -1,5 +1,5 @@
-//! Volumes as disks of a store: what is removed while one still follows its log after a crash is
-//! removed from it too.
+//! Volumes as disks of a store: a removal also reaches a disk that still follows its log after a
+//! crash.
 
 use super::*;
 use crate::disks::{DiskOpener, DiskSpec, Disks};
@@ -7,17 +7,16 @@ use crate::fs::{CrashPoint, Faults, FaultyFs};
 use bytes::Bytes;
 use parking_lot::Mutex;
 
-/// A disk whose store finds the end of its log only when it is told to.
+/// Disk with a store that finds the end of its log only on request.
 struct Follower {
     world: World,
-    /// Everything on it fails as long as this has come.
+    /// Crash point; after it all calls to this disk fail.
     crash: Arc<Mutex<Arc<CrashPoint>>>,
     opened: Arc<Mutex<Option<Arc<Volume>>>>,
 }
 
 impl Follower {
-    /// Over a volume whose process was killed with objects 0 to 49 in the log, and none of them in
-    /// the index.
+    /// Makes a volume after a kill, with objects 0 to 49 in the log and none of them in the index.
     fn new() -> Self {
         let world = World::new(16 << 20);
         let store = world.open();
@@ -39,7 +38,7 @@ impl Follower {
         (DiskSpec { path: path.into(), bytes: 16 << 20 }, opener)
     }
 
-    /// The log is followed to its end.
+    /// Follows the log to its end.
     fn follow(&self) {
         self.opened.lock().as_ref().expect("it was opened").recover();
     }
@@ -115,7 +114,7 @@ fn a_disk_that_has_missed_too_much_is_not_taken_for_empty_before_its_log_has_bee
     assert!(disks.bring_online("a").is_err(), "what was removed is not remembered");
 }
 
-/// The record could not be marked, and what would have said so in the log went with the queue.
+/// The record could not be marked, and the log's line with the removal was lost with the queue.
 #[test]
 fn what_was_removed_while_a_disk_began_to_fail_is_not_found_when_it_comes_back() {
     let disk = Follower::new();

@@ -1,5 +1,5 @@
-//! Single calls that fail at the worst moment: what is lost is a miss, and what was said to be gone
-//! stays gone.
+//! Single calls that fail at the worst moment: lost objects are misses, and acknowledged removals
+//! last.
 
 use super::scripted::{Fate, Kind, Scripted};
 use super::*;
@@ -32,7 +32,7 @@ fn an_older_version_does_not_come_back_when_the_newer_one_cannot_be_written() {
 fn a_body_that_has_lost_a_piece_does_not_become_visible() {
     let world = World::new(8 << 20);
     let (store, door) = opened(&world);
-    // What is written before the first chunk has been.
+    // The first chunk is preceded by other writes, which pass here.
     put(&store, 2, 1, 3000).unwrap();
     store.write_all();
     let mut insert = store.insert(&key(1), &metadata_of(1, 300_000), None).unwrap();
@@ -92,7 +92,7 @@ fn an_index_that_takes_no_header_costs_nothing_that_waits() {
     assert!((1..11).all(|number| version_of(&store, number) == Some(1)), "they were written");
 }
 
-/// The stripe's end still lists what stood there a lap before.
+/// The stripe's end still lists its contents of the previous lap.
 #[test]
 fn what_stands_in_a_stripe_that_was_not_filled_is_given_up_with_it() {
     let world = World::new(4 << 20);
@@ -103,7 +103,7 @@ fn what_stands_in_a_stripe_that_was_not_filled_is_given_up_with_it() {
     let mut number = 0;
     for lap in 0..4 {
         for chunk in 0..100 {
-            // Of different lengths, so that no lap is like the one before.
+            // Different lengths, so that no lap equals the previous one.
             put(&store, number, 1, 9000 + 64 * (number as usize % 37)).unwrap();
             number += 1;
             let fails = lap == 1 && chunk % 20 == 10;
@@ -128,7 +128,7 @@ fn what_stands_in_a_stripe_that_was_not_filled_is_given_up_with_it() {
     );
 }
 
-/// What the stripe says is at its end too.
+/// The stripe's sequence number is at its end too.
 #[test]
 fn a_stripe_whose_beginning_cannot_be_read_is_followed_all_the_same() {
     let world = World::new(8 << 20);
@@ -154,7 +154,7 @@ fn a_stripe_whose_beginning_cannot_be_read_is_followed_all_the_same() {
     assert!(versions.iter().filter(|version| **version == Some(2)).count() > 90);
 }
 
-/// A system that could not write pages says so once, and takes them for written then.
+/// A kernel that could not write pages reports this once, and then counts them as written.
 #[test]
 fn an_index_that_was_not_brought_to_disk_is_written_again_as_a_whole() {
     let world = World::new(8 << 20);
@@ -181,7 +181,7 @@ fn an_index_that_was_not_brought_to_disk_is_written_again_as_a_whole() {
     assert_eq!(checkpoint_with(Fate::Passes).1.len(), 1);
 }
 
-/// Of what nobody waits for nobody else would get to know.
+/// A failure without a waiting caller is otherwise invisible.
 #[test]
 fn failures_in_the_background_are_counted() {
     let world = World::new(8 << 20);
@@ -189,7 +189,7 @@ fn failures_in_the_background_are_counted() {
     put(&store, 1, 1, 3000).unwrap();
     door.writes(DATA, Fate::Fails);
     let clock = std::sync::atomic::AtomicU64::new(0);
-    // A second passes with each look at it.
+    // A second passes with each read of the clock.
     let rounds = |count| {
         (0..count).for_each(|_| {
             store.volume.sync_if_due(&|| std::time::Duration::from_secs(clock.fetch_add(1, Relaxed)));
@@ -203,7 +203,7 @@ fn failures_in_the_background_are_counted() {
     assert_eq!(store.usage().failures, 3, "its end and its beginning");
 }
 
-/// Counts what is said of errors.
+/// Counts the logged errors.
 #[derive(Clone, Default)]
 struct Listener(Arc<std::sync::atomic::AtomicU32>);
 

@@ -1,5 +1,5 @@
-//! The cursor going round: contents stay right, popular objects stay, nobody is read while it is
-//! written over.
+//! Laps of the cursor: contents stay right, popular objects stay, and no reader sees a stripe
+//! overwritten.
 
 use super::super::index::VolumeIndex;
 use super::*;
@@ -70,8 +70,7 @@ fn what_is_popular_on_disk_is_carried_over() {
     assert!(store.usage().evictions > 2000);
 }
 
-/// Who does not say how many objects there will be gets an index that holds all that there is space
-/// for.
+/// Without a setting, the index has a place for every object that the space can hold.
 #[test]
 fn objects_of_common_sizes_all_find_a_place_in_the_index() {
     let mut world = World::new(24 << 20);
@@ -110,7 +109,7 @@ fn who_gives_way_is_told() {
     }
 }
 
-/// There is space for them, but an index for a quarter of them.
+/// There is space for the objects, but the index has places for a quarter of them.
 #[test]
 fn who_finds_no_place_in_the_index_is_counted_and_told_of() {
     let mut world = World::new(16 << 20);
@@ -119,7 +118,7 @@ fn who_finds_no_place_in_the_index_is_counted_and_told_of() {
     let listener = Arc::clone(&told);
     let store = world.open();
     store.on_evicted(Arc::new(move |key| listener.lock().push(key)));
-    // The index cannot tell two objects apart whose keys look alike to it.
+    // The index cannot tell two objects with alike keys apart.
     let mut numbers: Vec<u32> = Vec::new();
     for number in 0..1600 {
         if !numbers.iter().any(|known| VolumeIndex::are_alike(key(*known).hash(), key(number).hash())) {

@@ -1,4 +1,4 @@
-//! What the proxy does with a store.
+//! Calls that the proxy makes to a store.
 
 use super::*;
 
@@ -74,7 +74,7 @@ fn what_is_removed_is_gone_for_good() {
         assert_eq!(version_of(&store, number), None);
     }
     store.write_all();
-    // Without an orderly end: the index on disk has never heard of any of it.
+    // Without an orderly close: the index on disk knows none of these objects.
     drop(store);
     let store = world.open();
     assert_eq!([1, 2, 3, 4].map(|number| version_of(&store, number)), [None, None, Some(1), None]);
@@ -162,7 +162,7 @@ fn metadata_is_replaced_while_it_waits_in_place_and_by_writing_anew() {
     assert_eq!(store.usage().corrupt, 0);
 }
 
-/// What RAM serves is no reason to keep an object on the disk, and so is its validation.
+/// Neither a hit in RAM nor a validation is a reason to keep an object on disk.
 #[test]
 fn new_metadata_is_no_hit() {
     let world = World::new(8 << 20);
@@ -175,8 +175,7 @@ fn new_metadata_is_no_hit() {
     assert_eq!((version_of(&store, 1), hits()), (Some(1), 1));
 }
 
-/// Nothing is written for it before its time, and while the log's end is looked for nothing could
-/// be.
+/// Nothing is written before its time, and while the log's end is unknown nothing could be.
 #[test]
 fn an_object_that_waits_goes_on_waiting_with_longer_metadata() {
     let world = World::new(8 << 20);
@@ -277,8 +276,7 @@ fn a_volume_of_another_version_is_refused_with_the_way_out() {
     assert!(outcome.contains("of another version; remove it"), "{outcome}");
 }
 
-/// As by a stream of unsafe requests, while the disk does not take anything: here since the log's
-/// end has not been found.
+/// A stream of unsafe requests while the disk takes nothing: here the log's end has not been found.
 #[test]
 fn removals_wait_in_bounded_memory_and_once_for_each_object() {
     let world = World::new(8 << 20);
