@@ -252,7 +252,7 @@ impl SegmentReplacement for Recency {
         }
     }
 
-    /// Objects without a note come first: at the last orderly close no policy knew them.
+    /// Objects without a note come first: no orderly close has recorded a rank for them.
     fn restore(&mut self, objects: &[(SegmentClass, u32, u32)]) {
         let rank = |note: u32| if note & OF_LRU != 0 { note & VALUE_MAX } else { 0 };
         let mut by_age: Vec<_> =

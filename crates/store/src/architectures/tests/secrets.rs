@@ -1,5 +1,5 @@
-//! Stores and the secret of their keys: stores of earlier versions remain usable, those of replays
-//! are refused.
+//! Stores and the secret of their keys: stores of earlier versions and of other nodes remain
+//! usable.
 
 use super::super::signature::{self, Keys, Signature};
 use super::super::{ARCHITECTURES, StoreEnv, open_store};

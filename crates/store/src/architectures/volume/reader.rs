@@ -38,7 +38,7 @@ pub(super) struct TornWriteSuspects {
     pub(super) stripes: HashSet<u32>,
     /// Last chunk that is known to be on disk as a whole.
     pub(super) from: u64,
-    /// Last chunk of the log; chunks after `from` up to this one may be incomplete.
+    /// Chunks after `from` up to this one may be incomplete on disk.
     pub(super) until: u64,
     /// Stripe in which the log ended. This stripe and those shortly before may be on disk in part.
     pub(super) end: u32,

@@ -398,7 +398,7 @@ fn finish(
 
 /// Stripes of records that may wait before a caller has to wait.
 pub(super) const QUEUED_STRIPES: u64 = 4;
-/// Stripes in a row that the log may skip, because they were read or worth keeping. Recovery
-/// searches no further for the log's continuation. Also the limit of stripes examined for being
-/// worth keeping.
+/// Stripes in a row that the log may skip without a new index on disk, because they were read or
+/// worth keeping. Recovery searches no further for the log's continuation. Also the limit of
+/// stripes examined for being worth keeping.
 pub(super) const SKIPPED_MAX: u32 = 64;
