@@ -30,9 +30,9 @@
 //! and disks and tells throughput.
 //!
 //! A block's metadata says whether it is a singlet. A node tells the place of an evicted block with
-//! the request that it made room for. Neither costs a message. At any size, an object is
-//! one block. A changed block is written to disk when it leaves its node, unless the system keeps it
-//! safe otherwise. A write invalidates the copies of other nodes.
+//! the request that it made room for. Neither costs a message. An object of any size is one block.
+//! A changed block is written to disk when it leaves its node, unless the system keeps it safe
+//! otherwise. A write invalidates the copies of other nodes.
 //!
 //! A request is O(1), except that evictions of [`WeightedLru`] look at each node. Memory: 4 bytes
 //! an object for each node, and 24 a frame.

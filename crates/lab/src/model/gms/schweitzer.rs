@@ -1,5 +1,4 @@
-//! Schweitzer's approximation: a getpage finds (N − 1)/N of the queue that there is with all N
-//! nodes.
+//! Schweitzer's approximation: a getpage finds (N − 1)/N of the queue with all N nodes.
 //!
 //! Schweitzer, *Approximate analysis of multiclass closed networks of queues*, International
 //! Conference on Stochastic Control and Optimization,
@@ -7,8 +6,8 @@
 //!       − (f + (N−1)/N)·X·d): the
 //! equation of [`super::root`]. O(servers) a step, some ten steps.
 //!
-//! It overrates waiting most where a server is nearly always busy: by a tenth of the response time
-//! in Figure 3.3's worst case.
+//! The approximation overrates waiting most where a server is nearly always busy: by a tenth of the
+//! response time in Figure 3.3's worst case.
 
 use super::root::Equation;
 use super::{Flow, Problem, Putpages};
@@ -32,7 +31,7 @@ pub(super) fn solve(problem: &Problem, putpages: Putpages) -> Flow {
     }
 }
 
-/// The demands at servers of which so many putpages a second have used up a part.
+/// Returns the demands at servers after `rate` putpages a second have used up a part of them.
 pub(super) fn slowed(demands: &[f64], rate: f64) -> Vec<f64> {
     demands.iter().map(|demand| demand / (1.0 - rate * demand)).collect()
 }

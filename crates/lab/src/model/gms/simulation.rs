@@ -1,17 +1,17 @@
-//! The same network, simulated event by event: what the model's solution is checked against.
+//! The network of the model, simulated event by event, to check the model's solution.
 //!
 //! Global nodes think for an exponentially distributed time, send a getpage to a server drawn by
-//! the routing probabilities, and wait. Servers take requests in the order in which they come. What
-//! mean value analysis takes for granted can be had, and what it leaves out:
+//! the routing probabilities, and wait. Servers take requests in the order of arrival. The
+//! simulation can keep the assumptions of mean value analysis, or drop them:
 //!
 //! | | as in the model | as in a cluster |
 //! |---|---|---|
-//! | [`Arrivals`] of putpages | at random, at a rate of their own | with the getpage that made room necessary |
+//! | [`Arrivals`] of putpages | at random, at their own rate | with the getpage that needed room |
 //! | [`Service`] | exponentially distributed | the same time for each page |
 //!
 //! O(log N) an event. The half width is that of a 95% confidence interval by batch means (Law,
 //! *Simulation Modeling and Analysis*, 2015, section 9.5.3): twenty batches after a warm-up of one
-//! more, which is long against the time that a queue takes to settle unless a server is nearly
+//! more. A batch is long against the time that a queue takes to settle, unless a server is nearly
 //! always busy.
 
 use super::{Error, Network, Putpages};
@@ -19,41 +19,41 @@ use shoal_trace::Random;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// What is simulated beside the network.
+/// Setting of a simulation beside the network.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Setting {
-    /// When putpages come.
+    /// Arrivals of putpages.
     pub arrivals: Arrivals,
-    /// How service times vary.
+    /// Distribution of service times.
     pub service: Service,
-    /// Getpages that are measured, at most [`MOST_GETPAGES`]; a twentieth more come before them.
+    /// Number of measured getpages, at most [`MOST_GETPAGES`]; a twentieth more come before them.
     pub getpages: u64,
-    /// Seed of everything that is drawn.
+    /// Seed of all random draws.
     pub seed: u64,
 }
 
-/// When putpages come.
+/// Arrivals of putpages.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Arrivals {
-    /// At random, so many a second.
+    /// At random, at this rate a second.
     Random(f64),
-    /// At the end of a getpage, f of them on average, each to a server of its own.
+    /// At the end of a getpage, f of them on average, each to its own server.
     AfterGetpage,
 }
 
-/// How service times vary.
+/// Distributions of service times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Service {
-    /// Exponentially.
+    /// Exponential.
     Exponential,
-    /// Not at all.
+    /// The same time for each page.
     Constant,
 }
 
-/// What a simulation found.
+/// Results of a simulation.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measured {
-    /// R: how long a getpage takes, in seconds.
+    /// R: time of a getpage, in seconds.
     pub response_seconds: Estimate,
     /// X: getpages a second.
     pub getpages_per_second: Estimate,
@@ -61,7 +61,7 @@ pub struct Measured {
     pub utilizations: Vec<f64>,
 }
 
-/// A mean and how far off it may be.
+/// A mean with its error.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
     /// The mean.
@@ -70,13 +70,13 @@ pub struct Estimate {
     pub half_width: f64,
 }
 
-/// Most getpages that a simulation measures.
+/// Largest number of getpages that a simulation measures.
 pub const MOST_GETPAGES: u64 = 100_000_000;
 
 /// Simulates a network.
 ///
 /// # Errors
-/// As [`Network::check`]; with putpages at random also when they alone are more than a server can
+/// As [`Network::check`]. With putpages at random, also when they alone are more than a server can
 /// take.
 pub fn simulate(network: &Network, setting: &Setting) -> Result<Measured, Error> {
     network.check()?;
@@ -104,10 +104,10 @@ struct Run<'a> {
     network: &'a Network,
     setting: &'a Setting,
     random: Random,
-    /// Routing probabilities, summed up.
+    /// Cumulative routing probabilities.
     routes: Vec<f64>,
     queues: Vec<VecDeque<Job>>,
-    /// Seconds that each server has worked.
+    /// Busy seconds of each server.
     busy: Vec<f64>,
     events: BinaryHeap<Reverse<Event>>,
     now: f64,
@@ -115,10 +115,10 @@ struct Run<'a> {
     responses: f64,
 }
 
-/// What waits at a server: a getpage with the time of its arrival, or a putpage.
+/// A job at a server: a getpage with the time of its arrival, or a putpage.
 type Job = Option<f64>;
 
-/// What happens when, the earliest first.
+/// An event with its time, the earliest first.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Event {
     at: f64,
@@ -127,7 +127,7 @@ struct Event {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum What {
-    /// A node has thought.
+    /// A node has finished thinking.
     Getpage,
     /// A page is put at random.
     Putpage,
@@ -161,7 +161,7 @@ impl<'a> Run<'a> {
         run
     }
 
-    /// Runs until so many more getpages have been answered.
+    /// Runs until `getpages` more getpages have been answered.
     fn advance(&mut self, getpages: u64) {
         let until = self.answered + getpages;
         while self.answered < until {
@@ -178,7 +178,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The mean response time, and the throughput, of so many more getpages.
+    /// Returns the mean response time, and the throughput, of `getpages` more getpages.
     fn batch(&mut self, getpages: u64) -> (f64, f64) {
         let (answered, responses, began) = (self.answered, self.responses, self.now);
         self.advance(getpages);
@@ -274,7 +274,7 @@ impl PartialOrd for Event {
 }
 
 impl Estimate {
-    /// The mean of a few batches' means.
+    /// Returns the mean of a few batches' means.
     pub fn of(batches: impl Iterator<Item = f64> + Clone) -> Self {
         let count = batches.clone().count().max(1) as f64;
         let mean = batches.clone().sum::<f64>() / count;
@@ -283,7 +283,7 @@ impl Estimate {
         Self { mean, half_width: STUDENT_95 * (variance / count).sqrt() }
     }
 
-    /// Whether a value lies within so many half widths.
+    /// Returns `true` if a value lies within `half_widths` half widths of the mean.
     pub fn covers(&self, value: f64, half_widths: f64) -> bool {
         (value - self.mean).abs() <= half_widths * self.half_width
     }

@@ -70,8 +70,8 @@ fn figure_3_2_idle_node_half_busy_with_seven_global_nodes() {
 #[test]
 fn figure_3_3_skew_makes_programs_slower() {
     // section 3.4.2: with (0.75, 0.025) on 11 idle nodes "at 18 nodes … increases by 12%", and 37%
-    // at 24. Once the first server is always busy X = 1/(2·0.75·D), so that 24 nodes take at least
-    // 24·1.5·D = 6.98 ms where balanced they take Z + 0.23 = 5.23: +33.5%
+    // at 24. Once the first server is always busy X = 1/(2·0.75·D). 24 nodes then take at least
+    // 24·1.5·D = 6.98 ms; balanced they take Z + 0.23 = 5.23: +33.5%
     let increase = |first, nodes, method| {
         let skewed = Network::skewed(OO7, nodes, 11, first);
         execution_increase(&skewed, &Network::balanced(OO7, nodes, 11, 0, 0.0), method)
@@ -104,9 +104,9 @@ fn figure_3_4_eight_balanced_servers_carry_sixty_global_nodes() {
 
 #[test]
 fn figure_3_8_local_nodes_help_most_at_eighteen_and_are_never_used_up() {
-    // section 3.5: improvement "peaks at around 18 global nodes" and the local utilization
-    // approaches p/(1 − p) for p < 0.5, since then the idle node is always busy at (1 − p)·(1 +
-    // f)·X·D = 1. So it is with one idle and one local node, though the text says ten of each.
+    // section 3.5: improvement "peaks at around 18 global nodes". The local utilization approaches
+    // p/(1 − p) for p < 0.5, since then the idle node is always busy at (1 − p)·(1 + f)·X·D = 1.
+    // This holds with one idle and one local node, though the text says ten of each.
     let improvement = |nodes, p| {
         let without = response(&Network::balanced(OO7, nodes, 1, 0, 0.0), Method::Exact);
         1.0 - response(&Network::balanced(OO7, nodes, 1, 1, p), Method::Exact) / without

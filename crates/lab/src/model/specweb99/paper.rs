@@ -18,7 +18,7 @@ pub struct Case {
     pub analytic: Row,
 }
 
-/// What one row says.
+/// Values of one row.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Row {
     /// η_f.

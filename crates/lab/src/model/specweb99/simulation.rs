@@ -1,12 +1,12 @@
 //! The file cache itself, by any policy, before a server with one queue.
 //!
 //! Operations arrive as a Poisson stream of the target rate λ at one server that executes λ·L_0
-//! instructions a second, so that it could just keep up if every file were cached. An operation
-//! takes L_0 instructions, ζ_F for a miss and ζ_D for each transfer; the queue grows without end
-//! when that is too much, and the throughput is what is finished in the time.
+//! instructions a second. The server could just keep up if every file were cached. An operation
+//! takes L_0 instructions, ζ_F for a miss and ζ_D for each transfer. The queue grows without end
+//! when that is too much, and the throughput is the number of operations finished in the time.
 //!
 //! The paper says no more of its simulation than "an LRU file-cache and a server represented by a
-//! single server queuing station". Its disk columns come out to 6%; its throughput to 1.3%.
+//! single server queuing station". Its disk columns agree to 6%; its throughput to 1.3%.
 //!
 //! O(1) a request for most policies. Same seed, same result.
 
@@ -15,7 +15,7 @@ use crate::simulator::{Alias, Capacity, Request, Simulator};
 use shoal_policy::Replacement;
 use shoal_trace::Random;
 
-/// What is simulated.
+/// Setting of a simulation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Setting {
     /// Room in the cache, in bytes.
@@ -26,25 +26,25 @@ pub struct Setting {
     pub requests: u64,
     /// λ: operations a second that arrive.
     pub arrivals: f64,
-    /// What an operation costs.
+    /// Cost of an operation.
     pub path: PathLength,
     /// The seed of files and arrivals.
     pub seed: u64,
 }
 
-/// What came of it.
+/// Result of a simulation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Simulated {
     /// The cache and the disk.
     pub outcome: Outcome,
     /// Operations finished a second.
     pub throughput: f64,
-    /// The mean time from arrival to the end, in seconds: without meaning but growth where the
-    /// server cannot keep up.
+    /// Mean time from arrival to the end, in seconds. Where the server cannot keep up, the value
+    /// only shows growth.
     pub response_seconds: f64,
 }
 
-/// Runs it with this policy.
+/// Runs the simulation with this policy.
 pub fn simulate(population: &Population, policy: Box<dyn Replacement<u64>>, setting: &Setting) -> Simulated {
     let items = population.items();
     let files = Alias::new(items.iter().map(|item| item.probability).collect());
@@ -90,7 +90,7 @@ impl Counted {
         }
     }
 
-    /// An access that finds its file being read already: a miss that reads nothing itself.
+    /// Counts an access that finds its file being read already: a miss that reads nothing itself.
     pub fn add_shared(&mut self, bytes: f64) {
         self.requests += 1.0;
         self.bytes += bytes;

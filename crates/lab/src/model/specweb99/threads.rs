@@ -2,9 +2,9 @@
 //! cache performance could be worse".
 //!
 //! Threads take operations one after another and share one processor and the cache. A thread that
-//! misses waits for the disk, meanwhile others go on. Two things change for the cache: bytes being
-//! read take room that holds no file yet, and an access may find its file on the way already, which
-//! is a miss for its client and costs the disk nothing. The disk is a delay for each transfer: an
+//! misses waits for the disk; meanwhile others go on. Two things change for the cache. Bytes being
+//! read take room that holds no file yet. An access may find its file being read already, which is
+//! a miss for its client and costs the disk nothing. The disk is a delay for each transfer: an
 //! array large enough that transfers do not queue.
 //!
 //! O(log threads) an operation. Same seed, same result.
@@ -17,18 +17,18 @@ use shoal_trace::Random;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
-/// What is simulated.
+/// Setting of a simulation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Setting {
     /// Room in the cache, in bytes.
     pub cache_bytes: u64,
     /// Threads; one at least.
     pub threads: u32,
-    /// What a transfer from disk takes, in seconds.
+    /// Time of a transfer from disk, in seconds.
     pub transfer_seconds: f64,
     /// λ: operations a second that the processor can do when every file is cached.
     pub full_rate: f64,
-    /// What an operation costs.
+    /// Cost of an operation.
     pub path: PathLength,
     /// Requests that fill the cache and are not counted.
     pub warm_up: u64,
@@ -38,20 +38,20 @@ pub struct Setting {
     pub seed: u64,
 }
 
-/// What came of it.
+/// Result of a simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct Threaded {
     /// The cache and the disk. Accesses that waited for another's read are no hits.
     pub outcome: Outcome,
-    /// Accesses that waited for another's read, of all.
+    /// Share of accesses that waited for another's read.
     pub shared: f64,
     /// Operations a second.
     pub throughput: f64,
-    /// The most bytes that were being read at once.
+    /// Largest number of bytes being read at once.
     pub reading_bytes_max: u64,
 }
 
-/// Runs it with this policy.
+/// Runs the simulation with this policy.
 pub fn simulate(population: &Population, policy: Box<dyn Replacement<u64>>, setting: &Setting) -> Threaded {
     let mut run = Run::new(population, policy, setting);
     let mut begun_at = 0.0;
@@ -80,11 +80,11 @@ struct Run<'a> {
     random: Random,
     policy: Box<dyn Replacement<u64>>,
     handles: HashMap<u64, Handle>,
-    /// Files on their way, and the nanosecond when each arrives.
+    /// Files being read, with the nanosecond of each arrival.
     coming: HashMap<u64, u64>,
-    /// The same in order of arrival.
+    /// Files being read, in order of arrival.
     arrivals: BinaryHeap<Reverse<(u64, u64)>>,
-    /// When each thread is free, in nanoseconds.
+    /// Time at which each thread is free, in nanoseconds.
     threads: BinaryHeap<Reverse<u64>>,
     processor_free: f64,
     reading: u64,
@@ -113,8 +113,8 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The next operation, by the thread that is free first. False when there is nothing to ask
-    /// for.
+    /// Runs the next operation, on the thread that is free first. Returns `false` when there is
+    /// nothing to request.
     fn operation(&mut self) -> bool {
         let number = self.files.choose(self.random.bits());
         let Some(item) = self.population.items().get(number) else { return false };
@@ -148,7 +148,7 @@ impl<'a> Run<'a> {
         true
     }
 
-    /// Begins to read a file; tells when it will be there.
+    /// Begins to read a file. Returns the time of its arrival.
     fn read(&mut self, file: u64, bytes: f64, now: u64) -> u64 {
         let arrives = now + (transfers(bytes) * self.setting.transfer_seconds * NANOSECONDS).max(1.0) as u64;
         self.reading += bytes as u64;
@@ -159,7 +159,7 @@ impl<'a> Run<'a> {
         arrives
     }
 
-    /// Takes in what has arrived by now.
+    /// Takes in the files that have arrived by now.
     fn arrived_until(&mut self, now: u64) {
         while let Some(Reverse((arrives, file))) = self.arrivals.peek().copied() {
             if arrives > now {
@@ -177,7 +177,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// What is being read has its room at once.
+    /// Makes room for the files being read: their bytes count at once.
     fn make_room(&mut self) {
         self.evict_to(self.setting.cache_bytes.saturating_sub(self.reading));
     }

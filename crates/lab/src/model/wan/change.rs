@@ -1,9 +1,9 @@
-//! How long documents stay as they are, and how likely a request finds the cached version still
-//! valid.
+//! Lifetimes of documents between changes, and the probability that a request finds the cached
+//! version still valid.
 //!
-//! A document is asked for at rate r, and a cache that keeps everything holds the version of the
-//! last request. The next request finds it valid when no change came between. With changes as a
-//! renewal process of intervals T this is
+//! A document is requested at rate r, and a cache that keeps everything holds the version of the
+//! last request. The next request finds the version valid when no change came between. With changes
+//! as a renewal process of intervals T this is
 //!
 //! ```text
 //!     P(valid) = 1 − (1 − E[e^−rT]) / (r·E[T])          (intervals of one document vary: Law::Within)
@@ -12,10 +12,10 @@
 //! ```
 //!
 //! where 1 − P is the Laplace transform of the time to the next change seen from a random moment.
-//! At the same mean, lognormal intervals that vary more than exponential ones lift the first;
-//! Pareto ones do so for documents that are asked for seldom, while their least interval costs the
-//! others a little. By Jensen's inequality any spread lowers the second. A cache that gives a
-//! document up τ after its last request cuts each integral off at τ.
+//! Lognormal intervals that vary more than exponential ones lift the first, at the same mean.
+//! Pareto ones do so for rarely requested documents, while their least interval costs the others a
+//! little. By Jensen's inequality any spread lowers the second. A cache that evicts a document τ
+//! after its last request cuts each integral off at τ.
 //!
 //! Expectations over T are sums over quadrature nodes made once: 1 for exponential intervals, about
 //! 100 for lognormal ones, up to 900 for Pareto ones.
@@ -23,17 +23,17 @@
 use super::Error;
 use super::popularity::each_node;
 
-/// How often documents change.
+/// Changes of documents.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Change {
-    /// 1/μ: the mean interval between two changes of a document, in days. Infinite: never; 0:
-    /// before every request.
+    /// 1/μ: mean interval between two changes of a document, in days. Infinite: never; 0: before
+    /// every request.
     pub mean_days: f64,
-    /// How intervals are distributed about it.
+    /// Distribution of the intervals about the mean.
     pub law: Law,
 }
 
-/// How intervals between changes are distributed.
+/// Distributions of intervals between changes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Law {
     /// Exponentially, with the same mean for every document: the dissertation's assumption.
@@ -49,18 +49,18 @@ pub enum Law {
 pub enum Tail {
     /// Lognormal, by its median in days, at most the mean.
     LogNormal {
-        /// Half the intervals are shorter, in days.
+        /// Median interval, in days.
         median_days: f64,
     },
     /// Pareto: P(T > t) = (t₀/t)^shape for t ≥ t₀.
     Pareto {
-        /// At least 1.1, below which the mean hangs on intervals that nobody has seen.
+        /// Shape, at least 1.1: below it the mean depends on intervals that nobody has seen.
         shape: f64,
     },
 }
 
 impl Change {
-    /// Exponential intervals of this mean, in days.
+    /// Creates exponential intervals of this mean, in days.
     pub const fn every(mean_days: f64) -> Self {
         Self { mean_days, law: Law::Exponential }
     }
@@ -69,8 +69,9 @@ impl Change {
     pub const LAWS: [&str; 5] =
         ["exponential", "lognormal-between", "lognormal-within", "pareto-between", "pareto-within"];
 
-    /// Intervals of this mean, in days, by the name of their law. `tail` is the mean over the
-    /// median of lognormal intervals (10 where it is not given), or the shape of Pareto ones (1.2).
+    /// Creates intervals of this mean, in days, by the name of their law. `tail` is the mean over
+    /// the median of lognormal intervals (10 where it is not given), or the shape of Pareto ones
+    /// (1.2).
     pub fn named(mean_days: f64, law: &str, tail: Option<f64>) -> Option<Self> {
         let (kind, place) = law.split_once('-').unwrap_or((law, ""));
         let tail = match kind {
@@ -118,7 +119,7 @@ impl Tail {
         error.map_or(Ok(()), Err)
     }
 
-    /// Intervals and their probabilities.
+    /// Returns intervals and their probabilities.
     fn nodes(self, mean_days: f64) -> Vec<(f64, f64)> {
         let mut nodes = Vec::new();
         match self {
@@ -143,7 +144,7 @@ impl Tail {
     }
 }
 
-/// The probability that a cached version is valid, ready to be asked for many rates.
+/// The probability that a cached version is valid, prepared for many rates.
 #[derive(Clone, Debug)]
 pub(super) struct Validity {
     kind: Kind,
@@ -164,9 +165,9 @@ impl Validity {
         Self { kind: Kind::Exponential, nodes: vec![(mean_days, 1.0)] }
     }
 
-    /// The probability that a request finds a valid version, where the document is asked for so
-    /// often a day and given up when nobody asked for it over `kept_days`, which may be infinite.
-    /// Nothing is found of a document that nobody asks for.
+    /// Returns the probability that a request finds a valid version. The document is requested
+    /// `per_day` times a day and evicted after `kept_days` without a request, which may be
+    /// infinite. 0 for a document without requests.
     pub fn valid(&self, per_day: f64, kept_days: f64) -> f64 {
         if per_day <= 0.0 {
             return 0.0;
@@ -201,7 +202,7 @@ fn exponential(per_day: f64, mean_days: f64, kept_days: f64) -> f64 {
 /// r·∫ from 0 to c of r·e^−rt·(T − t) dt, for x = rT and y = rc.
 fn fixed(x: f64, y: f64) -> f64 {
     if y < 1e-4 {
-        // the closed form loses as many figures as y has zeros
+        // The closed form loses as many figures as y has zeros.
         return y * (x - x * y / 2.0 - y / 2.0 + y * y / 3.0);
     }
     let gone = -(-y).exp_m1();

@@ -1,9 +1,9 @@
 //! Streams in the steady-state model: few titles, orders of magnitude larger, that play while they
 //! arrive.
 //!
-//! The dissertation names what changes with them (5.4, 6.4): storage efficiency begins to count,
-//! the last byte's latency does not, the use of the network does, and multicast competes with
-//! caching. So the measure here is how many streams cross the wide area at once:
+//! The dissertation names the changes (5.4, 6.4): storage efficiency begins to count, the last
+//! byte's latency does not, the use of the network does, and multicast competes with caching. The
+//! measure here is the number of streams that cross the wide area at once:
 //!
 //! ```text
 //!     unicast          λN·D                                 every viewer has a stream for the length D of a title
@@ -21,20 +21,20 @@ use super::{Error, Model, quantity};
 /// Streams that cross the wide area at once, on average.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Streams {
-    /// When every viewer has one of his own.
+    /// Streams when every viewer has his own.
     pub unicast: f64,
-    /// When all proxies cooperate, and keep each title once.
+    /// Streams when all proxies cooperate, and keep each title once.
     pub cooperative: f64,
-    /// When each proxy keeps what its own clients ask for.
+    /// Streams when each proxy keeps the titles of its own clients.
     pub separate: f64,
-    /// When viewers of one title share it, and nothing is kept.
+    /// Streams when viewers of one title share it, and nothing is kept.
     pub multicast: f64,
 }
 
 impl Model {
-    /// How many streams cross the wide area, for titles of so many seconds and clients behind so
-    /// many proxies. The model's documents are the titles, its requests the starts of streams. What
-    /// may not be cached is not shared by multicast either, but streamed to each.
+    /// Returns the streams that cross the wide area, for titles of `title_seconds` and clients
+    /// behind `proxies` proxies. The model's documents are the titles, its requests the starts of
+    /// streams. Uncacheable titles are not shared by multicast either, but streamed to each viewer.
     ///
     /// # Errors
     /// When a number is negative or none, or there are no proxies.

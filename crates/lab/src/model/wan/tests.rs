@@ -1,5 +1,5 @@
-//! What the dissertation prints beside what the model gives, and the model beside itself by other
-//! ways.
+//! The dissertation's printed results beside the model's, and the model beside itself by other
+//! methods.
 
 use super::paper::{Printed, Quantity, Rates};
 use super::scheme::{Performance, Region, Scheme};
@@ -19,8 +19,8 @@ fn close(found: f64, expected: f64, within: f64) {
     assert!((found - expected).abs() <= within, "{found} is not {expected} to {within}");
 }
 
-/// The sum over all 3.2 billion documents, added one by one in double precision by a program of its
-/// own: blocks of 65,536 terms, `exp(-0.8 log i)`, first the normalizer 393.66963215, then Σ
+/// The sum over all 3.2 billion documents was added term by term in double precision by a separate
+/// program: blocks of 65,536 terms, `exp(-0.8 log i)`, first the normalizer 393.66963215, then Σ
 /// p·r/(r+μ).
 #[test]
 fn billions_of_documents_are_summed_to_nine_figures_in_a_few_hundred_evaluations() {
@@ -33,7 +33,7 @@ fn billions_of_documents_are_summed_to_nine_figures_in_a_few_hundred_evaluations
         let model = model(rates);
         close(model.cacheable_hit_rate(250e3).unwrap().total(), quarter_million, 1e-9);
         close(model.cacheable_hit_rate(20e6).unwrap().total(), twenty_million, 1e-9);
-        // 5 ms are enough for some 100,000 evaluations; this is what two of them take
+        // 5 ms are enough for some 100,000 evaluations; the model needs fewer than 500.
         assert!(model.evaluations() < 500, "{}", model.evaluations());
     }
 }
@@ -87,9 +87,9 @@ fn quoted_populations_and_gains_come_out() {
     assert!(shared.valid_bytes < shared.storage_bytes, "few of the documents draw most of the requests");
 }
 
-/// "This population shift is roughly in proportion to the increase in n", but the printed 25
-/// million and 250 million for ten and a hundred times the documents are ten times what proportion,
-/// and the model, give.
+/// "This population shift is roughly in proportion to the increase in n". The printed 25 million
+/// and 250 million are for ten and a hundred times the documents. They are ten times the result of
+/// proportion, and of the model.
 #[test]
 fn the_populations_printed_for_larger_webs_contradict_their_own_rule() {
     for (documents, proportional) in [(32_000_000_000, 2.3e6), (320_000_000_000, 23e6)] {
@@ -135,8 +135,8 @@ fn the_tables_come_out_to_the_printed_digit_but_for_what_they_contradict() {
     assert_eq!(sound, 23);
 }
 
-/// The nine arrival rates that do not come out agree with each other on another curve of hit rates;
-/// it would move latencies and storage that do.
+/// The nine arrival rates that do not follow agree with each other on another curve of hit rates.
+/// That curve would move latencies and storage that do follow.
 #[test]
 fn the_odd_arrival_rates_share_hit_rates_that_the_latencies_rule_out() {
     let model = model(Rates::MID_SLOW);
@@ -232,7 +232,7 @@ fn a_finite_cache_goes_from_nothing_to_everything() {
     assert!(hits.is_sorted(), "{hits:?}");
     assert_eq!((hits[0], hits[7]), (0.0, infinite));
     assert!(found[7].characteristic_days.is_infinite() && found[6].characteristic_days > 365.0);
-    // what an LRU cache of documents that never change holds is what its characteristic time says
+    // The content of an LRU cache of unchanging documents follows from its characteristic time.
     let still = changed(Rates::SLOW, |web| {
         (web.documents, web.popular, web.cacheable, web.mean_bytes) = (1000, 0, 1.0, 1.0);
         web.unpopular_change = Change::every(f64::INFINITY);
