@@ -20,7 +20,7 @@ pub(super) fn curve(name: impl Into<String>, points: Vec<(f64, f64)>) -> Series 
     Series { name: name.into(), shape: Shape::Curve, points }
 }
 
-/// A curve through points that are shown.
+/// Returns a curve through visible points.
 pub(super) fn dotted(name: impl Into<String>, points: Vec<(f64, f64)>) -> Series {
     Series { name: name.into(), shape: Shape::Dotted, points }
 }

@@ -1,9 +1,9 @@
-//! How much the modelled machine's answers hang on what was assumed about it: two architectures
-//! over one trace, one assumption changed at a time.
+//! Sensitivity of the modelled machine's answers to its assumptions: two architectures over one
+//! trace, one assumption changed at a time.
 //!
-//! What the papers do not say about their machine had to be filled in ([`Machine`] marks it). An
-//! answer that stays when such a value is halved or switched off does not depend on it; one that
-//! moves says which value to look up first.
+//! The papers leave some facts about their machine open, and these had to be filled in ([`Machine`]
+//! marks them). An answer that stays when such a value is halved or switched off does not depend on
+//! it. An answer that moves shows the value to look up first.
 
 use super::{Error, Experiment, Inputs, Progress};
 use crate::replay::{Driver, End, ReplayPlan, Sizes, TracePart};
@@ -100,7 +100,7 @@ fn layout(kinds: Vec<Vec<String>>, shares: Vec<Vec<String>>) -> Section {
     }
 }
 
-/// The machine as assumed, and others that differ from it in one thing.
+/// Returns the machine as assumed, and others that differ from it in one thing.
 fn machines() -> Vec<(&'static str, Machine)> {
     let with = |change: fn(&mut Machine)| {
         let mut machine = Machine::infinite();
@@ -135,7 +135,7 @@ fn machines() -> Vec<(&'static str, Machine)> {
     ]
 }
 
-/// Drives one architecture on one machine and says what the measured part took.
+/// Drives one architecture on one machine and returns the transfers of the measured part.
 fn drive(architecture: &str, machine: &Machine, trace: &Trace, warm_up: usize) -> Result<Transfers, Error> {
     let failed = |reason: String| Error::Store { run: architecture.into(), reason };
     let door = Ufs1999::new(machine.clone());
@@ -174,7 +174,7 @@ fn drive(architecture: &str, machine: &Machine, trace: &Trace, warm_up: usize) -
     }
 }
 
-/// What a store may take: the disks without the file systems' reserve.
+/// Returns the bytes that a store may take: the disks without the file systems' reserve.
 fn door_bytes(machine: &Machine) -> u64 {
     let all: u64 = machine.disks.iter().map(|disk| disk.model.bytes()).sum();
     all / 100 * 85
@@ -211,9 +211,9 @@ fn percent(share: f64) -> String {
 const ARCHITECTURES: [&str; 2] = ["squid", "squidl"];
 /// 16 first-level folders with 256 each (Maltzahn 1999, section 4).
 const FOLDERS: u64 = 16 * 256;
-/// With so many files in each, `squid` makes that many folders.
+/// Files in each folder: with this number, `squid` makes `FOLDERS` folders.
 const FILES_PER_FOLDER: u64 = 256;
-/// Fewer measured requests than these make no distribution.
+/// Least measured requests: fewer make no distribution.
 const LEAST_REQUESTS: usize = 100;
 
 #[cfg(test)]

@@ -1,8 +1,8 @@
-//! Experiments: questions with everything that is needed to ask them again.
+//! Experiments: questions with everything that is needed to repeat them.
 //!
-//! An experiment is a row of [`EXPERIMENTS`]: a name, its question, what it needs, and the function
-//! that makes its [`Report`]. It reads no clock and no files: traces, seed and results measured
-//! elsewhere are its [`Inputs`].
+//! An experiment is a row of [`EXPERIMENTS`]: a name, its question, its needs, and the function
+//! that makes its [`Report`]. An experiment reads no clock and no files: traces, seed and results
+//! measured elsewhere are its [`Inputs`].
 
 mod drawing;
 pub mod forecast;
@@ -23,15 +23,15 @@ use crate::global_memory::Application;
 use crate::report::Report;
 use shoal_trace::Trace;
 
-/// A question that can be asked again.
+/// A repeatable question.
 pub struct Experiment {
-    /// Its name, as the command line has it.
+    /// Name on the command line.
     pub name: &'static str,
-    /// What it asks, in a sentence.
+    /// Question, in a sentence.
     pub question: &'static str,
-    /// What it needs, in a sentence.
+    /// Needs, in a sentence.
     pub needs: &'static str,
-    /// Asks it.
+    /// Function that answers the question.
     pub run: fn(&Inputs, &mut dyn Progress) -> Result<Report, Error>,
 }
 
@@ -50,50 +50,50 @@ pub const EXPERIMENTS: &[Experiment] = &[
     voelker_ch5::EXPERIMENT,
 ];
 
-/// The experiment of this name.
+/// Returns the experiment of this name.
 pub fn find(name: &str) -> Option<&'static Experiment> {
     EXPERIMENTS.iter().find(|experiment| experiment.name == name)
 }
 
-/// What an experiment is given.
+/// Inputs of an experiment.
 #[derive(Clone, Default)]
 pub struct Inputs {
     /// The trace, with its names.
     pub trace: Trace,
-    /// The same, made ready.
+    /// The trace, prepared for experiments.
     pub workload: Workload,
-    /// Where it comes from: a file's name, or the generator with its settings.
+    /// Source of the trace: a file's name, or the generator with its settings.
     pub source: String,
-    /// The seed of everything that is drawn.
+    /// Seed of all random draws.
     pub seed: u64,
-    /// The command that asks the question again.
+    /// Command that asks the question again.
     pub command: String,
-    /// Runs on a real disk that were measured before.
+    /// Earlier measured runs on a real disk.
     pub real: Vec<maltzahn::Outcome>,
-    /// Each trace that was given as a program of its own, for questions about memory.
+    /// Each trace given as a separate program, for questions about memory.
     pub applications: Vec<Application>,
-    /// Whether seconds are wanted instead of minutes.
+    /// `true` if a run of seconds is wanted instead of minutes.
     pub is_small: bool,
 }
 
 impl Inputs {
-    /// A trace whose first part, a share of one, warms the cache.
+    /// Prepares a trace. Its first part, the share `warm_up`, warms the cache.
     pub fn new(trace: Trace, warm_up: f64) -> Self {
         let warm_up = (trace.requests().len() as f64 * warm_up.clamp(0.0, 1.0)) as usize;
         Self { workload: Workload::new(&trace, warm_up), trace, ..Self::default() }
     }
 }
 
-/// Hears how far an experiment is.
+/// Receives the progress of an experiment.
 pub trait Progress: Send {
-    /// A new part begins, which takes so many steps.
+    /// Begins a new part of `steps` steps.
     fn begin(&mut self, part: &str, steps: u64);
 
-    /// So many more of them are done.
+    /// Adds `steps` finished steps.
     fn done(&mut self, steps: u64);
 }
 
-/// Tells nobody.
+/// Progress that is shown nowhere.
 pub struct Silent;
 
 impl Progress for Silent {
@@ -102,27 +102,27 @@ impl Progress for Silent {
     fn done(&mut self, _steps: u64) {}
 }
 
-/// Why an experiment could not be made.
+/// Reason why an experiment could not be run.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
-    /// The trace is too short to say anything.
+    /// The trace is too short for an answer.
     TooFewRequests {
-        /// How many it has.
+        /// Requests in the trace.
         found: usize,
-        /// How many it takes.
+        /// Least number of requests.
         least: usize,
     },
     /// A store could not be driven to the trace's end.
     Store {
-        /// Which run.
+        /// Name of the run.
         run: String,
-        /// Why.
+        /// Reason.
         reason: String,
     },
     /// A model refused its inputs.
     Model {
-        /// Why.
+        /// Reason.
         reason: String,
     },
 }

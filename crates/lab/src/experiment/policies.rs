@@ -1,8 +1,8 @@
-//! Every replacement policy over one trace: how often each misses, by the cache's size.
+//! Every replacement policy over one trace: misses of each, by the cache's size.
 //!
-//! The policies are those that the RAM tier can run, and Belady by size, who knows the trace. Sizes
-//! are shares of the bytes of all objects, each counted once. What the warm-up part asks for fills
-//! the cache and is not counted.
+//! The policies are those that the RAM tier can run, and Belady by size, which knows the trace.
+//! Sizes are shares of the bytes of all objects, each counted once. The warm-up part fills the
+//! cache and is not counted.
 
 use super::{Error, Experiment, Inputs, Progress, Workload};
 use crate::figure::{Axis, Drawing, Figure, Plot, Series, Shape, Unit};
@@ -38,13 +38,13 @@ fn run(inputs: &Inputs, progress: &mut dyn Progress) -> Result<Report, Error> {
     })
 }
 
-/// One policy's results, a size each.
+/// Results of one policy, one for each size.
 struct Curve {
     policy: String,
     points: Vec<Point>,
 }
 
-/// What a policy does in a cache of one size.
+/// Results of a policy in a cache of one size.
 struct Point {
     cache_bytes: u64,
     counts: Counts,
@@ -163,7 +163,7 @@ fn facts(inputs: &Inputs) -> Vec<(String, String)> {
 
 /// Sizes of the cache, in shares of all objects' bytes.
 const SHARES: [f64; 6] = [0.001, 0.003, 0.01, 0.03, 0.1, 0.3];
-/// Measured requests below which a ratio says little.
+/// Least measured requests: with fewer, a ratio says little.
 const LEAST_REQUESTS: usize = 1000;
 
 #[cfg(test)]

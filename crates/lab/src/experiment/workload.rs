@@ -1,40 +1,40 @@
-//! A trace made ready for experiments: objects and servers as numbers, parted into warm-up and
+//! A trace prepared for experiments: objects and servers as numbers, divided into warm-up and
 //! measurement.
 //!
-//! Every figure asks the same things of a request (which object, whose, how large), many times
-//! over. So URLs stay behind in the [`Trace`]; a request takes 24 bytes.
+//! Every figure reads the same fields of a request (object, server, size), many times over. URLs
+//! therefore stay behind in the [`Trace`]; a request takes 24 bytes.
 
 use shoal_core::ByteCount;
 use shoal_trace::{Record, Request, Trace};
 
-/// A trace made ready.
+/// A trace prepared for experiments.
 #[derive(Clone, Debug, Default)]
 pub struct Workload {
     /// The requests in their order.
     pub requests: Vec<Reference>,
-    /// How many objects there are; they are numbered from 0.
+    /// Number of objects; they are numbered from 0.
     pub objects: usize,
-    /// How many servers there are; they are numbered from 0.
+    /// Number of servers; they are numbered from 0.
     pub servers: usize,
-    /// How many requests, from the first, only warm the cache.
+    /// Number of requests, from the first, that only warm the cache.
     pub warm_up: usize,
 }
 
 /// One request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reference {
-    /// When, in milliseconds since the trace's first request.
+    /// Time, in milliseconds since the trace's first request.
     pub milliseconds: u64,
-    /// Which object.
+    /// Number of the object.
     pub object: u32,
-    /// Which server it is on.
+    /// Number of the object's server.
     pub server: u32,
     /// Size of the response, in bytes.
     pub bytes: u64,
 }
 
 impl Workload {
-    /// A trace of which the first so many requests warm the cache.
+    /// Prepares a trace whose first `warm_up` requests warm the cache.
     pub fn new(trace: &Trace, warm_up: usize) -> Self {
         let first = trace.requests().first().map_or(0, |request| request.time_ms);
         let reference = |request: &Request| Reference {
@@ -51,12 +51,12 @@ impl Workload {
         }
     }
 
-    /// The requests that are measured.
+    /// Returns the measured requests.
     pub fn measured(&self) -> &[Reference] {
         &self.requests[self.warm_up..]
     }
 
-    /// Each object's size, by number: that of its first request, with which it is stored.
+    /// Returns each object's size, by number: that of its first request, with which it is stored.
     pub fn sizes(&self) -> Vec<u64> {
         let mut sizes: Vec<Option<u64>> = vec![None; self.objects];
         for request in &self.requests {
@@ -65,7 +65,7 @@ impl Workload {
         sizes.into_iter().map(Option::unwrap_or_default).collect()
     }
 
-    /// The objects in order of their first request.
+    /// Returns the objects in order of their first request.
     pub fn first_misses(&self) -> Vec<u32> {
         let mut seen = vec![false; self.objects];
         let fresh = |request: &Reference| !std::mem::replace(&mut seen[request.object as usize], true);
@@ -73,8 +73,8 @@ impl Workload {
         self.requests.iter().filter(|request| fresh(request)).map(|request| request.object).collect()
     }
 
-    /// The share of requests whose object was asked for before, over all requests and over the
-    /// measured ones: what an infinite cache that never doubts its objects would hit.
+    /// Returns the hit ratios of an infinite cache without validation, over all requests and over
+    /// the measured ones. A request hits if its object was requested before.
     pub fn infinite_hit_ratios(&self) -> (f64, f64) {
         let mut seen = vec![false; self.objects];
         let (mut hits, mut measured) = (0u64, 0u64);
@@ -87,14 +87,14 @@ impl Workload {
         (share(hits, self.requests.len() as u64), share(measured, self.measured().len() as u64))
     }
 
-    /// The bytes of all objects, each once.
+    /// Returns the bytes of all objects, each once.
     pub fn unique_bytes(&self) -> ByteCount {
         ByteCount(self.sizes().iter().sum())
     }
 
-    /// The exponent of the Zipf-like popularity: the slope of log count on log rank by least
-    /// squares, with ranks taken at even steps of their logarithm so that the many objects of one
-    /// request do not outweigh the rest.
+    /// Returns the exponent of the Zipf-like popularity: the slope of log count on log rank by
+    /// least squares. Ranks are taken at even steps of their logarithm, so that the many objects of
+    /// one request do not outweigh the rest.
     pub fn zipf_exponent(&self) -> f64 {
         let mut counts = vec![0u64; self.objects];
         for request in &self.requests {
@@ -112,15 +112,15 @@ impl Workload {
     }
 }
 
-/// The part of a trace whose objects are stored with at most `limit` bytes, and how many of its
-/// requests warm the cache: what the paper's finite caches were driven with ("we removed from the
+/// Returns the part of a trace whose objects are stored with at most `limit` bytes, and the number
+/// of its warm-up requests. The paper drove its finite caches with this part ("we removed from the
 /// traces all references to objects larger than 8K Bytes", 4).
 pub fn at_most(trace: &Trace, warm_up: usize, limit: u64) -> (Trace, usize) {
     let sizes = Workload::new(trace, warm_up).sizes();
     part_of(trace, warm_up, |object| sizes[object as usize] <= limit)
 }
 
-/// The requests for objects that are `wanted`, and how many of them warm the cache.
+/// Returns the requests for objects that are `wanted`, and the number of those in the warm-up.
 pub fn part_of(trace: &Trace, warm_up: usize, wanted: impl Fn(u32) -> bool) -> (Trace, usize) {
     let (mut part, mut part_warm_up) = (Trace::default(), 0);
     for (index, request) in trace.requests().iter().enumerate() {
@@ -131,7 +131,7 @@ pub fn part_of(trace: &Trace, warm_up: usize, wanted: impl Fn(u32) -> bool) -> (
                 bytes: Some(request.bytes),
                 ..Record::default()
             };
-            // the trace it comes from had a number for each of them
+            // The trace of origin had a number for each name.
             part.push(&record, 0);
             part_warm_up += usize::from(index < warm_up);
         }
@@ -139,7 +139,7 @@ pub fn part_of(trace: &Trace, warm_up: usize, wanted: impl Fn(u32) -> bool) -> (
     (part, part_warm_up)
 }
 
-/// A part of a whole, 0 of nothing.
+/// Returns a part of a whole; 0 of nothing.
 pub fn share(part: u64, whole: u64) -> f64 {
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }
@@ -157,7 +157,7 @@ fn slope(points: &[(f64, f64)]) -> f64 {
 pub(crate) mod tests {
     use super::*;
 
-    /// A workload of requests, each a URL, a time in milliseconds and a size in bytes.
+    /// Makes a workload of requests, each a URL, a time in milliseconds and a size in bytes.
     pub(crate) fn workload<'a>(
         requests: impl IntoIterator<Item = (&'a str, u64, u64)>,
         warm_up: usize,
@@ -165,7 +165,7 @@ pub(crate) mod tests {
         Workload::new(&trace(requests), warm_up)
     }
 
-    /// A trace of such requests.
+    /// Makes a trace of such requests.
     pub(crate) fn trace<'a>(requests: impl IntoIterator<Item = (&'a str, u64, u64)>) -> Trace {
         let mut trace = Trace::default();
         for (url, time, bytes) in requests {

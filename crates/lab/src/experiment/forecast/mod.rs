@@ -1,9 +1,9 @@
-//! Can what a cache will hit next be told from what it has hit, and how far off is it?
+//! Accuracy of forecasting a cache's next hits from its past hits.
 //!
 //! The planner's cache serves the trace from end to end, in three sizes. At cuts all along the
-//! trace each way to forecast (`tries`) sees what is before the cut, and is compared with what
-//! comes after it: as many requests again, or as there are. So no way can be fitted to one cut. The
-//! error that a plan states is held against the same futures.
+//! trace each way to forecast (`tries`) sees the part before the cut. The forecast is compared with
+//! the part after it: an equal number of requests, or as many as there are. No way can therefore be
+//! fitted to one cut. The error that a plan states is held against the same futures.
 
 mod tries;
 
@@ -53,9 +53,9 @@ struct Served {
     clients: Vec<u32>,
     ages: Vec<u32>,
     sizes: Vec<Size>,
-    /// With every object in it that was ever asked for.
+    /// Past of an infinite cache: every object requested so far is in it.
     infinite: Past,
-    /// The middle size, where all objects are as large as their mean.
+    /// Past of the middle size, with all objects of their mean size.
     alike: Past,
 }
 
@@ -100,7 +100,7 @@ impl Served {
         Self { ages: clients.iter().map(&mut age).collect(), clients, sizes, infinite, alike }
     }
 
-    /// What is known at a cut, and what came.
+    /// Returns the facts known at a cut, and the true hit ratio after it.
     fn at<'a>(&'a self, past: &'a Past, share: f64) -> (Known<'a>, f64) {
         let cut = (past.requests() as f64 * share) as usize;
         let requests = cut.min(past.requests() - cut);
@@ -108,7 +108,7 @@ impl Served {
         (known, hit_ratio(&past.all().since[cut..cut + requests]))
     }
 
-    /// What "by age" would say if the ages of clients to come were known.
+    /// Returns the forecast of "by age" with the true ages of future clients.
     fn with_known_ages(&self, past: &Past, share: f64) -> f64 {
         let (known, _) = self.at(past, share);
         let mut to_come = BTreeMap::new();
@@ -119,14 +119,14 @@ impl Served {
     }
 }
 
-/// Objects of the first half of the requests, and their bytes.
+/// Returns the number of objects in the first half of the requests, and their bytes.
 fn first_half(requests: &[Request]) -> (u64, u64) {
     let sizes: HashMap<u32, u64> =
         requests[..requests.len() / 2].iter().map(|request| (request.object, request.bytes)).collect();
     (sizes.len() as u64, sizes.values().sum())
 }
 
-/// Each way's error, over all cuts and at the half.
+/// Returns each way's error, over all cuts and at the half.
 fn ways(served: &Served) -> Section {
     let heading = ["way", "off by, all cuts and sizes", "too high by", "at the half: off by", "too high by"];
     let mut table = Table::new("Points of hit ratio, means", &heading);
@@ -165,7 +165,7 @@ fn ways(served: &Served) -> Section {
     }
 }
 
-/// The errors that a plan states, held against what came.
+/// Returns the errors that a plan states, held against the true results.
 fn errors(served: &Served) -> Section {
     let heading = [
         "RAM",
@@ -210,8 +210,8 @@ fn errors(served: &Served) -> Section {
     }
 }
 
-/// How far a forecast was off, the error it stated, and the one that a standard error would have
-/// stated.
+/// Returns the error of a forecast, the error it stated, and the one that a standard error would
+/// have stated.
 fn trial(served: &Served, past: &Past, cut: f64) -> (f64, f64, f64) {
     let (known, came) = served.at(past, cut);
     let forecast = Forecast::after(known.seen(), known.requests);
@@ -250,7 +250,7 @@ fn figure(served: &Served) -> Figure {
     Figure::new("forecast", "Forecast and found, middle size", &alternative, Drawing::Plot(plot))
 }
 
-/// What the error at the half is made of.
+/// Returns the parts of the error at the half.
 fn reasons(served: &Served) -> Section {
     let both = |past: &Past| {
         let (known, came) = served.at(past, 0.5);
@@ -263,7 +263,7 @@ fn reasons(served: &Served) -> Section {
     let mut table = Table::new("At the half, points of hit ratio", &heading);
     for size in &served.sizes {
         let (forecast, came) = both(&size.past);
-        // a hit is an object that comes back, and is still there
+        // A hit is a request for an object that returns and is still in the cache.
         let (kept_forecast, kept) = (forecast / returning.max(1e-9), came / returned.max(1e-9));
         let for_new = (returning - returned) * (kept_forecast + kept) / 2.0;
         let for_kept = (kept_forecast - kept) * (returning + returned) / 2.0;
@@ -302,13 +302,13 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len().max(1) as f64
 }
 
-/// Parts of the first half's bytes that the disk has; a quarter of that is RAM.
+/// Shares of the first half's bytes that the disk has; a quarter of that is RAM.
 const SHARES: [f64; 3] = [0.05, 0.15, 0.4];
-/// Parts of the trace that are known.
+/// Shares of the trace that are known.
 const CUTS: [f64; 15] = [0.1, 0.15, 0.2, 0.25, 0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75, 0.8];
 const LEAST_RAM: u64 = 4 << 20;
 const LEAST_DISK: u64 = 8 << 20;
-/// Below this the first cuts know too little.
+/// Least requests: with fewer, the first cuts know too little.
 const LEAST_REQUESTS: usize = 5000;
 /// Student's t, two-sided, 95%, of 29 degrees of freedom.
 const T_29: f64 = 2.045;
@@ -342,7 +342,7 @@ mod tests {
         let served = Served::of(&inputs(10_000).trace, &mut Silent);
         let past = &served.sizes[0].past;
         let (known, _) = served.at(past, 0.4);
-        // The same without a future.
+        // The past without a future gives the same forecast.
         let mut alone = past.clone();
         alone.forget_after(known.cut);
         let alone = Known { past: &alone, ..known };

@@ -1,23 +1,23 @@
-//! Ways to forecast a hit ratio, each a function of what is known at a cut.
+//! Ways to forecast a hit ratio, each a function of the facts known at a cut.
 //!
-//! Sums over classes go in the order of these, so that the same trace gives the same digits. None
-//! sees a request after the cut, but for the last, which says what the one before it could do at
-//! best.
+//! Sums over classes go in the order of the classes, so that the same trace gives the same digits.
+//! No way sees a request after the cut, except the last. The last tells the best possible result of
+//! the one before it.
 
 use crate::forecast::{Forecast, Past, Returns, Seen, hit_ratio};
 use std::collections::BTreeMap;
 
-/// What is known at a cut, and how much is asked for.
+/// Facts known at a cut, and the number of requests to forecast.
 pub(super) struct Known<'a> {
-    /// What became of all requests; those up to the cut may be looked at.
+    /// Outcomes of all requests; a way may look at those up to the cut.
     pub(super) past: &'a Past,
-    /// Requests up to the cut.
+    /// Number of requests up to the cut.
     pub(super) cut: usize,
-    /// Who made each.
+    /// Client of each request.
     pub(super) clients: &'a [u32],
-    /// How many requests each client had made before.
+    /// Number of earlier requests of each request's client.
     pub(super) ages: &'a [u32],
-    /// Requests that are to be forecast.
+    /// Number of requests to forecast.
     pub(super) requests: usize,
 }
 
@@ -27,7 +27,7 @@ pub(super) struct Try {
     pub(super) of: fn(&Known<'_>) -> f64,
 }
 
-/// All of them; the fourth is what `shoal plan` tells.
+/// All ways; the fourth is the one that `shoal plan` uses.
 pub(super) const TRIES: [Try; 7] = [
     Try { name: "mean after a warm-up of 30%", of: after_warm_up },
     Try { name: "mean of all", of: |known| hit_ratio(known.seen().since) },
@@ -40,12 +40,13 @@ pub(super) const TRIES: [Try; 7] = [
 pub(super) const USED: &str = "by returns (what the planner tells)";
 
 impl Known<'_> {
-    /// What may be looked at.
+    /// Returns the outcomes that a way may look at.
     pub(super) fn seen(&self) -> Seen<'_> {
         self.past.until(self.cut)
     }
 
-    /// What was known at an earlier cut, for as many requests again as there are.
+    /// Returns the facts known at an earlier cut, for an equal number of further requests as far as
+    /// there are, and their true hit ratio.
     fn at(&self, cut: usize) -> (Known<'_>, f64) {
         let requests = cut.min(self.cut - cut);
         let known =
@@ -53,7 +54,7 @@ impl Known<'_> {
         (known, hit_ratio(&self.seen().since[cut..cut + requests]))
     }
 
-    /// Forecasts less what came, at a few cuts.
+    /// Returns forecasts less the true results, at a few cuts.
     fn errors(&self, of: fn(&Known<'_>) -> f64) -> Vec<f64> {
         let error = |share: &f64| {
             let (known, came) = self.at((self.cut as f64 * share) as usize);
@@ -87,15 +88,16 @@ fn weighed(known: &Known<'_>) -> f64 {
     sum / weights
 }
 
-/// Clients that have asked for much hit less than new ones, who ask for what all ask for first. So
-/// what each age hits, beside what was to be expected at its place in the log, is weighed by the
-/// ages of clients to come: those who are known go on as in the latter half of the log, and as
-/// large a share as then is made by new ones.
+/// Clients with many requests hit less than new ones, whose first requests are for common objects.
+/// Each age's hits, beside the expected hits at its place in the log, are therefore weighed by the
+/// ages of future clients. Known clients go on as in the latter half of the log, and new ones make
+/// the same share of requests as there.
 fn by_age(known: &Known<'_>) -> f64 {
     with_ages(known, &ages_to_come(known))
 }
 
-/// The forecast when requests of clients of so many classes of age come, each so often.
+/// Returns the forecast for requests from these classes of client age, with the number of requests
+/// of each.
 pub(super) fn with_ages(known: &Known<'_>, to_come: &BTreeMap<u32, f64>) -> f64 {
     let returns = Returns::of(known.seen());
     let place = known.cut.div_ceil(PLACES).max(1);
@@ -108,7 +110,7 @@ pub(super) fn with_ages(known: &Known<'_>, to_come: &BTreeMap<u32, f64>) -> f64 
     }
     let of_class = |wanted: u32| {
         let (mut sum, mut count) = (0.0, 0.0);
-        // classes with few requests take their neighbours in
+        // Classes with few requests take in their neighbours.
         for away in 0..40u32 {
             let mut near = vec![wanted.checked_sub(away), (away > 0).then_some(wanted + away)];
             near.retain(Option::is_some);
@@ -127,7 +129,7 @@ pub(super) fn with_ages(known: &Known<'_>, to_come: &BTreeMap<u32, f64>) -> f64 
     (by_returns(known) + more / all.max(1.0) - before).clamp(0.0, 1.0)
 }
 
-/// How many of the requests to come are made at each class of age.
+/// Returns the number of future requests in each class of age.
 pub(super) fn ages_to_come(known: &Known<'_>) -> BTreeMap<u32, f64> {
     let from = known.cut / 2;
     let (mut before, mut latter) = (BTreeMap::<u32, u32>::new(), BTreeMap::<u32, u32>::new());
@@ -154,12 +156,12 @@ pub(super) fn ages_to_come(known: &Known<'_>) -> BTreeMap<u32, f64> {
     to_come
 }
 
-/// Half octaves of the requests that a client has made.
+/// Returns the class of an age: half octaves of a client's requests.
 pub(super) fn class(age: f64) -> u32 {
     ((age + 1.0).log2() * 2.0) as u32
 }
 
-/// Where back-tests cut.
+/// Cuts of the back-tests, as shares of the known requests.
 const BACK_TESTS: [f64; 3] = [0.35, 0.5, 0.7];
 const PLACES: usize = 200;
 const LEAST_OF_CLASS: f64 = 200.0;

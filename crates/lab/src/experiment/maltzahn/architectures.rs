@@ -6,7 +6,7 @@ use super::paper;
 use crate::figure::{Axis, Bar, Bars, Drawing, Figure, Unit};
 use crate::report::{Claim, Finding, Section, Table};
 
-/// CERN and Squid side by side, split into reads and writes.
+/// Returns CERN and Squid side by side, split into reads and writes.
 pub fn cern_section(outcomes: &Outcomes) -> Section {
     let shown = ["cern", httpd::NAME, "squid"];
     let bars = shown.iter().filter_map(|name| outcomes.modelled.iter().find(|outcome| outcome.name == *name));
@@ -53,7 +53,7 @@ pub fn cern_section(outcomes: &Outcomes) -> Section {
     }
 }
 
-/// The six architectures' I/O, split by kind of traffic, and time. `small` is the share of
+/// Returns the six architectures' I/O, split by kind of traffic, and time. `small` is the share of
 /// references to objects of at most 8 KB.
 pub fn section(outcomes: &Outcomes, small: f64) -> Section {
     let squid = outcomes.modelled.iter().find(|outcome| outcome.name == "squid");
@@ -102,7 +102,7 @@ pub fn section(outcomes: &Outcomes, small: f64) -> Section {
     }
 }
 
-/// Every run with its counts.
+/// Returns every run with its counts.
 pub fn table(title: &str, outcomes: &[Outcome]) -> Table {
     let heading = [
         "run",
@@ -134,7 +134,8 @@ pub fn table(title: &str, outcomes: &[Outcome]) -> Table {
     table
 }
 
-/// The runs on a real disk whose names are `wanted`. Its transfers do not tell what they hold.
+/// Returns the runs on a real disk whose names are `wanted`. Transfers on a real disk do not tell
+/// their kind of traffic.
 pub fn real_table(outcomes: &[Outcome], wanted: impl Fn(&str) -> bool) -> Table {
     let mut table =
         Table::new("The runs on a real disk", &["run", "hits", "reads", "writes", "mean I/O", "time"]);
@@ -152,8 +153,8 @@ pub fn real_table(outcomes: &[Outcome], wanted: impl Fn(&str) -> bool) -> Table 
     table
 }
 
-/// The I/Os of the runs on a real disk whose names are `wanted`, reads and writes; `None` where
-/// none was measured.
+/// Returns the I/Os of the runs on a real disk whose names are `wanted`, reads and writes; `None`
+/// where no run was measured.
 pub fn real_figure(
     figure: &str,
     varied: &str,
@@ -173,7 +174,7 @@ pub fn real_figure(
     (!bars.bars.is_empty()).then(|| Figure::new(figure, &title, "One bar a run.", Drawing::Bars(bars)))
 }
 
-/// A quantity of one run over that of another.
+/// Returns a quantity of one run over that of another.
 pub fn ratio(outcomes: &Outcomes, of: &str, to: &str, quantity: fn(&Outcome) -> f64) -> [Option<f64>; 2] {
     outcomes.of([of, to], |[of, to]| {
         let whole = quantity(to);
@@ -181,12 +182,12 @@ pub fn ratio(outcomes: &Outcomes, of: &str, to: &str, quantity: fn(&Outcome) -> 
     })
 }
 
-/// A run's transfers.
+/// Returns a run's transfers.
 pub fn ios(outcome: &Outcome) -> f64 {
     outcome.ios() as f64
 }
 
-/// A run's time, in seconds.
+/// Returns a run's time, in seconds.
 pub fn seconds(outcome: &Outcome) -> f64 {
     outcome.seconds
 }
@@ -203,8 +204,7 @@ fn findings(outcomes: &Outcomes, small: f64) -> Vec<Finding> {
         over("squidmla", "squid", Claim::AtMost(0.3)),
         over("squidmla", "squidml", Claim::Words("no discernible difference".into())),
     ];
-    // the paper's reckoning: what is saved is all saved on small objects, which have their share of
-    // the I/O
+    // The paper's calculation: all savings are on small objects, which have their share of the I/O.
     for (of, to, claim) in [("squidm", "squid", 0.85), ("squidml", "squidl", 0.63)] {
         let saved = ratio(outcomes, of, to, ios).map(|ratio| ratio.map(|ratio| (1.0 - ratio) / small));
         let what =
@@ -251,7 +251,7 @@ fn mean_transfer(key: &str, what: &str, kilobytes: f64) -> Finding {
     Finding::new(key, what, Unit::Bytes, Claim::Is(kilobytes * 1024.0))
 }
 
-/// What the paper says an architecture's I/O is, as a share of squid's.
+/// Returns an architecture's I/O in the paper, as a share of squid's.
 fn claimed_share(name: &str) -> Option<f64> {
     match name {
         "squidl" => Some(0.5),

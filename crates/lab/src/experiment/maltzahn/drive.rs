@@ -1,9 +1,8 @@
 //! Drives a store over a workload on the modelled machine, as the paper drove its generators
 //! (section 4).
 //!
-//! Requests are processed one after the other: what is stored is read whole, what is not is
-//! written. All of it is the store's own code; what is known of objects stands in memory, as in
-//! Squid.
+//! Requests are processed one after the other: stored objects are read whole, others are written.
+//! All of this is the store's own code; metadata of objects stand in memory, as in Squid.
 
 use super::outcome::Outcome;
 use super::rig::outcome_of;
@@ -25,30 +24,29 @@ pub struct Cache {
     pub store: Arc<dyn Store>,
 }
 
-/// What is asked of a cache.
+/// Requests for a cache.
 pub struct Load<'a> {
-    /// What the run is called.
+    /// Name of the run.
     pub name: &'a str,
-    /// The requests' names.
+    /// Trace with the requests' names.
     pub trace: &'a Trace,
     /// The requests.
     pub workload: &'a Workload,
-    /// Each object's size, in bytes.
+    /// Size of each object, in bytes.
     pub sizes: &'a [u64],
-    /// What each request comes to; without, nothing is ever stale.
+    /// Demand of each request; `None` means that no object is ever stale.
     pub demands: Option<&'a [Demand]>,
-    /// How the requests are asked.
+    /// Manner of the requests.
     pub manner: Manner,
 }
 
-/// How requests are asked, where it is not as the paper did.
+/// Manner of the requests, where it differs from the paper's.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Manner {
-    /// Time that passes before each request; the paper's generators asked without a pause.
+    /// Time that passes before each request; the paper's generators had no pause.
     pub pause: Duration,
-    /// Whether sizes are those of bodies, and the store's records come on top of them. Without, an
-    /// object with all that the store adds is as large as the trace says: the paper's files had no
-    /// records.
+    /// `true` if sizes are those of bodies, and the store's records are added. Otherwise an object
+    /// with all additions of the store has the trace's size: the paper's files had no records.
     pub bodies: bool,
 }
 
@@ -76,7 +74,7 @@ impl Cache {
         self.write(&key, body).map(|()| false)
     }
 
-    /// Reads the object whole, if it is there.
+    /// Reads the object whole, if the store has it.
     fn hit(&self, key: &ObjectKey, demand: Demand) -> Result<bool, shoal_store::Error> {
         let Some(stored) = self.store.open(key)? else { return Ok(false) };
         let mut offset = 0;
@@ -93,7 +91,7 @@ impl Cache {
         Ok(true)
     }
 
-    /// Writes the object. One that is larger than the store takes is passed on without it, as a
+    /// Writes the object. An object larger than the store takes is passed on without storing, as a
     /// cache does.
     fn write(&self, key: &ObjectKey, mut body: u64) -> Result<(), shoal_store::Error> {
         let mut insert = match self.store.insert(key, METADATA, Some(body)) {
@@ -109,8 +107,8 @@ impl Cache {
     }
 }
 
-/// Asks `serve` for the object of every request, with the request's number, and counts what the
-/// measured part hits and what it costs the machine. `serve` says whether it was a hit.
+/// Calls `serve` for the object of every request, with the request's number. Counts the hits of the
+/// measured part and their cost on the machine. `serve` returns `true` for a hit.
 pub fn measured<E: Display>(
     (name, door): (&str, &Ufs1999),
     workload: &Workload,
@@ -131,8 +129,8 @@ pub fn measured<E: Display>(
     Ok(outcome_of(name, workload.measured().len() as u64, hits, &(door.report() - &warm)))
 }
 
-/// Why a run ended, and what would help where the disks of the machine are full: they have the size
-/// of the paper's whatever the trace.
+/// Returns the reason why a run ended, with a remedy where the machine's disks are full. The disks
+/// have the paper's size for any trace.
 fn reason(error: &impl Display) -> String {
     let why = error.to_string();
     match why.contains("NoSpace") || why.contains("No space left") {
@@ -144,10 +142,10 @@ fn reason(error: &impl Display) -> String {
     }
 }
 
-/// What is read or written at once, at most, in bytes.
+/// Largest read or write, in bytes.
 pub const READ_BYTES: usize = 64 << 10;
-/// What bodies consist of.
+/// Contents of all bodies.
 pub static ZEROS: [u8; READ_BYTES] = [0; READ_BYTES];
-/// What is kept beside an object, and what a validation makes of it.
+/// Metadata kept beside an object, and the metadata after a validation.
 const METADATA: &[u8; 16] = b"as it was stored";
 const RENEWED: &[u8; 16] = b"validated anew!!";

@@ -1,5 +1,5 @@
-//! What the paper names as future work (section 7): staleness, replacement that knows which pages
-//! are in memory, and SEQ page replacement below a cyclic cache.
+//! Future work named by the paper (section 7): staleness, replacement that knows the pages in
+//! memory, and SEQ page replacement below a cyclic cache.
 
 use super::architectures::{ios, ratio, table};
 use super::outcome::{Outcome, Outcomes};
@@ -8,7 +8,7 @@ use crate::figure::{Axis, Bar, Bars, Drawing, Figure, Unit};
 use crate::report::{Claim, Finding, Section};
 use shoal_store::architectures::SegmentPolicy;
 
-/// Objects change, and are validated or written anew.
+/// Returns the section on objects that change, and are validated or written again.
 pub fn staleness_section(
     fresh: &Outcomes,
     (stale, [_, validated, rewritten]): (Vec<Outcome>, [u64; 3]),
@@ -54,7 +54,7 @@ pub fn staleness_section(
     }
 }
 
-/// Replacement that asks which pages are in memory.
+/// Returns the section on replacement that knows the pages in memory.
 pub fn residency_section(finite: &Outcomes) -> Section {
     let shown: Vec<Outcome> = chosen(finite, &["lru", "lru_resident", "fbc", "fbc_resident"]);
     let over = |of: &str, to: &str| {
@@ -92,7 +92,7 @@ pub fn residency_section(finite: &Outcomes) -> Section {
     }
 }
 
-/// SEQ below LRU and FBC.
+/// Returns the section on SEQ below LRU and FBC.
 pub fn sequence_section(finite: &Outcomes, sequences: &[Outcome]) -> Section {
     let mut shown = chosen(finite, &["lru", "fbc"]);
     shown.extend(sequences.iter().cloned());

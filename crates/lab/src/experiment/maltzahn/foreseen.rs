@@ -1,7 +1,7 @@
 //! Future-looking replacement on the modelled machine (3.4): the mapped file driven by a placement
 //! table that knows the whole trace.
 //!
-//! No store can do it, so the lab writes and reads the file itself, through the same door and by
+//! No store can do this, so the lab writes and reads the file itself, through the same door and by
 //! whole segments, as the store does.
 
 use super::drive::measured;
@@ -12,7 +12,7 @@ use shoal_store::fs::ufs1999::Ufs1999;
 use shoal_store::fs::{FileSystem, Mapping};
 use std::io;
 
-/// Drives a file of so many bytes on a machine. `sizes` are the objects', in bytes.
+/// Drives a file of `file_bytes` bytes on a machine. `sizes` are the objects', in bytes.
 pub fn drive(
     (name, door): (&str, &Ufs1999),
     (workload, sizes): (&Workload, &[u64]),

@@ -1,12 +1,12 @@
 //! The calls of CERN httpd 3.0 for one request after the other, on the modelled machine.
 //!
-//! Our architecture `cern` gives every URL a folder of its own, with a lock file, a metadata file
-//! and an object file in it, so that a process killed at any instant leaves nothing half done. CERN
-//! httpd 3.0 was thriftier (its sources, `HTCache.c` and `HTCacheInfo.c`, Luotonen 1994): the URL's
-//! path without its last component is the folder, the last component the object's name; one
-//! `.cache_info` in a folder has a line for each object there; and the lock file *is* the object,
-//! which is written under the name `….cache_lock` and renamed. What a crash leaves of that nobody
-//! promises, so it is no store; the lab makes the same calls itself, through the same door.
+//! Our architecture `cern` gives every URL its own folder, with a lock file, a metadata file and an
+//! object file in it. A process killed at any instant therefore leaves nothing half done. CERN
+//! httpd 3.0 made fewer files (its sources, `HTCache.c` and `HTCacheInfo.c`, Luotonen 1994). The
+//! URL's path without its last component is the folder, the last component the object's name. One
+//! `.cache_info` in a folder has a line for each object there. The lock file *is* the object, which
+//! is written under the name `….cache_lock` and renamed. Nothing is promised after a crash, so this
+//! is no store; the lab makes the same calls itself, through the same door.
 
 use super::drive::{READ_BYTES, ZEROS, measured};
 use super::outcome::Outcome;
@@ -17,7 +17,7 @@ use shoal_store::fs::{Access, File, FileSystem, read_full, write_full};
 use std::io;
 use xxhash_rust::xxh3::xxh3_64;
 
-/// What is made of the lock file.
+/// Use of the lock file.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Lock {
     /// An empty file beside the object, removed at the end.
@@ -27,7 +27,7 @@ pub enum Lock {
 }
 
 impl Lock {
-    /// What a run with it is called.
+    /// Returns the name of a run with this lock.
     pub fn name(self) -> &'static str {
         match self {
             Self::Apart => "httpd, lock apart",
@@ -36,7 +36,7 @@ impl Lock {
     }
 }
 
-/// Drives httpd's files over all requests, on the machine of cern as `change` makes it.
+/// Drives httpd's files over all requests, on cern's machine after `change`.
 pub fn run(
     name: &str,
     lock: Lock,
@@ -61,10 +61,10 @@ struct Cache<'a> {
 }
 
 impl Cache<'_> {
-    /// Whether the object was there; where it was not, it is now.
+    /// Serves an object. Returns `true` if it was there; otherwise writes it.
     fn serve(&self, url: &str, bytes: u64) -> io::Result<bool> {
         let mut place = Place::of(url);
-        // Nobody else is there who could have locked it.
+        // There is no other process that could hold the lock.
         let _ = self.files.length(&place.lock());
         loop {
             match self.files.length(&place.object()) {
@@ -90,8 +90,7 @@ impl Cache<'_> {
         Ok(())
     }
 
-    /// Makes what is missing of the folders; an object that stands where a folder is wanted moves
-    /// into it.
+    /// Makes the missing folders. An object in the place of a folder moves into the folder.
     fn make_folders(&self, place: &Place) -> io::Result<()> {
         let mut is_new = false;
         let ends = place.folder.match_indices('/').map(|(at, _)| at).chain([place.folder.len()]);
@@ -159,26 +158,26 @@ fn write_body(file: &dyn File, bytes: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// Where an object stands.
+/// Place of an object.
 struct Place {
     folder: String,
     name: String,
 }
 
 impl Place {
-    /// The last component of the path is the name; a path that ends with a slash has a name of its
-    /// own.
+    /// Returns the place of a URL. The last component of the path is the name; a path that ends
+    /// with a slash has a special name.
     fn of(url: &str) -> Self {
         let (_, rest) = url.split_once("://").unwrap_or(("", url));
         let mut components: Vec<&str> = rest.split('/').collect();
         let last = components.pop().unwrap_or_default();
         let name = if components.is_empty() || last.is_empty() { WELCOME } else { last };
         let host = match components.first().copied().unwrap_or(rest) {
-            // In the log of a server, whose own name is in no line.
+            // The log of a server does not name the server itself.
             "" => NO_HOST,
             host => host,
         };
-        // Empty components vanish, as they do in a path of UNIX.
+        // Empty components vanish, as in a UNIX path.
         let below = components.iter().skip(1).filter(|component| !component.is_empty());
         let mut folder = format!("{ROOT}/{}", shown(&host.to_lowercase()));
         below.for_each(|component| {
@@ -188,7 +187,7 @@ impl Place {
         Self { folder, name: shown(name) }
     }
 
-    /// The object of a name that turned out to be a folder's.
+    /// Returns the place of an object whose name is a folder's.
     fn inside(self) -> Self {
         Self { folder: self.object(), name: INDEX.into() }
     }
@@ -202,12 +201,12 @@ impl Place {
     }
 }
 
-/// A component as a name: no name of a folder in a path that means something else, none too long.
+/// Returns a component as a name: none with a special meaning in a path, none too long.
 fn shown(component: &str) -> String {
     match component {
         "." | ".." => component.replace('.', "%2E"),
         _ if component.len() <= NAME_BYTES_MAX => component.into(),
-        // Cut off with what tells it from others of the same beginning.
+        // The cut name ends with a hash that distinguishes it from others of the same beginning.
         _ => {
             let kept = component.floor_char_boundary(NAME_BYTES_MAX - 16);
             format!("{}{:016x}", &component[..kept], xxh3_64(component.as_bytes()))
@@ -219,7 +218,7 @@ fn is_absence(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
-/// What a run with the original's files is called.
+/// Name of a run with the original's files.
 pub const NAME: &str = "httpd";
 const ROOT: &str = "urls/http";
 const INFO: &str = ".cache_info";
@@ -249,8 +248,8 @@ mod tests {
         let cache = Cache { files: &*door, lock: Lock::Renamed };
         assert!(!cache.serve("http://a.example/one/x.html", 5000).expect("served"));
         door.take();
-        // In a folder that is there: a file made, written and renamed; a line added; the rest are
-        // looks for what is there.
+        // In an existing folder, a file is made, written and renamed, and a line is added. The
+        // other calls only look for files.
         assert!(!cache.serve("http://a.example/one/y.html", 5000).expect("served"));
         let calls = door.take();
         assert_eq!((calls.creates, calls.opens, calls.writes, calls.unlinks), (1, 1, 2, 0), "{calls:?}");

@@ -6,9 +6,9 @@ use crate::figure::{Axis, Drawing, Figure, Plot, Series, Shape, Unit};
 use crate::report::{Claim, Finding, Section};
 use shoal_trace::Random;
 
-/// How soon a server is asked again, in the measured part: the distinct servers asked since (LRU
-/// stack distance), beside the same requests in random order, in which popular servers are as
-/// popular but nothing else is left.
+/// Returns the distances between requests to one server in the measured part: the distinct servers
+/// requested in between (LRU stack distance). Beside them are the same requests in random order,
+/// which keeps the servers' popularity and nothing else.
 pub fn section(workload: &Workload, seed: u64) -> Section {
     let measured = workload.measured();
     // the paper leaves out the first 100,000 of the second day's 495,662
@@ -51,9 +51,9 @@ pub fn section(workload: &Workload, seed: u64) -> Section {
     }
 }
 
-/// How many requests have which distance.
+/// Number of requests by distance.
 struct Distances {
-    /// By distance, from 0 (which none has).
+    /// Counts by distance, from 0 (which no request has).
     counts: Vec<u64>,
     requests: u64,
 }
@@ -91,7 +91,7 @@ impl Distances {
     }
 }
 
-/// The requests in an order that the seed chooses (Fisher and Yates).
+/// Returns the requests in an order that the seed chooses (Fisher and Yates).
 fn shuffled(requests: &[Reference], seed: u64) -> Vec<Reference> {
     let mut shuffled = requests.to_vec();
     let mut random = Random::new(seed);

@@ -1,5 +1,5 @@
 //! The findings of Maltzahn, Richardson, Grunwald, *Reducing the Disk I/O of Web Proxy Server
-//! Caches* (USENIX ATC 1999), asked again.
+//! Caches* (USENIX ATC 1999), repeated.
 //!
 //! One section a figure, each with the paper's numbers beside ours. Figures 1, 2, 3 and 6 are facts
 //! of the trace; Figures 4, 5 and 7 drive the architectures themselves on a modelled machine.
@@ -40,8 +40,8 @@ pub const EXPERIMENT: Experiment = Experiment {
     run,
 };
 
-/// What these architectures of the store do on the modelled machine over all requests of the
-/// inputs, with infinite caches; sizes are those of bodies, and the store's records come on top.
+/// Runs these architectures of the store on the modelled machine over all requests of the inputs,
+/// with infinite caches. Sizes are those of bodies, and the store's records are added.
 ///
 /// # Errors
 /// When a store cannot be driven to the end.
@@ -119,7 +119,7 @@ fn facts(inputs: &Inputs, runs: &Runs<'_>) -> Vec<(String, String)> {
     .into()
 }
 
-/// The trace beside the paper's.
+/// Returns the trace beside the paper's.
 fn trace_section(workload: &Workload) -> Section {
     let (all, measured) = workload.infinite_hit_ratios();
     let finding = |key: &str, what: &str, unit, claim, value| {
@@ -180,5 +180,5 @@ fn trace_section(workload: &Workload) -> Section {
 
 const QUESTION: &str = "Maltzahn, Richardson and Grunwald (USENIX ATC 1999) found that a proxy cache needs 50 to 70% less disk I/O when it \
     keeps together what is asked for together, and small objects in a memory-mapped file. Does it come out again?";
-/// Fewer measured requests than these make no distribution.
+/// Least measured requests: fewer make no distribution.
 const LEAST_REQUESTS: usize = 100;

@@ -1,30 +1,30 @@
-//! What one run of an architecture came to, on whichever disk.
+//! Outcome of one run of an architecture, on any disk.
 
 use crate::experiment::workload::share;
 
 /// The measured part of one run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
-    /// The architecture, with its replacement policy where that varies.
+    /// Name of the architecture, with its replacement policy where that varies.
     pub name: String,
     /// Requests measured.
     pub requests: u64,
-    /// Those that hit.
+    /// Measured requests that hit.
     pub hits: u64,
     /// Transfers to and from the disks for files, their inodes, folders and maps of free space.
     pub files: Transfers,
     /// Transfers for the memory-mapped file.
     pub mapped: Transfers,
-    /// How long it took, in seconds: on the modelled machine its own time, otherwise real time.
+    /// Time of the run, in seconds: on the modelled machine its own time, otherwise real time.
     pub seconds: f64,
 }
 
 /// Transfers between memory and disks.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Transfers {
-    /// How many read.
+    /// Number of reads.
     pub reads: u64,
-    /// How many wrote.
+    /// Number of writes.
     pub writes: u64,
     /// Bytes read.
     pub bytes_read: u64,
@@ -33,22 +33,22 @@ pub struct Transfers {
 }
 
 impl Transfers {
-    /// All of them.
+    /// Returns the number of transfers.
     pub fn count(self) -> u64 {
         self.reads + self.writes
     }
 
-    /// Bytes a transfer on average; `None` when there was none.
+    /// Returns the mean bytes of a transfer; `None` when there was none.
     pub fn mean_bytes(self) -> Option<f64> {
         mean(self.bytes_read + self.bytes_written, self.count())
     }
 
-    /// Bytes a read on average, likewise.
+    /// Returns the mean bytes of a read; `None` when there was none.
     pub fn mean_read_bytes(self) -> Option<f64> {
         mean(self.bytes_read, self.reads)
     }
 
-    /// Bytes a write on average, likewise.
+    /// Returns the mean bytes of a write; `None` when there was none.
     pub fn mean_written_bytes(self) -> Option<f64> {
         mean(self.bytes_written, self.writes)
     }
@@ -59,33 +59,34 @@ fn mean(bytes: u64, count: u64) -> Option<f64> {
 }
 
 impl Outcome {
-    /// All transfers.
+    /// Returns all transfers.
     pub fn ios(&self) -> u64 {
         self.files.count() + self.mapped.count()
     }
 
-    /// The share of transfers that read.
+    /// Returns the share of transfers that read.
     pub fn read_share(&self) -> f64 {
         share(self.files.reads + self.mapped.reads, self.ios())
     }
 
-    /// The share of requests that hit.
+    /// Returns the share of requests that hit.
     pub fn hit_ratio(&self) -> f64 {
         share(self.hits, self.requests)
     }
 }
 
-/// Runs under their names, on the modelled machine and, where it was measured, on a real disk.
+/// Runs under their names, on the modelled machine and, where measured, on a real disk.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcomes {
-    /// On the modelled machine.
+    /// Runs on the modelled machine.
     pub modelled: Vec<Outcome>,
-    /// On a real disk.
+    /// Runs on a real disk.
     pub real: Vec<Outcome>,
 }
 
 impl Outcomes {
-    /// A quantity on both machines, from the runs of these names; `None` where one was not run.
+    /// Returns a quantity on both machines, from the runs of these names; `None` where a run is
+    /// missing.
     pub fn of<const N: usize>(
         &self,
         names: [&str; N],

@@ -1,9 +1,9 @@
-//! Where small objects lie in the memory-mapped file: Figure 3 (packing) and Figure 6 (hits over
+//! Places of small objects in the memory-mapped file: Figure 3 (packing) and Figure 6 (hits over
 //! the file).
 //!
-//! Both are facts of the trace and of how objects are placed, and need no machine: objects of at
-//! most 8 KB, each padded to one of five segment sizes, in the order of their first misses (2.4.2),
-//! or packed so that none crosses a page (2.4.4).
+//! Both are facts of the trace and of the placement of objects, and need no machine. Objects of at
+//! most 8 KB, each padded to one of five segment sizes, stand in the order of their first misses
+//! (2.4.2). Or they are packed so that none crosses a page (2.4.4).
 
 use super::paper;
 use crate::experiment::workload::{Workload, share};
@@ -11,9 +11,9 @@ use crate::figure::{Axis, Drawing, Figure, Mark, Pages, Placed, Plot, Series, Sh
 use crate::report::{Claim, Finding, Section};
 use shoal_policy::{Appender, Packer, SegmentClass};
 
-/// Where every object of at most 8 KB lies.
+/// Place of every object of at most 8 KB.
 pub struct Placement {
-    /// By object number; `None` for objects that are kept as files or never asked for.
+    /// Places by object number; `None` for objects that are kept as files or never requested.
     places: Vec<Option<Placed>>,
     /// Length of the file, in bytes.
     file_bytes: u64,
@@ -21,12 +21,12 @@ pub struct Placement {
 }
 
 impl Placement {
-    /// One after the other, as squidm and squidml place them.
+    /// Places objects one after the other, as squidm and squidml do.
     pub fn contiguous(workload: &Workload) -> Self {
         Self::by(workload, Appender::default())
     }
 
-    /// None across a page, as squidmla places them.
+    /// Places no object across a page, as squidmla does.
     pub fn aligned(workload: &Workload) -> Self {
         Self::by(workload, Packer::default())
     }
@@ -47,12 +47,12 @@ impl Placement {
         Self { places, file_bytes: file_bytes.next_multiple_of(paper::PAGE_BYTES), order }
     }
 
-    /// How long the file is, in bytes.
+    /// Returns the length of the file, in bytes.
     pub fn file_bytes(&self) -> u64 {
         self.file_bytes
     }
 
-    /// The shares of objects, and of measured hits, that lie in two pages.
+    /// Returns the shares of objects, and of measured hits, that lie in two pages.
     fn crossing(&self, workload: &Workload) -> (f64, f64) {
         let crosses = |placed: &Placed| placed.crosses(paper::PAGE_BYTES);
         let objects = self.places.iter().flatten().filter(|placed| crosses(placed)).count() as u64;
@@ -64,7 +64,7 @@ impl Placement {
         (share(objects, self.order.len() as u64), share(crossed, hits))
     }
 
-    /// The measured hits, each as the object's place.
+    /// Returns the measured hits, each as the object's place.
     fn hits<'a>(&'a self, workload: &'a Workload) -> impl Iterator<Item = Placed> + 'a {
         let mut seen = vec![false; self.places.len()];
         let requests = workload.requests.iter().enumerate();
@@ -74,7 +74,7 @@ impl Placement {
         })
     }
 
-    /// The hits in each hundredth of the file, summed from its start, as shares.
+    /// Returns the hits in each hundredth of the file, summed from its start, as shares.
     pub fn hit_distribution(&self, workload: &Workload) -> Vec<f64> {
         let mut counts = [0u64; 100];
         for placed in self.hits(workload) {
@@ -89,7 +89,7 @@ impl Placement {
         summed.collect()
     }
 
-    /// How far objects lie from where their order of arrival would have them, in pages, on average.
+    /// Returns the mean distance of objects from their place by order of arrival, in pages.
     fn disorder_pages(&self) -> f64 {
         let mut end = 0;
         let mut pages = 0.0;
@@ -111,7 +111,7 @@ impl Placement {
     }
 }
 
-/// How many objects cross a page, and what a packing looks like.
+/// Returns the section on objects that cross a page, with a picture of a packing.
 pub fn packing_section(workload: &Workload) -> Section {
     let (contiguous, aligned) = (Placement::contiguous(workload), Placement::aligned(workload));
     let (objects, hits) = contiguous.crossing(workload);
@@ -180,7 +180,7 @@ pub fn packing_section(workload: &Workload) -> Section {
     }
 }
 
-/// Whether popular objects come early in the file.
+/// Returns the section on the places of popular objects in the file.
 pub fn hits_section(workload: &Workload) -> Section {
     let aligned = Placement::aligned(workload);
     let distribution = aligned.hit_distribution(workload);
@@ -214,7 +214,7 @@ pub fn hits_section(workload: &Workload) -> Section {
     }
 }
 
-/// Pages in the picture.
+/// Number of pages in the picture.
 const SHOWN_PAGES: u64 = 5;
 
 #[cfg(test)]

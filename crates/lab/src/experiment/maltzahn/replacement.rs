@@ -13,11 +13,11 @@ pub struct Swept {
     pub c_max: u32,
     /// Mean references at which counts are halved.
     pub a_max: u32,
-    /// What it came to.
+    /// Outcome of the run.
     pub outcome: Outcome,
 }
 
-/// The three strategies, and FBC at other bounds.
+/// Returns the three strategies, and FBC at other bounds.
 pub fn section(outcomes: &Outcomes, sweep: &[Swept]) -> Section {
     let figure = |name: &str, title: &str, drawing| Figure::new(name, title, "One mark a strategy.", drawing);
     let mut figures = vec![
@@ -118,7 +118,7 @@ fn swept(sweep: &[Swept]) -> Drawing {
         let runs = sweep.iter().filter(|run| run.a_max == a_max);
         let points: Vec<(f64, f64)> =
             runs.map(|run| (run.outcome.ios() as f64, run.outcome.hit_ratio())).collect();
-        // Bounds that mean counts never reach do the same; one line would hide the other.
+        // Bounds that mean counts never reach give the same results; one line would hide the other.
         match series.iter_mut().find(|other| other.points == points) {
             Some(same) => same.name += &format!(", {a_max}"),
             None => series.push(Series { name: format!("A_max {a_max}"), shape: Shape::Dotted, points }),
@@ -132,7 +132,7 @@ fn swept(sweep: &[Swept]) -> Drawing {
     Drawing::Plot(Plot { x, y, series, marks: Vec::new() })
 }
 
-/// The least and the greatest, outwards to whole steps.
+/// Returns the least and the greatest value, rounded outwards to whole steps.
 fn around(values: impl Iterator<Item = f64>, step: f64) -> (f64, f64) {
     let (low, high) =
         values.fold((f64::MAX, f64::MIN), |(low, high), value| (low.min(value), high.max(value)));

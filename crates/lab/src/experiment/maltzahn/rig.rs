@@ -1,8 +1,7 @@
 //! The store's architectures on the modelled machine.
 //!
-//! The code that runs is the store's own; only the door below it is the model ([`Ufs1999`]), and
-//! the index is in memory, as Squid's is. Machines are the paper's, smaller by a factor where the
-//! trace is.
+//! The code that runs is the store's own. Only the door below it is the model ([`Ufs1999`]), and
+//! the index is in memory, as Squid's is. Machines are the paper's, smaller by the trace's factor.
 
 use super::drive::Cache;
 use super::outcome::{Outcome, Transfers};
@@ -15,20 +14,20 @@ use shoal_store::index::MemoryHome;
 
 /// A store on a machine.
 pub struct Rig<'a> {
-    /// What the run is called.
+    /// Name of the run.
     pub name: &'a str,
     /// The cache architecture.
     pub architecture: &'a str,
     /// The machine.
     pub machine: Machine,
-    /// Objects that the index has room for; it decides how many folders there are.
+    /// Capacity of the index in objects; it decides the number of folders.
     pub objects_max: u64,
     /// The mapped file for small objects, where the architecture has one.
     pub segments: SegmentSettings,
 }
 
 impl Rig<'_> {
-    /// A new machine with an empty store of the architecture on it.
+    /// Opens an empty store of the architecture on a new machine.
     pub fn open(&self) -> Result<Cache, Error> {
         let door = Ufs1999::new(self.machine.clone());
         let settings = ArchitectureOptions {
@@ -56,7 +55,7 @@ impl Rig<'_> {
     }
 }
 
-/// What a report of the measured part comes to.
+/// Returns the outcome from a report of the measured part.
 pub fn outcome_of(name: &str, requests: u64, hits: u64, report: &Report) -> Outcome {
     let transfers = |is_mapped: bool| {
         let of = |is_write: bool| {
@@ -80,19 +79,21 @@ pub fn outcome_of(name: &str, requests: u64, hits: u64, report: &Report) -> Outc
     }
 }
 
-/// How large the modelled machine is beside the paper's, so that a shorter trace presses on its
-/// memory as the paper's did on theirs: the trace's requests over the paper's, at most 1.
+/// Returns the size of the modelled machine beside the paper's: the trace's requests over the
+/// paper's, at most 1. A shorter trace then presses on the machine's memory as the paper's traces
+/// did.
 pub fn scale(requests: usize) -> f64 {
     let paper = paper::REQUESTS.0 + paper::REQUESTS.1;
     (requests as f64 / paper as f64).min(1.0)
 }
 
-/// The machine of the infinite caches, its memory and tables smaller by a factor.
+/// Returns the machine of the infinite caches, its memory and tables smaller by a factor.
 pub fn infinite(scale: f64, is_mapped: bool) -> Machine {
     scaled(if is_mapped { Machine::infinite_mapped() } else { Machine::infinite() }, scale)
 }
 
-/// The machine of the finite caches, likewise, and the length of its memory-mapped file.
+/// Returns the machine of the finite caches, smaller by a factor, and the length of its
+/// memory-mapped file.
 pub fn finite(scale: f64) -> (Machine, u64) {
     let file_bytes = (FINITE_MAPPED_BYTES as f64 * scale) as u64;
     (scaled(Machine::finite(), scale), file_bytes.next_multiple_of(paper::PAGE_BYTES))
@@ -110,9 +111,9 @@ fn scaled(mut machine: Machine, scale: f64) -> Machine {
     machine.with_shared_memory(shared.max(LEAST_METADATA))
 }
 
-/// The store accounts in larger units than the model's fragments; so its own limit is far away, and
-/// the disks' end is the end.
+/// Limit of the store. The store accounts in larger units than the model's fragments. Its own limit
+/// is therefore far away, and the disks' end is the limit.
 const DISK_BYTES: u64 = 1 << 40;
-/// However small the machine, a path must fit into its caches.
+/// Least entries of a machine's caches: a path must fit on a machine of any size.
 const LEAST_ENTRIES: usize = 16;
 const LEAST_METADATA: u64 = 256 << 10;

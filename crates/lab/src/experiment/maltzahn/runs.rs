@@ -16,7 +16,7 @@ use shoal_store::architectures::{SegmentPolicy, SegmentSettings};
 use shoal_store::fs::ufs1999::{Machine, PageReplacement, SequenceLimits, Ufs1999};
 use shoal_trace::Trace;
 
-/// What the runs of one report share.
+/// Inputs shared by the runs of one report.
 pub struct Runs<'a> {
     trace: &'a Trace,
     workload: &'a Workload,
@@ -26,49 +26,49 @@ pub struct Runs<'a> {
     seed: u64,
 }
 
-/// The requests for objects of at most a page, which the finite caches are driven with.
+/// Requests for objects of at most a page, for the finite caches.
 pub struct Small {
     trace: Trace,
     workload: Workload,
     sizes: Vec<u64>,
 }
 
-/// An architecture with an infinite cache, and what is different about the run.
+/// An architecture with an infinite cache, and the run's differences.
 #[derive(Clone, Default)]
 pub struct Variant<'a> {
-    /// What the run is called.
+    /// Name of the run.
     pub name: &'a str,
     /// The architecture.
     pub architecture: &'a str,
-    /// What each request comes to, where objects change.
+    /// Demand of each request, where objects change.
     pub demands: Option<&'a [Demand]>,
-    /// How requests are asked.
+    /// Manner of the requests.
     pub manner: Manner,
-    /// Makes the machine another one.
+    /// Change of the machine.
     pub change: Option<&'a dyn Fn(&mut Machine)>,
 }
 
 impl Small {
-    /// Those of a trace whose first requests, so many, warm the cache.
+    /// Selects these requests of a trace. The trace's first `warm_up` requests warm the cache.
     pub fn of(trace: &Trace, warm_up: usize) -> Self {
         let (trace, warm_up) = at_most(trace, warm_up, paper::PAGE_BYTES);
         let workload = Workload::new(&trace, warm_up);
         Self { sizes: workload.sizes(), trace, workload }
     }
 
-    /// The requests.
+    /// Returns the requests.
     pub fn workload(&self) -> &Workload {
         &self.workload
     }
 
-    /// Each object's size, in bytes.
+    /// Returns each object's size, in bytes.
     pub fn sizes(&self) -> &[u64] {
         &self.sizes
     }
 }
 
 impl<'a> Runs<'a> {
-    /// Runs over these inputs.
+    /// Prepares runs over these inputs.
     pub fn new(inputs: &'a Inputs) -> Self {
         let workload = &inputs.workload;
         Self {
@@ -81,17 +81,17 @@ impl<'a> Runs<'a> {
         }
     }
 
-    /// How large the machine is beside the paper's.
+    /// Returns the size of the machine beside the paper's.
     pub fn scale(&self) -> f64 {
         self.scale
     }
 
-    /// The memory-mapped file of the finite runs, in bytes.
+    /// Returns the memory-mapped file of the finite runs, in bytes.
     pub fn finite_file_bytes(&self) -> u64 {
         finite(self.scale).1
     }
 
-    /// Every architecture of the paper, with infinite caches, and behind them the files of CERN
+    /// Runs every architecture of the paper, with infinite caches, and after them the files of CERN
     /// httpd itself.
     pub fn architectures(&self, progress: &mut dyn Progress) -> Result<Vec<Outcome>, Error> {
         let run = |name: &&'static str| {
@@ -102,7 +102,8 @@ impl<'a> Runs<'a> {
         Ok(outcomes)
     }
 
-    /// Some architectures with objects that change, beside what the changes come to.
+    /// Runs some architectures with objects that change. Returns the outcomes and the number of
+    /// each demand.
     pub fn stale(&self, progress: &mut dyn Progress) -> Result<(Vec<Outcome>, [u64; 3]), Error> {
         let demands = Staleness::default().demands(self.workload, self.seed);
         let run = |architecture: &str| {
@@ -116,7 +117,7 @@ impl<'a> Runs<'a> {
         Ok((outcomes, [Demand::Get, Demand::Validate, Demand::Rewrite].map(count)))
     }
 
-    /// The paper's three strategies for a finite file, and those that ask which pages are in
+    /// Runs the paper's three strategies for a finite file, and those that know the pages in
     /// memory.
     pub fn strategies(&self, progress: &mut dyn Progress) -> Result<Vec<Outcome>, Error> {
         let mut outcomes = vec![self.future("future", &self.small, progress)?];
@@ -132,8 +133,8 @@ impl<'a> Runs<'a> {
         Ok(outcomes)
     }
 
-    /// LRU and FBC on machines whose page replacement is SEQ: as published, and with sequences that
-    /// count from few pages on.
+    /// Runs LRU and FBC on machines whose page replacement is SEQ: as published, and with sequences
+    /// of few pages or more.
     pub fn sequences(&self, progress: &mut dyn Progress) -> Result<Vec<Outcome>, Error> {
         let published = SequenceLimits::default();
         let short = SequenceLimits { length_min: 4, head_spared: 2, recent_faults: 2, ..published };
@@ -149,7 +150,7 @@ impl<'a> Runs<'a> {
         Ok(outcomes)
     }
 
-    /// FBC at other bounds.
+    /// Runs FBC at other bounds.
     pub fn sweep(&self, progress: &mut dyn Progress) -> Result<Vec<Swept>, Error> {
         let bounds = A_MAX.into_iter().flat_map(|a_max| C_MAX.map(|c_max| FbcBounds { c_max, a_max }));
         let runs = bounds.map(|bounds| {
@@ -162,14 +163,14 @@ impl<'a> Runs<'a> {
         runs.collect()
     }
 
-    /// Future-looking replacement in the finite file.
+    /// Runs future-looking replacement in the finite file.
     pub fn future(&self, name: &str, small: &Small, progress: &mut dyn Progress) -> Result<Outcome, Error> {
         let (machine, file_bytes) = finite(self.scale);
         let door = Ufs1999::new(machine);
         foreseen::drive((name, &door), (&small.workload, &small.sizes), file_bytes, progress)
     }
 
-    /// A policy in the finite file, on a machine: "The LRU strategy combines SquidMLA with LRU
+    /// Runs a policy in the finite file, on a machine: "The LRU strategy combines SquidMLA with LRU
     /// replacement" (3.5).
     pub fn finite(
         &self,
@@ -182,7 +183,7 @@ impl<'a> Runs<'a> {
         self.in_part((name, 1.0), policy, machine, small, progress)
     }
 
-    /// The same in a part of the file.
+    /// Runs a policy in a part of the file.
     pub fn in_part(
         &self,
         (name, part): (&str, f64),
@@ -200,24 +201,24 @@ impl<'a> Runs<'a> {
         rig.open()?.drive(&Load { name, trace, workload, sizes, demands: None, manner }, progress)
     }
 
-    /// The machine of the infinite caches for a tree of URL folders, of which the servers' are the
-    /// third level. The paper's file system for cern, AdvFS, spanned the disks by itself; here
-    /// servers are dealt out to them.
+    /// Returns the machine of the infinite caches for a tree of URL folders, with the servers'
+    /// folders at the third level. The paper's file system for cern, AdvFS, spanned the disks by
+    /// itself; here servers are dealt out to them.
     pub fn machine_for_url_folders(&self) -> Machine {
         Machine { dealt_level: 3, ..infinite(self.scale, false) }
     }
 
-    /// The requests.
+    /// Returns the requests.
     pub fn workload(&self) -> &Workload {
         self.workload
     }
 
-    /// The URL and the size, in bytes, of an object.
+    /// Returns the URL and the size, in bytes, of an object.
     pub fn object(&self, object: u32) -> (&str, u64) {
         (self.trace.objects().name(object), self.sizes[object as usize])
     }
 
-    /// A run with an infinite cache.
+    /// Runs an architecture with an infinite cache.
     pub fn infinite(&self, variant: &Variant<'_>, progress: &mut dyn Progress) -> Result<Outcome, Error> {
         let Variant { name, architecture, demands, manner, change } = *variant;
         let placement = match architecture {
@@ -232,14 +233,14 @@ impl<'a> Runs<'a> {
         if let Some(change) = change {
             change(&mut machine);
         }
-        // Room for records that need a larger segment on account of their keys, and for changed
-        // objects beside what they replace.
+        // Room for records that need a larger segment because of their keys, and for changed
+        // objects beside their old versions.
         let bytes = placement.map_or(0, |placement| placement.file_bytes() * 5 / 4 + SPARE_BYTES);
         let rig = Rig {
             name,
             architecture,
             machine,
-            // as many folders for the objects as the paper's 4096 were for its
+            // The objects have the same number of folders as the paper's: 4096.
             objects_max: ((OBJECTS_MAX * self.scale) as u64).max(room_for(self.workload.objects)),
             segments: SegmentSettings { bytes, policy: FBC.policy() },
         };
@@ -257,24 +258,24 @@ pub struct FbcBounds {
 }
 
 impl FbcBounds {
-    /// FBC with them.
+    /// Returns FBC with these bounds.
     pub fn policy(self) -> SegmentPolicy {
         SegmentPolicy::Fbc { c_max: self.c_max, a_max: self.a_max }
     }
 }
 
-/// Numbers for so many objects, and for those that are being replaced.
+/// Returns the index entries for `objects` objects, with room for those being replaced.
 fn room_for(objects: usize) -> u64 {
     objects as u64 * 5 / 4 + 64
 }
 
 /// FBC with the paper's bounds (section 4).
 pub const FBC: FbcBounds = FbcBounds { c_max: 3, a_max: 100 };
-/// The bounds of the sweep. C_max 1 does as 2: what a whole lap passes over gives up its first
-/// object of one reference.
+/// Bounds of the sweep. C_max 1 has the same effect as 2: after a lap that passes over every
+/// object, the first object with one reference goes.
 const C_MAX: [u32; 4] = [2, 3, 5, 9];
 const A_MAX: [u32; 3] = [2, 10, 100];
-/// Objects for which the store makes 4096 folders.
+/// Number of objects for which the store makes 4096 folders.
 const OBJECTS_MAX: f64 = 1_048_576.0;
-/// For traces of a few objects.
+/// Spare bytes for traces of a few objects.
 const SPARE_BYTES: u64 = 64 * paper::PAGE_BYTES;

@@ -5,8 +5,8 @@ use crate::experiment::workload::{Workload, share};
 use crate::figure::{Axis, Drawing, Figure, Mark, Plot, Series, Shape, Unit};
 use crate::report::{Claim, Finding, Section};
 
-/// How large what is asked for is: "a cumulative distribution weighted by the number of objects",
-/// 2.2.
+/// Returns the sizes of requested objects: "a cumulative distribution weighted by the number of
+/// objects", 2.2.
 pub fn section(workload: &Workload) -> Section {
     let references = sorted(workload.requests.iter().map(|request| request.bytes));
     let objects = sorted(workload.sizes().into_iter());
@@ -47,7 +47,7 @@ pub fn section(workload: &Workload) -> Section {
     }
 }
 
-/// The share of references to objects that fit into a page.
+/// Returns the share of references to objects that fit into a page.
 pub fn small_references(workload: &Workload) -> f64 {
     let small = workload.requests.iter().filter(|request| request.bytes <= paper::PAGE_BYTES).count();
     share(small as u64, workload.requests.len() as u64)
@@ -63,7 +63,7 @@ fn no_larger(sorted: &[u64], bytes: u64) -> f64 {
     share(sorted.partition_point(|size| *size <= bytes) as u64, sorted.len() as u64)
 }
 
-/// The distribution at every eighth of a doubling, from 64 bytes to the largest.
+/// Returns the distribution at every eighth of a doubling, from 64 bytes to the largest.
 fn curve(name: &str, sorted: &[u64]) -> Series {
     let largest = sorted.last().copied().unwrap_or(0).max(64);
     let steps = ((largest as f64 / 64.0).log2() * 8.0).ceil() as u32;

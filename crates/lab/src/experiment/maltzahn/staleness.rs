@@ -1,32 +1,31 @@
-//! Staleness accounted for, which the paper names as left out (section 7): what a request asks of
-//! the cache when objects change.
+//! Staleness, which the paper leaves out (section 7): demands on the cache when objects change.
 //!
-//! Each object changes as a Poisson process of its own, whose mean interval is drawn from the seed,
+//! Each object changes as its own Poisson process. The mean interval is drawn from the seed,
 //! log-uniform between two bounds: some pages change by the hour, most images hardly ever (Douglis,
 //! Feldmann, Krishnamurthy, Mogul, *Rate of Change and other Metrics*, USITS 1997). The cache knows
-//! only when an object was last modified, and reckons its freshness lifetime as proxies do: a
-//! factor of its age when it was fetched, up to a maximum (RFC 9111, 4.2.2; Squid's
-//! `refresh_pattern`: 20%, at most three days). A stale object is validated: unchanged it is read
-//! as a hit and its metadata renewed, changed it is written anew.
+//! only the time of an object's last modification. It computes the freshness lifetime as proxies
+//! do: a factor of its age when it was fetched, up to a maximum (RFC 9111, 4.2.2; Squid's
+//! `refresh_pattern`: 20%, at most three days). A stale object is validated. An unchanged object is
+//! read as a hit and its metadata renewed; a changed one is written again.
 //!
 //! Costs O(1) a request and 40 bytes an object.
 
 use crate::experiment::workload::Workload;
 use shoal_trace::Random;
 
-/// How objects change, and how long the cache takes them for fresh.
+/// Changes of objects, and the freshness lifetimes of the cache.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Staleness {
     /// Shortest and longest mean interval between two changes of an object, in milliseconds.
     pub change_milliseconds: (f64, f64),
-    /// The part of its age at fetching for which an object is taken for fresh.
+    /// Freshness lifetime as a share of the object's age at fetching.
     pub age_factor: f64,
     /// Longest freshness lifetime, in milliseconds.
     pub lifetime_max_milliseconds: f64,
 }
 
 impl Default for Staleness {
-    /// Changes between hourly and yearly; Squid's factor and maximum.
+    /// Returns changes between hourly and yearly, with Squid's factor and maximum.
     fn default() -> Self {
         Self {
             change_milliseconds: (HOUR, 365.0 * 24.0 * HOUR),
@@ -36,20 +35,20 @@ impl Default for Staleness {
     }
 }
 
-/// What one request comes to, once the object's freshness is known.
+/// Demand of one request, once the object's freshness is known.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Demand {
     /// Read the object if it is stored, write it otherwise.
     Get,
-    /// As before; but if it is stored, its metadata are renewed: the origin said that it has not
-    /// changed.
+    /// Read or write as for `Get`, but renew the metadata of a stored object: the origin said that
+    /// it has not changed.
     Validate,
     /// Write the object, also if it is stored: it has changed.
     Rewrite,
 }
 
 impl Staleness {
-    /// What each request of the workload comes to in a cache that loses nothing.
+    /// Returns the demand of each request of the workload in a cache that loses nothing.
     pub fn demands(&self, workload: &Workload, seed: u64) -> Vec<Demand> {
         let mut objects: Vec<Option<Object>> = vec![None; workload.objects];
         let demand = |(object, now): (u32, f64)| match &mut objects[object as usize] {
@@ -68,7 +67,7 @@ impl Staleness {
     }
 }
 
-/// A stored object, and what its origin does with it. Times in milliseconds.
+/// A stored object, and its changes at the origin. Times in milliseconds.
 #[derive(Clone)]
 struct Object {
     random: Random,
@@ -83,7 +82,8 @@ impl Object {
     fn fetched(now: f64, mut random: Random, staleness: &Staleness) -> Self {
         let (shortest, longest) = staleness.change_milliseconds;
         let mean_interval = shortest * (longest / shortest).powf(random.unit());
-        // without memory, the time back to the last change is distributed as that to the next one
+        // A Poisson process has no memory: the time back to the last change is distributed as that
+        // to the next one.
         let modified = now - random.exponential(mean_interval);
         let next_change = now + random.exponential(mean_interval);
         let mut object = Self { random, mean_interval, modified, next_change, fresh_until: 0.0 };
@@ -97,8 +97,8 @@ impl Object {
         }
         let changed = self.next_change <= now;
         if changed {
-            // of all changes since, the last one counts: looked at backwards it lies as far off as
-            // any, yet not before the first
+            // Only the last change since then counts. Its distance back is exponential too, but not
+            // beyond the first change.
             let back = self.random.exponential(self.mean_interval);
             self.modified = (now - back).max(self.next_change);
             self.next_change = now + self.random.exponential(self.mean_interval);
@@ -145,8 +145,8 @@ mod tests {
 
     #[test]
     fn changes_come_as_often_as_they_should() {
-        // asked for every day and changing every ten days: 1 - exp(-0.1) of requests find it
-        // changed
+        // With daily requests and a change every ten days, 1 - exp(-0.1) of requests find the
+        // object changed.
         let ten_days = 240.0 * HOUR;
         let staleness = Staleness {
             change_milliseconds: (ten_days, ten_days * 1.000_001),

@@ -1,5 +1,5 @@
-//! What the paper leaves open: other policies, several threads, the POSTlog, and other populations
-//! than SPECweb99's.
+//! Questions that the paper leaves open: other policies, several threads, the POSTlog, and other
+//! populations than SPECweb99's.
 
 use super::{Inputs, Progress, Set, lengths, steady};
 use crate::figure::Unit;
@@ -189,7 +189,7 @@ pub(super) fn trace(inputs: &Inputs, progress: &mut dyn Progress) -> Section {
     }
 }
 
-/// The hit ratio of LRU over the trace's measured part, the rest warming it.
+/// Returns the hit ratio of LRU over the trace's measured part; the rest warms the cache.
 fn replayed(inputs: &Inputs, cache_bytes: u64) -> f64 {
     let workload = &inputs.workload;
     let sizes = workload.sizes();

@@ -136,7 +136,7 @@ fn memory() -> Figure {
     )
 }
 
-/// The cached share that keeps 95% of the target throughput.
+/// Cached share that keeps 95% of the target throughput.
 struct Needed {
     throughput: f64,
     model: f64,
@@ -150,7 +150,7 @@ impl Needed {
         let model =
             |share: f64| path.throughput(&set.ranked.solve(share * all, REUSE).outcome(Reading::Restored));
         let time = |time: f64| path.throughput(&che::after(&set.population, time));
-        // by its logarithm: times span orders of magnitude
+        // The search is over the logarithm: times span orders of magnitude.
         let time = halved((0.0, 25.0), |exponent| time(exponent.exp())).exp();
         Self {
             throughput: set.throughput,
@@ -160,7 +160,7 @@ impl Needed {
     }
 }
 
-/// Where a growing function reaches [`KEPT`].
+/// Returns the point where a growing function reaches [`KEPT`].
 fn halved((mut low, mut high): (f64, f64), of: impl Fn(f64) -> f64) -> f64 {
     for _ in 0..30 {
         let middle = (low + high) / 2.0;
@@ -228,7 +228,7 @@ fn findings(sets: &[Set], needed: &[Needed]) -> Vec<Finding> {
     findings
 }
 
-/// Cached shares that are swept.
+/// Cached shares of the sweep.
 const SHARES: [f64; 14] = [0.02, 0.025, 0.03, 0.04, 0.05, 0.06, 0.08, 0.1, 0.125, 0.15, 0.2, 0.25, 0.3, 0.4];
 /// The share of the target throughput that Figure 1.7 asks for.
 const KEPT: f64 = 0.95;

@@ -1,11 +1,11 @@
-//! Kant and Won 1999 asked again: what does a file cache save a SPECweb99 server, by model,
-//! simulation and characteristic time?
+//! Kant and Won 1999 repeated: savings of a SPECweb99 server's file cache, by model, simulation and
+//! characteristic time.
 //!
-//! | file | what |
+//! | file | contents |
 //! |---|---|
 //! | `table` | Table 1.1, all 18 rows, ours beside the paper's |
 //! | `figures` | Figures 1.1 to 1.8 |
-//! | `beyond` | other policies, several threads, the POSTlog, and the popularity and sizes of any trace |
+//! | `beyond` | other policies, several threads, the POSTlog, and populations of any trace |
 //!
 //! The models are those of [`crate::model::specweb99`]. Everything but the last section is the same
 //! for any trace.
@@ -84,8 +84,8 @@ impl Set {
     }
 }
 
-/// Runs a cache over a population for so long that it is in its steady state: two characteristic
-/// times, or as many requests as its objects where everything fits, before what is counted.
+/// Runs a cache over a population until it is in its steady state, and then counts. The warm-up is
+/// two characteristic times, or the number of objects where everything fits.
 fn steady(
     population: &Population,
     policy: Box<dyn Replacement<u64>>,
@@ -99,7 +99,7 @@ fn steady(
     simulate(population, policy, &setting)
 }
 
-/// Requests to warm up with, and to count.
+/// Returns the numbers of requests to warm up with, and to count.
 fn lengths(population: &Population, cache_bytes: f64, inputs: &Inputs) -> (u64, u64) {
     let (warm_up_max, requests) = if inputs.is_small { (40_000, 40_000) } else { (20_000_000, 1_000_000) };
     let time = che::characteristic_time(population, cache_bytes);

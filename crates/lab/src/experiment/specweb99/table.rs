@@ -39,7 +39,7 @@ pub(super) fn section(inputs: &Inputs, progress: &mut dyn Progress) -> Section {
     }
 }
 
-/// Ours for one case.
+/// Our answers for one case.
 struct Answers {
     case: Case,
     simulated: Option<(Outcome, f64)>,
@@ -76,8 +76,8 @@ fn answers(inputs: &Inputs, progress: &mut dyn Progress) -> Vec<Answers> {
     answers
 }
 
-/// A column of the table: what the paper prints, and ours from an outcome, a throughput that is
-/// left, and the target.
+/// A column of the table: the printed value, and ours from an outcome, a remaining throughput, and
+/// the target.
 struct Column {
     printed: fn(&Row) -> Option<f64>,
     ours: fn(&(Outcome, f64), f64) -> f64,
@@ -103,7 +103,7 @@ fn hit_ratios(cases: &[Answers]) -> Table {
     quantity(cases, "File hit ratio", &HIT_RATIO)
 }
 
-/// The 18 rows of a column: paper, ours, relative error, and the characteristic time.
+/// Returns the 18 rows of a column: paper, ours, relative error, and the characteristic time.
 fn quantity(cases: &[Answers], title: &str, column: &Column) -> Table {
     let heading =
         ["operations a second, cached, row", "paper", "ours", "error", "characteristic time", "error"];
@@ -133,7 +133,7 @@ fn quantity(cases: &[Answers], title: &str, column: &Column) -> Table {
     table
 }
 
-/// The disk columns of the analytic rows as the words are printed.
+/// Returns the disk columns of the analytic rows by the literal reading.
 fn literal(cases: &[Answers]) -> Table {
     let heading = [
         "operations a second, cached",

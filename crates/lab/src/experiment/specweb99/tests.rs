@@ -14,12 +14,12 @@ fn a_small_run_has_every_row_and_figure() {
     assert_eq!(report.figures().count(), 8);
     let table = &report.sections[1];
     assert!(table.tables[..4].iter().all(|table| table.rows.len() == 18), "all rows of Table 1.1");
-    // the model's hit ratios, as far as they are printed, to half a percent
+    // The model's hit ratios agree with the printed ones to half a percent.
     for row in table.tables[0].rows.iter().filter(|row| row[0].ends_with('A') && row[1] != "–") {
         let error: f64 = row[3].trim_end_matches('%').parse().unwrap();
         assert!(error.abs() < 0.5, "{row:?}");
     }
-    // simulated where it was, to two percent of the paper's
+    // The simulated rows agree with the paper's to two percent.
     let simulated: Vec<_> =
         table.tables[0].rows.iter().filter(|row| row[0].ends_with('S') && row[2] != "–").collect();
     assert_eq!(simulated.len(), 3);

@@ -1,16 +1,19 @@
-//! The generator's values that make traffic like a trace.
+//! Fits the generator's values so that its traffic is like a trace.
 //!
-//! What a trace shows is read off: sizes, hosts, clients, rates, changes. What it does not show is
-//! searched for: the exponent by whose traffic the fitted line falls as the trace's does, how often
-//! clients go back, by how soon objects come back, how sizes go with popularity, by the mean size
-//! of a request, and how many pages hosts have, by how many hosts are seen.
+//! Visible properties of a trace are read off: sizes, hosts, clients, rates, changes. Other values
+//! are searched for by a statistic:
+//!
+//! - the exponent, by the slope of the fitted line of popularity;
+//! - the frequency of clients' returns, by the reuse distances of objects;
+//! - the correlation of sizes with popularity, by the mean size of a request;
+//! - the number of pages of a host, by the number of hosts seen.
 
 use crate::character::{Character, Known};
 use crate::experiment::{Progress, Silent};
 use shoal_trace::Trace;
 use shoal_trace::generate::{Changes, Impossible, Sizes, Traffic};
 
-/// Traffic like this trace.
+/// Returns traffic like this trace.
 ///
 /// # Errors
 /// When no traffic has its hit ratio.
@@ -32,7 +35,7 @@ pub fn fit(
         embedded,
         common: Traffic::default().common,
         pages_per_host: (character.objects as f64 / character.hosts.max(1) as f64 / per_page).clamp(1.0, 1e6),
-        // Of the steps within a page all stay on its host.
+        // All steps within a page stay on its host.
         stay: (locality * per_page - embedded).clamp(0.0, 0.9),
         recall: 0.0,
         rate: character.rate().clamp(1e-3, 1e6),
@@ -43,8 +46,8 @@ pub fn fit(
     let tried = RECALLS.len() + SIZE_POPULARITIES.len() + PAGES.len() + ALPHAS.len();
     progress.begin("values that make such traffic", tried as u64);
     let pages = PAGES.map(|times| (traffic.pages_per_host * times).clamp(1.0, 1e6));
-    // Clients that go back make objects come back sooner, and the few popular ones less popular: so
-    // the exponent is last.
+    // Returning clients make objects come back sooner, and the few popular ones less popular. The
+    // exponent is therefore last.
     let searches: [Search<'_>; 4] = [
         (&RECALLS, |traffic, recall| traffic.recall = recall, half_of),
         (&SIZE_POPULARITIES, |traffic, value| traffic.size_popularity = value, request_size),
@@ -59,15 +62,15 @@ pub fn fit(
     Ok(traffic)
 }
 
-/// Values to try, what they set, and the statistic that tells which is best.
+/// Values to try, the function that sets one, and the statistic for comparing.
 type Search<'a> = (&'a [f64], fn(&mut Traffic, f64), fn(&Character) -> f64);
 
-/// The logarithm of the mean size of a request.
+/// Returns the logarithm of the mean size of a request.
 fn request_size(character: &Character) -> f64 {
     character.sizes.of_requests.mean.max(1.0).ln()
 }
 
-/// The value by which what is made comes closest.
+/// Returns the value whose traffic is nearest to the trace.
 fn nearest(
     traffic: Traffic,
     values: &[f64],
@@ -97,13 +100,14 @@ fn nearest(
     }
 }
 
-/// The logarithm of the number of other objects within which half of the repeats come.
+/// Returns the logarithm of the number of other objects within which half of the repeats come.
 pub(super) fn half_of(character: &Character) -> f64 {
     let quantile = character.reuse.distances().quantiles_by_objects(&[character.infinite.hit_ratio / 2.0]);
     quantile.first().copied().flatten().map_or(0.0, |distance| (distance.max(1) as f64).ln())
 }
 
-/// Requests for what pages embed, for each of the others, by the endings of names.
+/// Returns the number of requests for embedded objects, for each other request, by the endings of
+/// names.
 fn embedded(trace: &Trace) -> f64 {
     let is_image: Vec<bool> = trace
         .objects()
@@ -118,9 +122,9 @@ fn embedded(trace: &Trace) -> f64 {
     (images / pages.max(1.0)).clamp(0.0, 50.0)
 }
 
-/// Body and tail of the objects' sizes: the median, the spread between the 10 and 90% quantiles,
-/// and the tail's exponent by Hill's estimator (*A Simple General Approach to Inference About the
-/// Tail of a Distribution*, Annals of Statistics 1975) over the largest 3%.
+/// Returns body and tail of the objects' sizes: the median, the spread between the 10 and 90%
+/// quantiles, and the tail's exponent by Hill's estimator (*A Simple General Approach to Inference
+/// About the Tail of a Distribution*, Annals of Statistics 1975) over the largest 3%.
 fn sizes(trace: &Trace) -> Sizes {
     let mut sizes: Vec<f64> =
         last_sizes(trace).into_iter().filter(|bytes| *bytes > 0).map(|bytes| bytes as f64).collect();
@@ -143,7 +147,7 @@ fn sizes(trace: &Trace) -> Sizes {
     }
 }
 
-/// How often objects change: those that did, and the days between changes of these.
+/// Returns the changes of objects: the share that changed, and the days between changes of these.
 fn changes(trace: &Trace, character: &Character) -> Changes {
     let mut last: Vec<Option<(u64, bool)>> = vec![None; trace.objects().len()];
     for request in trace.requests() {
@@ -177,13 +181,13 @@ fn last_sizes(trace: &Trace) -> Vec<u64> {
 }
 
 const ENDINGS: [&str; 8] = [".gif", ".jpg", ".jpeg", ".xbm", ".png", ".css", ".js", ".ico"];
-/// The normal deviate that 90% are below.
+/// Normal deviate at the 90% quantile.
 const DEVIATE_90: f64 = 1.2816;
-/// Exponents that are tried; the fitted line falls less steeply than they say, since most objects
-/// are asked for once.
+/// Exponents to try. The fitted line falls less steeply than the exponent, since most objects have
+/// one request.
 const ALPHAS: [f64; 8] = [0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.1, 1.2];
 const RECALLS: [f64; 6] = [0.0, 0.1, 0.2, 0.3, 0.45, 0.6];
 /// Correlations of popularity with size.
 const SIZE_POPULARITIES: [f64; 7] = [-0.6, -0.4, -0.25, -0.15, -0.07, 0.0, 0.2];
-/// Times the pages of a host that were seen: of the others nobody knows.
+/// Pages of a host, as multiples of the seen ones: the log does not show the others.
 const PAGES: [f64; 4] = [1.0, 2.0, 4.0, 8.0];

@@ -1,9 +1,10 @@
-//! The traffic generator beside a real trace: is what it makes like what it was fitted to?
+//! The traffic generator beside a real trace: likeness of its traffic to the trace it was fitted
+//! to.
 //!
-//! `fit` finds the generator's values for the trace; traffic of as many requests is made from them
-//! and looked at in the same way ([`Character`]). What is compared are the statistics that a cache
-//! feels. Some were fitted, and say whether the search works; the others were not, and say whether
-//! the model is one.
+//! `fit` finds the generator's values for the trace. The generator makes traffic with the same
+//! number of requests, and both are measured in the same way ([`Character`]). The statistics
+//! compared are those that matter to a cache. Some were fitted, and show if the search works; the
+//! others were not, and test the model.
 
 mod fit;
 
@@ -48,7 +49,7 @@ fn run(inputs: &Inputs, progress: &mut dyn Progress) -> Result<Report, Error> {
     })
 }
 
-/// What the fit looked at.
+/// Returns the statistics that were fitted.
 fn fitted(real: &Character, made: &Character) -> Section {
     let median = |character: &Character| fit::half_of(character).exp();
     Section {
@@ -96,7 +97,7 @@ fn fitted(real: &Character, made: &Character) -> Section {
     }
 }
 
-/// What follows from the model.
+/// Returns the statistics that follow from the model.
 fn not_fitted(real: &Character, made: &Character) -> Section {
     let top = |at: usize| move |c: &Character| c.popularity.concentration[at].1;
     let series = |name: &str, character: &Character| Series {
@@ -147,7 +148,7 @@ fn not_fitted(real: &Character, made: &Character) -> Section {
     }
 }
 
-/// What LRU caches hit.
+/// Returns the hits of LRU caches.
 fn caches(real: &Character, made: &Character) -> Section {
     let bytes = real.unique_bytes.max(1 << 20);
     let shares = [0.003, 0.01, 0.03, 0.1, 0.3];
@@ -189,7 +190,7 @@ fn caches(real: &Character, made: &Character) -> Section {
     }
 }
 
-/// A statistic of both: the trace's is what is claimed.
+/// Returns a finding on both: the trace's statistic is the claim.
 fn both(
     key: &str,
     what: &str,
@@ -200,7 +201,7 @@ fn both(
     Finding::new(key, what, unit, Claim::Is(of(real))).found(&[Some(of(made))])
 }
 
-/// Below this no exponent can be fitted.
+/// Least requests: with fewer, no exponent can be fitted.
 const LEAST_REQUESTS: usize = 2000;
 
 #[cfg(test)]
@@ -220,7 +221,7 @@ mod tests {
                 (finding.claim.number().expect("a number"), finding.found[0].expect("found"));
             let close = match finding.unit {
                 Unit::Share => (claimed - found).abs() < 0.08,
-                // Few hosts and the largest sizes are mostly chance.
+                // With few hosts, the number of hosts and the largest sizes are mostly chance.
                 _ => (0.4..2.5).contains(&(found / claimed)),
             };
             assert!(close, "{}: {claimed} {found}", finding.what);

@@ -34,7 +34,7 @@ pub(super) fn section(web: &Web, effort: &Effort, progress: &mut dyn Progress) -
     }
 }
 
-/// The second time that the trace is taken.
+/// Runs the trace twice and counts the second time.
 fn handed_out(web: &Web, key: &str, nodes: usize) -> ThroughputResult {
     let frames = (web.objects / PART).max(2);
     let size = ClusterSize { nodes: vec![frames; nodes], server: 0, objects: web.objects };
@@ -163,5 +163,5 @@ const LB: usize = 2;
 const LB_GC: usize = 3;
 const LARD: usize = 4;
 const LARD_R: usize = 5;
-/// A back-end's memory holds one object in so many.
+/// Divisor of the number of objects: the part in a back-end's memory.
 const PART: usize = 8;

@@ -1,12 +1,12 @@
 //! Chapter 2 of Voelker, *Cooperative Caching in Local-Area and Wide-Area Networks* (dissertation,
-//! University of Washington, 2000), asked again: the systems it compares, on one trace.
+//! University of Washington, 2000), repeated: the systems it compares, on one trace.
 //!
-//! | file | its sections |
+//! | file | sections |
 //! |---|---|
 //! | `systems` | every system on the same requests, and the findings of Dahlin et al. 1994 |
-//! | `uneven` | GMS beside N-chance by how unevenly idle memory lies |
+//! | `uneven` | GMS beside N-chance by the unevenness of idle memory |
 //! | `distribution` | a front end's policies by the number of back-ends (Pai et al. 1998) |
-//! | `pagers` | what keeping pages safe costs, and what a lost server does (Markatos and Dramitinos 1996) |
+//! | `pagers` | costs of safe pages, effects of a lost server (Markatos and Dramitinos 1996) |
 //! | `regions` | Dodo by local memory and by the size of regions (Koussih et al. 1999) |
 
 mod distribution;
@@ -61,15 +61,15 @@ fn run(inputs: &Inputs, progress: &mut dyn Progress) -> Result<Report, Error> {
 const QUESTION: &str = "Nodes of a cluster can use each other's memory, with more or less coordination, or have requests handed to them by who holds what and who has time. What does each way come to on \
                         the same requests, and does each paper's finding hold there?";
 
-/// How much is simulated.
+/// Amounts of simulation.
 struct Effort {
-    /// Requests of the web trace, at most.
+    /// Largest number of requests of the web trace.
     requests: usize,
-    /// References of each program, at most.
+    /// Largest number of references of each program.
     references: usize,
     /// Numbers of back-ends.
     back_ends: &'static [usize],
-    /// Points of other curves.
+    /// Number of points of other curves.
     points: u32,
 }
 
@@ -79,7 +79,7 @@ impl Effort {
         Self { requests: usize::MAX, references: 200_000, back_ends: &[1, 2, 4, 6, 8, 12, 16], points: 9 };
 }
 
-/// Web requests: who asks for what.
+/// Web requests, as pairs of node and object.
 struct Web {
     source: String,
     requests: Vec<(usize, u32)>,
@@ -88,7 +88,7 @@ struct Web {
 }
 
 impl Web {
-    /// The first trace that names its clients, or made proxy traffic.
+    /// Takes the first trace that names its clients, or makes proxy traffic.
     fn of(inputs: &Inputs, effort: &Effort) -> Result<Self, Error> {
         let given = inputs.applications.iter().find(|one| !one.clients.is_empty());
         let (source, application) = match given {
@@ -113,7 +113,7 @@ impl Web {
         Ok(Self { source, requests, objects, seed: inputs.seed })
     }
 
-    /// A system of cooperative caching where nobody waits, over requests of the active nodes. The
+    /// Runs a system of cooperative caching without queues, over requests of the active nodes. The
     /// first half warms up.
     fn shared_by(&self, system: &str, size: &ClusterSize) -> Counts {
         let requests = self.of_workstations();
@@ -127,7 +127,7 @@ impl Web {
     }
 
     fn options(&self) -> SchemeOptions {
-        // objects of a web trace have no neighbours, so that a region is one of them
+        // Objects of a web trace have no neighbours, so that a region is one object.
         SchemeOptions { idle: IDLE, region: 1, seed: self.seed, ..SchemeOptions::default() }
     }
 }
@@ -139,7 +139,7 @@ struct Program {
     pages: usize,
 }
 
-/// The programs that were given, and the made ones.
+/// Returns the given programs and the made ones.
 fn programs(inputs: &Inputs, effort: &Effort) -> Result<Vec<Program>, Error> {
     let given = inputs.applications.iter().filter(|one| one.clients.is_empty()).cloned();
     let mut random = Random::of(inputs.seed, 2);
@@ -148,7 +148,7 @@ fn programs(inputs: &Inputs, effort: &Effort) -> Result<Vec<Program>, Error> {
         if one.references.len() < LEAST_REQUESTS {
             return Err(Error::TooFewRequests { found: one.references.len(), least: LEAST_REQUESTS });
         }
-        // page traces do not all tell loads from stores: one reference in four changes its page
+        // Not all page traces tell loads from stores: one reference in four changes its page.
         let references: Vec<(u32, bool)> = one
             .references
             .iter()
@@ -194,11 +194,11 @@ fn ratio(key: &str, what: &str, claim: &str, found: f64) -> Finding {
     Finding::new(key, what, Unit::Ratio, Claim::Words(claim.into())).found(&[Some(found)])
 }
 
-/// Nodes whose clients ask, and nodes that lend their memory.
+/// Numbers of nodes with active clients, and of nodes that lend their memory.
 const ACTIVE: usize = 12;
 const IDLE: usize = 4;
 const MADE_REQUESTS: usize = 200_000;
 const MADE_REFERENCES: usize = 100_000;
 const REFERENCES_A_WRITE: u64 = 4;
-/// Requests below which nothing is said.
+/// Least requests of a web trace.
 const LEAST_REQUESTS: usize = 1000;

@@ -1,5 +1,5 @@
-//! The Remote Memory Pager: what keeping pages safe costs, with little and with much memory, and
-//! what a lost server does.
+//! The Remote Memory Pager: costs of safe pages, with little and with much memory, and effects of a
+//! lost server.
 
 use super::{Axis, Program, Progress, Unit, ratio};
 use crate::cluster::{ClusterSize, Counts, RunPlan};
@@ -67,7 +67,7 @@ fn cost(programs: &[Program], progress: &mut dyn Progress) -> Section {
     }
 }
 
-/// Mean times of a reference and of what it sent away, in milliseconds.
+/// Returns the mean times of a reference and of the blocks it sent away, in milliseconds.
 fn parts(counts: &Counts) -> [f64; 2] {
     [counts.mean_ms(), counts.mean_ms_with_pageouts() - counts.mean_ms()]
 }
@@ -133,8 +133,8 @@ fn loss(programs: &[Program], progress: &mut dyn Progress) -> Section {
     }
 }
 
-/// A program with an eighth of its pages in local memory, and five servers that hold so many
-/// quarters of its pages beside a fifth for parity.
+/// Returns a cluster for a program with an eighth of its pages in local memory, and five servers.
+/// The servers hold `quarters` quarters of its pages beside a fifth for parity.
 fn size(program: &Program, quarters: usize) -> ClusterSize {
     let server = (program.pages * quarters / 4 / 4).max(8);
     ClusterSize {
@@ -150,7 +150,7 @@ const PAGERS: [(&str, &str); 4] = [
     ("pager_parity", "parity"),
     ("pager_parity_logging", "parity logging"),
 ];
-/// Names and quarters of the pages that servers hold beside parity.
+/// Names, and quarters of the pages that servers hold beside parity.
 const ROOM: [(&str, &str, usize); 2] = [
     ("pagers-scarce", "Room for a quarter more than all pages", 5),
     ("pagers-ample", "Room for twice as many as all pages", 8),

@@ -1,5 +1,4 @@
-//! Dodo: speedup over disk by the memory that a program has itself, by replacement, and by the size
-//! of regions.
+//! Dodo: speedup over disk by a program's own memory, by replacement, and by the size of regions.
 
 use super::{Axis, Effort, Program, Progress, Unit, curve, plot, ratio};
 use crate::cluster::{ClusterSize, RunPlan};
@@ -75,7 +74,7 @@ fn speedup(program: &Program, system: &str, local: f64, region: usize) -> f64 {
     if with > 0.0 { mean_ms(program, system, local, region, false) / with } else { 1.0 }
 }
 
-/// With idle nodes or without.
+/// Returns the mean time of a reference, with idle nodes or without.
 fn mean_ms(program: &Program, system: &str, local: f64, region: usize, has_idle: bool) -> f64 {
     let own = ((program.pages as f64 * local) as usize).max(region);
     let idle = if has_idle { vec![program.pages / IDLE + region; IDLE] } else { Vec::new() };

@@ -1,12 +1,12 @@
-//! Every system on the same requests: where they are served, how long that takes, and what each
-//! node bears.
+//! Every system on the same requests: the places that serve them, their times, and the load of each
+//! node.
 
 use super::{ACTIVE, IDLE, Progress, Web, ratio};
 use crate::cluster::{ClusterSize, Counts, RunPlan, SYSTEMS, ServiceTimes, ThroughputResult, named, serve};
 use crate::figure::{Axis, Bar, Bars, Drawing, Figure, Unit};
 use crate::report::{Finding, Section, Table};
 
-/// A system's runs: where nobody waits, and where requests wait for each other.
+/// Runs of a system: without queues, and with queues.
 struct Ran {
     key: &'static str,
     name: &'static str,
@@ -27,7 +27,7 @@ pub(super) fn sections(web: &Web, progress: &mut dyn Progress) -> Vec<Section> {
     vec![comparison(&ran, &size), waiting(&ran)]
 }
 
-/// Each node's memory holds a 64th of all objects, and so does the server's.
+/// Returns a cluster: each node's memory holds a 64th of all objects, and so does the server's.
 pub(super) fn size(web: &Web) -> ClusterSize {
     let frames = (web.objects / PART).max(2);
     ClusterSize { nodes: vec![frames; ACTIVE + IDLE], server: frames, objects: web.objects }
@@ -199,5 +199,5 @@ fn findings(ran: &[Ran]) -> Vec<Finding> {
     ]
 }
 
-/// A node's memory holds one object in so many.
+/// Divisor of the number of objects: the part in a node's memory.
 const PART: usize = 64;

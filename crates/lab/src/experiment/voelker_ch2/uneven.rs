@@ -1,4 +1,4 @@
-//! GMS beside N-chance, by how unevenly idle memory lies on four idle nodes.
+//! GMS beside N-chance, by the unevenness of memory on four idle nodes.
 
 use super::{ACTIVE, Axis, Effort, IDLE, Progress, Unit, Web, dotted, plot, ratio};
 use crate::cluster::ClusterSize;
@@ -54,7 +54,8 @@ pub(super) fn section(web: &Web, effort: &Effort, progress: &mut dyn Progress) -
     }
 }
 
-/// The first idle node has such a share of the idle memory, the others the rest in equal parts.
+/// Returns a cluster whose first idle node has the share `first` of the idle memory, the others the
+/// rest in equal parts.
 fn size(web: &Web, first: f64) -> ClusterSize {
     let frames = (web.objects / 100).max(4);
     let idle = (16 * frames) as f64;

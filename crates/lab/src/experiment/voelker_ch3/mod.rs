@@ -1,9 +1,9 @@
 //! Chapter 3 of Voelker, *Cooperative Caching in Local-Area and Wide-Area Networks* (dissertation,
-//! University of Washington, 2000), asked again.
+//! University of Washington, 2000), repeated.
 //!
 //! Figures 3.2, 3.3, 3.4 and 3.8 come from the queueing model, beside a simulated cluster; Figures
-//! 3.5 to 3.7 from the page references of programs; and the question that section 3.6.3 leaves to
-//! the future, which load balancing rate is good, from a simulation of both at once.
+//! 3.5 to 3.7 from the page references of programs. Section 3.6.3 leaves the choice of a good load
+//! balancing rate to the future. A simulation of replacement and waiting together answers it.
 
 mod joining;
 mod model;
@@ -52,15 +52,15 @@ fn run(inputs: &Inputs, progress: &mut dyn Progress) -> Result<Report, Error> {
 const QUESTION: &str = "Memory servers are chosen by the ages of their pages. What does it cost when ages are uneven and few servers bear most of the load, what \
                         does it cost to choose by load instead, and how much of each is best?";
 
-/// How much is simulated.
+/// Amounts of simulation.
 struct Effort {
-    /// Getpages of a simulated cluster of the model.
+    /// Number of getpages of a simulated cluster of the model.
     getpages: u64,
-    /// References of each made program.
+    /// Number of references of each made program.
     made: usize,
-    /// References of a program when many nodes run it at once.
+    /// Number of references of a program when many nodes run it at once.
     references: usize,
-    /// Global nodes beside eleven idle ones.
+    /// Numbers of global nodes beside eleven idle ones.
     global_nodes: &'static [usize],
     /// Load balancing rates.
     rates: &'static [f64],
@@ -83,7 +83,7 @@ impl Effort {
     };
 }
 
-/// The programs that were given, and the made ones.
+/// Returns the given programs and the made ones.
 fn programs(inputs: &Inputs, effort: &Effort) -> Result<Vec<Application>, Error> {
     let mut programs = inputs.applications.clone();
     if let Some(short) = programs.iter().find(|one| one.references.len() < LEAST_REFERENCES) {
@@ -110,5 +110,5 @@ fn facts(inputs: &Inputs, programs: &[Application]) -> Vec<(String, String)> {
     facts
 }
 
-/// References below which a program says little about memory.
+/// Least references of a program: with fewer, it says little about memory.
 const LEAST_REFERENCES: usize = 1000;

@@ -6,7 +6,7 @@ use crate::model::gms::simulation::{Arrivals, Measured, Service, Setting, simula
 use crate::model::gms::{DISK_FAULT_SECONDS, Method, Network, Solution, Workload};
 use crate::report::{Claim, Finding, Section, Table};
 
-/// One section a figure, and one on the methods.
+/// Returns one section for each figure, and one on the methods.
 pub(super) fn sections(seed: u64, effort: &Effort, progress: &mut dyn Progress) -> Vec<Section> {
     let figures: [fn() -> Section; 4] = [figure_3_2, figure_3_3, figure_3_4, figure_3_8];
     let mut sections: Vec<Section> = figures
@@ -213,7 +213,7 @@ fn figure_3_8() -> Section {
     }
 }
 
-/// The quoted numbers by each method and as a simulated cluster has them.
+/// Returns the quoted numbers by each method and by a simulated cluster.
 fn methods(seed: u64, effort: &Effort) -> Section {
     let mut table = Table::new(
         "The quoted numbers by each method, and in a cluster whose service times do not vary and whose putpages follow getpages",
@@ -315,5 +315,5 @@ fn disk() -> Mark {
 }
 
 const OO7: Workload = Workload::OO7;
-/// Response times above are those of servers that nobody would use.
+/// Largest drawn response time: nobody would use servers beyond it.
 const CUT_MS: f64 = 4.5;

@@ -1,10 +1,10 @@
-//! The open question: which load balancing rate b, for which load and which skew.
+//! The open question: the best load balancing rate b, by load and skew.
 
 use super::{Application, Axis, Effort, Progress, Unit, curve, dotted, plot};
 use crate::global_memory::contention::{Balancing, ContentionResult, ContentionSetup, Targets, simulate};
 use crate::report::{Section, Table};
 
-/// Skews, the best rate, the newcomer's transient, and tuning.
+/// Returns sections on skews, the best rate, the newcomer's transient, and tuning.
 pub(super) fn sections(
     programs: &[Application],
     seed: u64,
@@ -30,9 +30,9 @@ pub(super) fn sections(
 /// One program at all loads, skews and rates.
 struct Grid {
     program: String,
-    /// By global nodes, then the newcomer's share, then the rate.
+    /// Results of the steady part, by global nodes, then the newcomer's share, then the rate.
     steady: Vec<Vec<Vec<ContentionResult>>>,
-    /// The same with the first part after the newcomer came alone.
+    /// Results of the first part after the newcomer came, in the same order.
     joining: Vec<Vec<Vec<ContentionResult>>>,
 }
 
@@ -149,7 +149,7 @@ fn best_table(grid: &Grid, effort: &Effort) -> Table {
     table
 }
 
-/// Fixed, tuned, bounded and equal targets, for each program under heavy load.
+/// Returns fixed, tuned, bounded and equal targets, for each program under heavy load.
 fn ways_section(
     programs: &[Application],
     seed: u64,
@@ -219,7 +219,7 @@ fn ways_section(
     }
 }
 
-/// One node with two thirds of the memory, in each way.
+/// Returns the results of one node with two thirds of the memory, by each way.
 fn skew_table(seed: u64, effort: &Effort, nodes: usize) -> Table {
     let mut table = Table::new(
         &format!("One node with two thirds of the idle memory, {nodes} global nodes"),
@@ -259,7 +259,7 @@ fn skew_table(seed: u64, effort: &Effort, nodes: usize) -> Table {
     table
 }
 
-/// The first references of a program.
+/// Returns the first references of a program.
 fn cut(program: &Application, references: usize) -> Application {
     let references: Vec<u32> = program.references.iter().copied().take(references).collect();
     let pages = references.iter().max().map_or(0, |last| *last as usize + 1);
@@ -276,9 +276,9 @@ const OF_TUNING: &str = "The tuner goes the right way and stops short: from one 
 const OF_BOUNDS: &str = "Bounds (Equation 3.3) drop pages that a busy server could not serve soon: a fault from disk in place of a long wait. They know capacity, which b does not, and add to \
              whatever b does.";
 
-/// The newcomer's share of all idle memory.
+/// Shares of the newcomer in all idle memory.
 const SHARES: [f64; 3] = [1.0 / 11.0, 1.0 / 3.0, 2.0 / 3.0];
-/// Such a part of the references is looked at while the newcomer fills.
+/// Divisor of the references: the part measured while the newcomer fills.
 const JOINING: usize = 16;
-/// Epochs of the tuner that are drawn.
+/// Number of the tuner's epochs that are drawn.
 const SHOWN_EPOCHS: usize = 400;

@@ -1,5 +1,5 @@
-//! Figures 3.5 and 3.6: how often the positions of the LRU stack are asked for, and what replacing
-//! another than the oldest page costs.
+//! Figures 3.5 and 3.6: references to the positions of the LRU stack, and the cost of replacing
+//! another than the oldest page.
 
 use super::{Application, Axis, Progress, Unit, curve, plot};
 use crate::global_memory::suboptimal::{self, Memory};
@@ -114,7 +114,7 @@ pub(super) fn suboptimal_section(programs: &[Application], progress: &mut dyn Pr
     }
 }
 
-/// Points of a curve of Figure 3.5.
+/// Number of points of a curve of Figure 3.5.
 const PARTS: usize = 50;
-/// Points of a curve of Figure 3.6, less one.
+/// Number of points of a curve of Figure 3.6, less one.
 const STEPS: u32 = 20;

@@ -1,9 +1,8 @@
-//! Load balancing combined with prefetching: what chapter 3 leaves to chapter 4, and neither asks.
+//! Load balancing combined with prefetching, a question that chapters 3 and 4 both leave open.
 //!
-//! When a node joins, all of the least valuable frames are its empty ones. By ages alone every
-//! evicted page goes to it and every prefetch is asked of its disk, one disk for all, until it is
-//! full. With weights balanced at a rate b other nodes' disks go on reading, over pages that are
-//! worth more.
+//! When a node joins, its empty frames are the least valuable of all. By ages alone every evicted
+//! page and every prefetch goes to that node, one disk for all, until it is full. With weights
+//! balanced at a rate b other nodes' disks go on reading, over pages of more value.
 
 use super::{Axis, Bench, Error, Unit, dotted, finding, plot, ratio};
 use crate::experiment::Progress;
@@ -91,8 +90,8 @@ fn row(bench: &Bench, busy: usize, prefetching: bool) -> Result<Row, Error> {
     })
 }
 
-/// So many busy nodes with a smaller Render each, three idle nodes, and one with twice their memory
-/// that joins.
+/// Runs `busy` busy nodes with a smaller Render each, three idle nodes, and one with twice their
+/// memory that joins.
 fn run(bench: &Bench, busy: usize, prefetching: bool, balancing: Balancing) -> Result<PrefetchResult, Error> {
     let scale = bench.scale * SMALLER;
     let programs: Vec<Program> = (0..busy as u64)
@@ -138,8 +137,8 @@ const NOTES: &[&str] = &[
 
 const BUSY: [usize; 3] = [2, 4, 8];
 const RATES: [f64; 5] = [0.0, 0.25, 0.5, 0.75, 1.0];
-/// The programs are so much smaller than Render.
+/// Factor by which the programs are smaller than Render.
 const SMALLER: u32 = 4;
-/// On the whole testbed's scale, as other times here.
+/// Time of the joining, on the whole testbed's scale, as all times here.
 const JOINS_AFTER_SECONDS: f64 = 40.0;
 const EPOCH_SECONDS: f64 = 5.0;

@@ -1,4 +1,4 @@
-//! The testbed: 32 MB of each of up to five nodes, and what all speedups are in proportion to.
+//! The testbed: up to five nodes with 32 MB each, and the base of all speedups.
 
 use super::Error;
 use crate::prefetching::{
@@ -7,18 +7,18 @@ use crate::prefetching::{
 
 /// The testbed, or a part of it.
 pub(super) struct Bench {
-    /// Memory, files and epochs are divided by this.
+    /// Divisor of memory, files and epochs.
     pub scale: u32,
     pub seed: u64,
 }
 
 impl Bench {
-    /// The frames of a node: 32 MB.
+    /// Returns the number of frames of a node: 32 MB.
     pub fn frames(&self) -> usize {
         4096 / self.scale as usize
     }
 
-    /// One node that runs a program, and idle ones.
+    /// Returns one node that runs a program, and idle ones.
     pub fn setting(&self, idle: usize) -> PrefetchSetup {
         PrefetchSetup {
             epoch_seconds: 5.0 / f64::from(self.scale),
@@ -27,29 +27,29 @@ impl Bench {
         }
     }
 
-    /// The same on disks that never read ahead.
+    /// Returns the setting on disks that never read ahead.
     pub fn scattered(&self, idle: usize) -> PrefetchSetup {
         let costs = Costs { disk: DiskTimes::SCATTERED, ..Costs::TESTBED };
         PrefetchSetup { costs, ..self.setting(idle) }
     }
 
-    /// What one program did.
+    /// Runs one program and returns its results.
     pub fn run(&self, program: &Program, setting: &PrefetchSetup) -> Result<ProgramResult, Error> {
         Ok(self.outcome(program, setting)?.programs[0])
     }
 
-    /// The same with what nodes did.
+    /// Runs one program and returns its results with those of the nodes.
     pub fn outcome(&self, program: &Program, setting: &PrefetchSetup) -> Result<PrefetchResult, Error> {
         Ok(simulate(std::slice::from_ref(program), setting)?)
     }
 
-    /// What a program does where nothing is prefetched and nothing known: GMS.
+    /// Runs a program without prefetching and hints: GMS.
     pub fn gms(&self, program: &Program, setting: &PrefetchSetup) -> Result<ProgramResult, Error> {
         let setting = PrefetchSetup { prefetching: Prefetching::NONE, ..setting.clone() };
         self.run(&program.unhinted(), &setting)
     }
 
-    /// How long a program takes on one node without hints, in seconds.
+    /// Returns the time of a program on one node without hints, in seconds.
     pub fn alone(&self, program: &Program) -> Result<f64, Error> {
         Ok(self.gms(program, &self.setting(0))?.elapsed_seconds)
     }
@@ -58,7 +58,7 @@ impl Bench {
         Program::render(self.scale, self.seed)
     }
 
-    /// References of one operation of Render.
+    /// Returns the number of references of one operation of Render.
     pub fn operation(&self) -> usize {
         self.render().references.len() / 3
     }

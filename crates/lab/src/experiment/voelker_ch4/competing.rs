@@ -8,9 +8,9 @@ use crate::report::{Claim, Finding, Section};
 
 /// Elapsed times in one configuration, in seconds.
 struct Together {
-    /// Of two programs without hints.
+    /// Times of two programs without hints.
     plain: [f64; 2],
-    /// Of one with hints and one without.
+    /// Times of one program with hints and one without.
     mixed: [f64; 2],
 }
 
@@ -18,7 +18,7 @@ struct Together {
 struct Alone {
     plain: f64,
     hinted: f64,
-    /// Without hints, with half the idle memory.
+    /// Time without hints, with half the idle memory.
     plain_with_half: f64,
 }
 
@@ -40,7 +40,7 @@ pub(super) fn section(bench: &Bench, progress: &mut dyn Progress) -> Result<Sect
     progress.done(1);
     let apart = together(&hinted, &PrefetchSetup { homes: vec![0, 1], ..bench.setting(2) })?;
     progress.done(1);
-    // what is used again within 24 MB stays in 32 MB of one program, and not in the half of them
+    // Pages used again within 24 MB stay in the 32 MB of one program, but not in half of that.
     let revisiting = hinted.unhinted().revisiting(bench.frames() * 3 / 4);
     let two = PrefetchSetup { homes: vec![0, 0], ..bench.setting(1) };
     let both = last(&both(&revisiting, &revisiting, &two)?);
@@ -65,13 +65,13 @@ fn together(hinted: &Program, setting: &PrefetchSetup) -> Result<Together, Error
     Ok(Together { plain: both(&plain, &plain, setting)?, mixed: both(hinted, &plain, setting)? })
 }
 
-/// The elapsed times of two programs, in seconds.
+/// Returns the elapsed times of two programs, in seconds.
 fn both(first: &Program, second: &Program, setting: &PrefetchSetup) -> Result<[f64; 2], Error> {
     let found = simulate(&[first.clone(), second.clone()], setting)?;
     Ok([found.programs[0].elapsed_seconds, found.programs[1].elapsed_seconds])
 }
 
-/// When the last of two is done.
+/// Returns the end of the last of two programs.
 fn last(of: &[f64; 2]) -> f64 {
     of[0].max(of[1])
 }
@@ -119,7 +119,7 @@ fn findings(same: &Together, apart: &Together, alone: &Alone, working_set: f64) 
     ]
 }
 
-/// Elapsed times, each beside that of the program alone.
+/// Returns elapsed times, each beside that of the program alone.
 fn figure(name: &str, title: &str, found: &Together, alone: &Alone) -> Figure {
     let bars = vec![
         Bar::new("no hints, beside no hints", &[found.plain[0]]).claimed(alone.plain),

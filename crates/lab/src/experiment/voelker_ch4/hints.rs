@@ -56,5 +56,5 @@ pub(super) fn section(bench: &Bench, progress: &mut dyn Progress) -> Result<Sect
 }
 
 const SHARES: [f64; 8] = [0.0, 0.05, 0.1, 0.2, 0.35, 0.5, 0.75, 1.0];
-/// Idle nodes.
+/// Number of idle nodes.
 const IDLE: usize = 4;

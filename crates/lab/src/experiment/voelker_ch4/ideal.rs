@@ -59,7 +59,7 @@ pub(super) fn section(bench: &Bench, progress: &mut dyn Progress) -> Result<Sect
     })
 }
 
-/// Accesses of a run: every read from any disk, and every page from global memory.
+/// Returns the accesses of a run: every read from any disk, and every page from global memory.
 fn counts(run: &ProgramResult) -> Counts {
     Counts {
         local: 0,

@@ -1,4 +1,4 @@
-//! Figure 4.8: memory against nodes; and variants that could explain where the prototype differs.
+//! Figure 4.8: memory against nodes; and variants that could explain the prototype's differences.
 
 use super::{Bench, Error, MOST_NODES, Unit, dotted, finding, nodes_axis, plot, ratio, speedup_axis};
 use crate::experiment::Progress;
@@ -55,11 +55,11 @@ fn size_section(bench: &Bench, progress: &mut dyn Progress) -> Result<Section, E
     })
 }
 
-/// Render by what idle nodes have.
+/// Speedups of Render by the idle nodes' memory.
 struct Sizes {
-    /// 32 MB each, by the number of idle nodes.
+    /// Idle nodes with 32 MB each, by their number.
     grown: Vec<f64>,
-    /// 128 MB together.
+    /// Idle nodes with 128 MB together, by their number.
     fixed: Vec<f64>,
 }
 
@@ -81,14 +81,14 @@ fn sizes(bench: &Bench, hinting: Hinting) -> Result<Sizes, Error> {
     })
 }
 
-/// Idle nodes that share 128 MB.
+/// Divides 128 MB among the idle nodes.
 fn fixed_total(bench: &Bench, mut setting: PrefetchSetup) -> PrefetchSetup {
     let idle = setting.frames.len() - 1;
     setting.frames.iter_mut().skip(1).for_each(|frames| *frames = 4 * bench.frames() / idle);
     setting
 }
 
-/// The speedups of a program on one to five nodes, each changed in some way.
+/// Returns the speedups of a program on one to five nodes, with each setting changed.
 fn speedups(
     bench: &Bench,
     program: &Program,
@@ -99,11 +99,11 @@ fn speedups(
     (0..MOST_NODES).map(run).collect()
 }
 
-/// What is changed in a variant.
+/// Change of a variant.
 type Change = fn(PrefetchSetup) -> PrefetchSetup;
 
-/// Variants of the testbed for Render: into how many parts the hints of an operation are divided, 0
-/// for all at once, and what else is changed.
+/// Variants of the testbed for Render. The number is that of parts of an operation's hints, 0 for
+/// all hints at once; the function makes the other change.
 const VARIANTS: [(&str, usize, Change); 9] = [
     ("all hints at once", 0, |setting| setting),
     ("hints operation by operation", 1, |setting| setting),
@@ -124,7 +124,7 @@ fn own_disk_for_faults(mut setting: PrefetchSetup) -> PrefetchSetup {
     setting
 }
 
-/// Prefetches as an elevator might serve them.
+/// Speeds disks up as if an elevator served the prefetches.
 fn quicker_disks(mut setting: PrefetchSetup) -> PrefetchSetup {
     setting.costs.disk = DiskTimes { random_seconds: 9.9e-3, ..setting.costs.disk };
     setting

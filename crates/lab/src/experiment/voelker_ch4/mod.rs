@@ -1,15 +1,15 @@
 //! Chapter 4 of Voelker, *Cooperative Caching in Local-Area and Wide-Area Networks* (dissertation,
-//! University of Washington, 2000), asked again: cooperative prefetching and caching.
+//! University of Washington, 2000), repeated: cooperative prefetching and caching.
 //!
 //! Figures 4.3 to 4.9 from the simulated prototype ([`crate::prefetching`]) beside the printed
-//! findings, and what the chapter leaves open:
+//! findings, and the chapter's open questions:
 //!
-//! | file | its sections |
+//! | file | sections |
 //! |---|---|
 //! | `bench` | the testbed that all of them share |
 //! | `speedups` | Figure 4.3 |
 //! | `render` | Figures 4.4 to 4.7 |
-//! | `memory` | Figure 4.8, and what could explain where the prototype differs |
+//! | `memory` | Figure 4.8, and explanations of the prototype's differences |
 //! | `competing` | Figure 4.9 |
 //! | `hints` | hints that are partial or wrong |
 //! | `ideal` | the approximated replacement beside GLFD |
@@ -98,12 +98,12 @@ fn speedup_axis() -> Axis {
     Axis::linear("speedup over one node without hints", Unit::Ratio)
 }
 
-/// `1 node`, `2 nodes`.
+/// Returns `1 node`, `2 nodes`.
 fn nodes(count: usize) -> String {
     if count == 1 { "1 node".into() } else { format!("{count} nodes") }
 }
 
-/// `1.234` as `1.23`.
+/// Returns `1.234` as `1.23`.
 fn ratio(value: f64) -> String {
     Unit::Ratio.shown(value)
 }
@@ -120,7 +120,7 @@ impl From<shoal_cooperation::prefetch::Error> for Error {
     }
 }
 
-/// Small runs are of such a part of the testbed.
+/// Divisor of the testbed for small runs.
 const SMALL: u32 = 16;
-/// Nodes of the testbed.
+/// Largest number of nodes of the testbed.
 const MOST_NODES: usize = 5;

@@ -1,5 +1,5 @@
-//! Figures 4.4 to 4.7: Render with each kind of prefetching switched on in turn, its fetches, its
-//! time, and why it fetches.
+//! Figures 4.4 to 4.7: Render with each kind of prefetching switched on in turn: its fetches, its
+//! time, and the reasons for the fetches.
 
 use super::{Axis, Bench, Error, MOST_NODES, Unit, dotted, finding, nodes, nodes_axis, plot, speedup_axis};
 use crate::experiment::Progress;
@@ -40,7 +40,7 @@ fn runs(bench: &Bench, progress: &mut dyn Progress) -> Result<Runs, Error> {
     for (name, (disk_to_local, global_to_local, disk_to_global)) in KINDS {
         let prefetching = Prefetching { disk_to_local, global_to_local, disk_to_global };
         let told = if prefetching == Prefetching::NONE { program.unhinted() } else { program.clone() };
-        // full PGMS on more nodes too, to see where it levels off
+        // Full PGMS runs on more nodes too, to show its limit.
         let most = if prefetching == Prefetching::ALL { MOST_RENDER } else { MOST_NODES };
         let runs: Result<Vec<ProgramResult>, Error> =
             (0..most).map(|idle| run(bench, &told, idle, prefetching)).collect();
@@ -60,7 +60,7 @@ fn run(
 }
 
 impl Runs {
-    /// The speedup of a kind, the fastest being 0, on so many nodes.
+    /// Returns the speedup of a kind, the fastest being 0, on `nodes` nodes.
     fn speedup(&self, kind: usize, nodes: usize) -> f64 {
         self.alone / self.kinds[kind].runs[nodes - 1].elapsed_seconds
     }
@@ -175,7 +175,7 @@ fn fetches_section(runs: &Runs) -> Section {
     }
 }
 
-/// Fetches that a program waited for at the end of their way.
+/// Returns the fetches that a program waited for at the end of their way.
 fn waited(run: &ProgramResult) -> u64 {
     run.disk_to_local.stalls + run.global_to_local.stalls
 }
@@ -298,5 +298,5 @@ const NOTES_OF_KINDS: &[&str] = &[
      waits more. Variants that come nearer to it are tried below.",
 ];
 
-/// Nodes that full PGMS runs Render on: so many as the text tells of.
+/// Largest number of nodes for Render under full PGMS, as in the text.
 const MOST_RENDER: usize = 7;

@@ -53,7 +53,7 @@ pub(super) fn section(bench: &Bench, progress: &mut dyn Progress) -> Result<Sect
     })
 }
 
-/// A program on all numbers of nodes, on disks that read ahead or on such that do not.
+/// Returns a program on all numbers of nodes, on disks with or without readahead.
 fn row(
     bench: &Bench,
     program: &Program,

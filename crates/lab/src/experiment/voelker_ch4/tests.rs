@@ -36,8 +36,8 @@ fn a_small_run_makes_the_whole_report() {
     };
     assert!(found("same_unhinted") < 1.0 && found("same_working_set") > 1.0);
     assert!(found("short_memory_1") > found("more_memory_1") && found("wrong_all") < 1.0);
-    // derived where the stand-in for Render is made: 1.75 for GMS on five nodes, and the
-    // processor-bound level
+    // The stand-in for Render was derived from these: 1.75 for GMS on five nodes, and the
+    // processor-bound level.
     assert!(
         (found("render_7") / found("over_gms") / (found("render_7") / found("render_5")) - 1.75).abs() < 0.06
     );

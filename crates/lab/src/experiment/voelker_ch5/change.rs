@@ -1,4 +1,4 @@
-//! Figures 5.3 and 5.4: how much it matters how often popular and unpopular documents change.
+//! Figures 5.3 and 5.4: effect of the rates at which popular and unpopular documents change.
 
 use super::{Error, changed, curve, spread};
 use crate::figure::{Axis, Drawing, Figure, Plot, Series, Unit};
@@ -37,7 +37,7 @@ pub(super) fn section() -> Result<Section, Error> {
     })
 }
 
-/// The points that the text names: A, B and C, and where the curves bend.
+/// Returns the points that the text names: A, B and C, and the bends of the curves.
 fn ends() -> Result<Table, Error> {
     let heading = [
         "changes every",
@@ -65,7 +65,7 @@ fn ends() -> Result<Table, Error> {
     Ok(table)
 }
 
-/// C_N when one kind of document changes so often, and the other every 180 days.
+/// Returns C_N when one kind of document changes every `minutes`, and the other every 180 days.
 fn hits(clients: f64, minutes: f64, popular: bool) -> Result<f64, Error> {
     let model = changed(Rates::SLOW, |web| {
         let (varied, held) =

@@ -1,5 +1,5 @@
-//! What the dissertation names as future work, by the model: heavy-tailed change, caches of finite
-//! size, streams.
+//! Future work named by the dissertation, by the model: heavy-tailed change, caches of finite size,
+//! streams.
 
 use super::{Error, changed, curve, paper, spread};
 use crate::figure::{Axis, Drawing, Figure, Plot, Unit};
@@ -56,7 +56,7 @@ pub(super) fn heavy_tails() -> Result<Section, Error> {
     })
 }
 
-/// The trace's medians, "< 1" taken as one day, or a Pareto tail.
+/// Returns the trace's medians, "< 1" taken as one day, or a Pareto tail.
 fn laws() -> [(&'static str, Law, Law); 5] {
     let lognormal = |median_days| Tail::LogNormal { median_days };
     let pareto = Tail::Pareto { shape: 1.2 };
@@ -186,9 +186,10 @@ pub(super) fn streams() -> Result<Section, Error> {
     })
 }
 
-/// Assumed, since the dissertation gives no numbers: a tenth of a percent of the Web's documents,
-/// each a thousand times as large and hardly ever changed; one start in a hundred and fifty
-/// requests; popularity less steep, as later measurements of streams found.
+/// Returns assumed media titles, since the dissertation gives no numbers. They are a tenth of a
+/// percent of the Web's documents, each a thousand times as large and hardly ever changed. One
+/// request in a hundred and fifty starts a stream. Popularity is less steep, as later measurements
+/// of streams found.
 fn media() -> Web {
     let paper = Web::table_5_1(Rates::SLOW);
     let never = Change::every(3650.0);

@@ -1,10 +1,10 @@
 //! Model and simulation of the same streams: small webs with the dissertation's popularity and
 //! rates of change.
 //!
-//! What decides a hit is how often a document is asked for while it lasts. So a web of a few
-//! thousand documents whose clients make as many requests a day and document as those of the 3.2
-//! billion answers as the large one does, but for the most popular few documents, which are a
-//! larger share of a small web.
+//! The number of requests for a document during its lifetime decides its hits. A web of a few
+//! thousand documents therefore answers as the web of 3.2 billion does, when each document has the
+//! same requests a day. Only the most popular few documents differ: they are a larger share of a
+//! small web.
 
 use super::{Error, spread};
 use crate::figure::{Axis, Drawing, Figure, Plot, Series, Shape, Unit};
@@ -28,8 +28,8 @@ pub(super) fn section(requests: usize, seed: u64) -> Result<Section, Error> {
     })
 }
 
-/// Table 5.1's web with so many documents, and clients who ask for each as often as this population
-/// asks for each of the 3.2 billion.
+/// Makes Table 5.1's web with fewer documents. Clients request each document at the rate of this
+/// population's requests for each of the 3.2 billion.
 pub(super) fn made(requests: usize, population: f64, rates: Rates) -> Made {
     let paper = Web::table_5_1(rates);
     let per_document = paper.requests_per_day * population / paper.documents as f64;
@@ -49,7 +49,7 @@ pub(super) fn made(requests: usize, population: f64, rates: Rates) -> Made {
     }
 }
 
-/// The model of such a stream.
+/// Returns the model of such a stream.
 pub(super) fn model_of(made: &Made) -> Result<Model, Error> {
     let web = Web {
         alpha: made.alpha,
@@ -70,7 +70,7 @@ pub(super) fn plan(region: Region, cooperation: Cooperation, stream: &Stream) ->
     Plan { region, cooperation, cache_bytes: None, origin_seconds: 1.9, warm_up }
 }
 
-/// The latencies between caches of a printed region, with so many caches below each.
+/// Returns the latencies between caches of a printed region, with `fanout` caches below each.
 pub(super) fn region(printed: &Printed, fanout: u32) -> Region {
     Region { fanout, ..printed.region() }
 }

@@ -1,4 +1,4 @@
-//! What the model leaves out: what digests cost and how they err, more levels, a proxy that is
+//! Mechanisms that the model leaves out: costs and errors of digests, more levels, a proxy that is
 //! lost.
 
 use super::made::{made, model_of, plan};
@@ -89,7 +89,7 @@ fn directory_row(bits: &str, told: &str, found: &Outcome) -> Vec<String> {
     ]
 }
 
-/// The same clients below one to four levels.
+/// Runs the same clients below one to four levels.
 pub(super) fn levels(requests: usize, seed: u64) -> Result<Section, Error> {
     let made = made(requests, 5e5, Rates::MID_SLOW);
     let (stream, model) = (made.stream(seed), model_of(&made)?);
@@ -141,7 +141,7 @@ pub(super) fn levels(requests: usize, seed: u64) -> Result<Section, Error> {
     })
 }
 
-/// A proxy lost when the measured part begins.
+/// Runs with the loss of a proxy when the measured part begins.
 pub(super) fn loss(inputs: &Inputs, trace: &Stream) -> Result<Section, Error> {
     let loss = Loss { at: inputs.workload.warm_up, proxy: 4 };
     let run = |rule, loss| {

@@ -1,12 +1,12 @@
-//! Voelker 2000, chapter 5: what cooperating caches in a wide area are worth, by model and by
+//! Voelker 2000, chapter 5: the value of cooperating caches in a wide area, by model and by
 //! simulation.
 //!
 //! Figures 5.1 to 5.4, Tables 5.4 to 5.6 and the quoted numbers come from the model
 //! ([`crate::model::wan`]) at the dissertation's own parameters. Beside them stand simulations
-//! ([`crate::wide_area`]) of streams as the model assumes them, and of the trace given, with its
-//! clients; and what the dissertation names as future work.
+//! ([`crate::wide_area`]) of streams as the model assumes them, and of the given trace with its
+//! clients. The dissertation's future work follows.
 //!
-//! | file | its sections |
+//! | file | sections |
 //! |---|---|
 //! | `population` | Figures 5.1 and 5.2, quoted populations, trends |
 //! | `change` | Figures 5.3 and 5.4 |
@@ -98,25 +98,25 @@ fn facts(inputs: &Inputs, trace: &Stream) -> Vec<(String, String)> {
     ]
 }
 
-/// Table 5.1 with one of its rates of change.
+/// Returns Table 5.1 with one of its rates of change.
 fn paper(rates: Rates) -> Result<Model, Error> {
     Ok(Model::new(Web::table_5_1(rates), Form::Sum)?)
 }
 
-/// The same with something changed.
+/// Returns Table 5.1 with one of its rates and a further change.
 fn changed(rates: Rates, change: impl FnOnce(&mut Web)) -> Result<Model, Error> {
     let mut web = Web::table_5_1(rates);
     change(&mut web);
     Ok(Model::new(web, Form::Sum)?)
 }
 
-/// A curve over values of x.
+/// Returns a curve over values of x.
 fn curve(name: &str, xs: &[f64], mut y: impl FnMut(f64) -> Result<f64, Error>) -> Result<Series, Error> {
     let points: Result<Vec<(f64, f64)>, Error> = xs.iter().map(|x| Ok((*x, y(*x)?))).collect();
     Ok(Series { name: name.into(), shape: Shape::Curve, points: points? })
 }
 
-/// Points from one end to the other, evenly by ratio.
+/// Returns points from one end to the other, evenly by ratio.
 fn spread(first: f64, last: f64, count: usize) -> Vec<f64> {
     let step = (last / first).ln() / (count - 1) as f64;
     (0..count).map(|index| first * (step * index as f64).exp()).collect()
@@ -128,7 +128,7 @@ impl From<wan::Error> for Error {
     }
 }
 
-/// Fewer measured requests tell nothing of proxies.
+/// Least measured requests: fewer tell nothing of proxies.
 const LEAST_REQUESTS: usize = 1000;
-/// Longer made streams would tell the same.
+/// Largest number of made requests: longer streams would tell the same.
 const MOST_MADE_REQUESTS: usize = 400_000;

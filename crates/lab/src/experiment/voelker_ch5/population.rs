@@ -1,5 +1,5 @@
-//! Figures 5.1 and 5.2: hit rate and latency by the number of clients; and what other exponents,
-//! larger webs and busier clients do.
+//! Figures 5.1 and 5.2: hit rate and latency by the number of clients; and effects of other
+//! exponents, larger webs and busier clients.
 
 use super::{Error, changed, curve, paper, spread};
 use crate::figure::{Axis, Drawing, Figure, Mark, Plot, Series, Unit};

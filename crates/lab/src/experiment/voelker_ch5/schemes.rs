@@ -1,4 +1,4 @@
-//! Tables 5.4 to 5.6, entry by entry, and how tiers would have changed them.
+//! Tables 5.4 to 5.6, entry by entry, and their values with tiers.
 
 use super::{Error, paper};
 use crate::figure::{Axis, Drawing, Figure, Mark, Plot, Series, Shape, Unit};

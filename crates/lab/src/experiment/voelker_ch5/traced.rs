@@ -1,10 +1,10 @@
-//! The trace's clients behind proxies: what their number is worth, and what each scheme does.
+//! The trace's clients behind proxies: the value of their number, and the results of each scheme.
 //!
-//! The model's steady state is not a trace's: nothing in the log tells changes from other answers,
-//! so that nothing changes here, and every miss is the first request for an object. The model is
-//! asked for just that: how likely an object was asked for since the trace began. Its exponent is
-//! the trace's; its number of documents is the one with which it expects as many different objects
-//! as were asked for.
+//! The model's steady state is not a trace's. The log does not tell changes from other answers, so
+//! that nothing changes here, and every miss is the first request for an object. The model
+//! therefore gives the probability that an object was requested since the trace began. Its exponent
+//! is the trace's. Its number of documents is the one with which it expects the trace's number of
+//! distinct objects.
 
 use super::{Error, Inputs};
 use crate::figure::{Axis, Drawing, Figure, Plot, Series, Shape, Unit};
@@ -37,7 +37,7 @@ pub(super) fn section(inputs: &Inputs, trace: &Stream) -> Result<Section, Error>
     })
 }
 
-/// The model made to fit a trace.
+/// The model fitted to a trace.
 struct Fitted {
     model: Model,
     clients: f64,
@@ -72,13 +72,13 @@ impl Fitted {
             let enough = model(middle)?.documents_seen(clients, days)? >= seen;
             if enough { high = middle } else { low = middle }
         }
-        // Time is told by requests: more are made at some hours and in some months, and only how
-        // many there were counts.
+        // Requests are the clock: their rate varies by hour and month, and only their number
+        // counts.
         let first = days * inputs.workload.warm_up as f64 / trace.visits.len().max(1) as f64;
         Ok(Self { model: model(high)?, clients, measured: (first, days) })
     }
 
-    /// The hit rate that so many clients of mean activity are expected to have, on average over the
+    /// Returns the expected hit rate of `clients` clients of mean activity, on average over the
     /// measured part.
     fn hit_rate(&self, clients: f64) -> Result<f64, Error> {
         let (first, last) = self.measured;
@@ -90,7 +90,7 @@ impl Fitted {
     }
 }
 
-/// One cache for ever more of the clients.
+/// Returns one cache for growing numbers of clients.
 fn by_clients(fitted: &Fitted, inputs: &Inputs, trace: &Stream) -> Result<Figure, Error> {
     let measured = growing(fitted, inputs, trace)?;
     let ends = (measured.first().map_or(0.5, |point| point.0).max(0.01), fitted.clients.max(2.0));
@@ -116,7 +116,7 @@ fn by_clients(fitted: &Fitted, inputs: &Inputs, trace: &Stream) -> Result<Figure
     ))
 }
 
-/// Hit rates of the first client, the first two, four and so on to all, by their activity.
+/// Returns hit rates of the first client, the first two, four and so on to all, by their activity.
 fn growing(fitted: &Fitted, inputs: &Inputs, trace: &Stream) -> Result<Vec<(f64, f64)>, Error> {
     let mut points = Vec::new();
     let counts = (0..usize::BITS).map(|power| 1 << power).take_while(|count| *count < trace.clients);
@@ -134,8 +134,8 @@ fn growing(fitted: &Fitted, inputs: &Inputs, trace: &Stream) -> Result<Vec<(f64,
     Ok(points)
 }
 
-/// The same clients at the same times, what they ask for exchanged at random: the model's
-/// assumption of independent requests and no other.
+/// Keeps clients and times, and exchanges their objects at random: the model's assumption of
+/// independent requests and no other.
 fn shuffled(trace: &Stream, seed: u64) -> Stream {
     let mut random = Random::new(seed);
     let mut visits = trace.visits.clone();
@@ -148,7 +148,7 @@ fn shuffled(trace: &Stream, seed: u64) -> Stream {
     Stream { visits, ..*trace }
 }
 
-/// How many requests of the first clients belong to the warm-up.
+/// Returns the number of requests of the first clients in the warm-up.
 fn warm_up(inputs: &Inputs, trace: &Stream, count: usize) -> usize {
     let warming = &trace.visits[..inputs.workload.warm_up];
     warming.iter().filter(|visit| (visit.client as usize) < count).count()
@@ -199,12 +199,12 @@ fn row(name: &str, modelled: f64, found: &Outcome) -> Vec<String> {
     ]
 }
 
-/// The trace's measured part behind proxies.
+/// Returns the plan for the trace's measured part behind proxies.
 pub(super) fn plan_of(inputs: &Inputs, region: Region, cooperation: Cooperation) -> Plan {
     Plan { region, cooperation, cache_bytes: None, origin_seconds: 1.9, warm_up: inputs.workload.warm_up }
 }
 
-/// Three cities of three proxies each, as far from each other as those of the State.
+/// Returns three cities of three proxies each, with the distances of the State's.
 pub(super) fn proxies() -> Region {
     super::made::region(&Printed::STATE, 3)
 }
@@ -224,6 +224,6 @@ const SCHEMES: [(&str, Cooperation); 7] = [
 const NOTE: &str = "\"Shuffled\" is the same trace with what is asked for exchanged at random: requests as independent as the model takes them, popularity as it was. Where it leaves the model, the \
                     popularity is not quite Zipf-like; where the trace leaves it, objects come up and pass, and clients differ in what they want. A hit \"here\" needs no other cache; asked in vain are peers.";
 const PARTS: u32 = 16;
-/// Traces without times have none.
+/// Least length of a trace, for traces without times.
 const LEAST_DAYS: f64 = 1e-3;
 const MOST_DOCUMENTS: f64 = 1e12;

@@ -1,5 +1,5 @@
-//! Future-looking replacement saves far more than a tenth: is it that objects asked for once are
-//! never written?
+//! Future-looking replacement saves far more than a tenth. Suspected reason: objects with one
+//! request are never written.
 
 use super::{finding, ios_over, unclaimed};
 use crate::experiment::maltzahn::outcome::Outcome;
@@ -11,8 +11,8 @@ use crate::figure::Unit;
 use crate::report::{Claim, Section};
 use shoal_store::architectures::SegmentPolicy;
 
-/// The three strategies over all requests for small objects, and over those for objects that are
-/// asked for again.
+/// Returns the three strategies over all requests for small objects, and over those for objects
+/// with more than one request.
 pub fn section(inputs: &Inputs, runs: &Runs<'_>, progress: &mut dyn Progress) -> Result<Section, Error> {
     let mut counts = vec![0u32; inputs.workload.objects];
     for request in &inputs.workload.requests {

@@ -1,4 +1,4 @@
-//! cern beside squid: is it that CERN httpd kept fewer files than our `cern` does?
+//! cern beside squid. Suspected reason: CERN httpd kept fewer files than our `cern` does.
 
 use super::{finding, logging};
 use crate::experiment::maltzahn::httpd::{Lock, run};
@@ -9,7 +9,7 @@ use crate::figure::Unit;
 use crate::report::{Claim, Section};
 use shoal_store::fs::ufs1999::Machine;
 
-/// Ours and the original's beside squid, on UFS and with logged metadata.
+/// Returns ours and the original's beside squid, on UFS and with logged metadata.
 pub fn section(runs: &Runs<'_>, progress: &mut dyn Progress) -> Result<Section, Error> {
     let mut outcomes = Vec::new();
     let mut findings = Vec::new();
@@ -59,7 +59,7 @@ pub fn section(runs: &Runs<'_>, progress: &mut dyn Progress) -> Result<Section, 
     Ok(section)
 }
 
-/// A way of keeping metadata: for the key, as it is called, and what makes a machine of it.
+/// A way of keeping metadata: its name in the key, its name in words, and its change of a machine.
 type System = (&'static str, &'static str, fn(&mut Machine));
 
 const SYSTEMS: [System; 2] = [

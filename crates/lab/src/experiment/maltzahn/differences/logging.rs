@@ -1,5 +1,5 @@
-//! cern beside squid, and the share of reads: is it that Figure 4 was measured on a file system
-//! that logs its metadata?
+//! cern beside squid, and the share of reads. Suspected reason: Figure 4 was measured on a file
+//! system that logs its metadata.
 
 use super::{Variant, finding, ios_over};
 use crate::experiment::maltzahn::paper;
@@ -9,7 +9,7 @@ use crate::figure::Unit;
 use crate::report::{Claim, Section};
 use shoal_store::fs::ufs1999::{Machine, MetadataWrites};
 
-/// The two on UFS, with logged metadata, and with more of them in memory besides.
+/// Returns the two on UFS, with logged metadata, and with more of the metadata in memory besides.
 pub fn section(runs: &Runs<'_>, progress: &mut dyn Progress) -> Result<Section, Error> {
     let mut outcomes = Vec::new();
     for system in SYSTEMS {
@@ -46,11 +46,11 @@ pub fn section(runs: &Runs<'_>, progress: &mut dyn Progress) -> Result<Section, 
     Ok(section)
 }
 
-/// How metadata are kept.
+/// Way of keeping metadata.
 #[derive(Clone, Copy)]
 pub(super) struct System {
     pub(super) is_logged: bool,
-    /// Per cent of memory, where UFS has 3.
+    /// Percentage of memory for metadata; UFS has 3.
     pub(super) metadata_percent: u64,
 }
 
@@ -78,5 +78,5 @@ const SYSTEMS: [System; 6] = {
     }
     [of(false, 3), of(false, 7), of(true, 3), of(true, 7), of(true, 15), of(true, 30)]
 };
-/// What a change of an inode, an entry or a map takes in the log.
+/// Bytes in the log of a change of an inode, an entry or a map.
 const CHANGE_BYTES: u32 = 512;

@@ -1,5 +1,4 @@
-//! Why answers to Maltzahn's questions differ from the paper's: each reason that was only thought
-//! of, put to the test.
+//! Reasons for answers that differ from Maltzahn's paper, each put to the test.
 //!
 //! Where a number of [`maltzahn`](super) is not the paper's, some property of trace or machine is
 //! suspected. Here that property is changed alone, and the number moves or does not.
@@ -55,10 +54,10 @@ fn run(inputs: &Inputs, progress: &mut dyn Progress) -> Result<Report, Error> {
     })
 }
 
-/// A run's name and what is different about it.
+/// A run's name and its difference.
 type Change<'a> = (&'a str, Variant<'a>);
 
-/// Runs them all; the name of a run is that of its change.
+/// Runs all changes; a run has the name of its change.
 fn outcomes(
     runs: &Runs<'_>,
     changes: &[Change<'_>],
@@ -83,12 +82,12 @@ fn finding(key: &str, what: &str, unit: Unit, claim: Claim, found: Option<f64>) 
     Finding::new(key, what, unit, claim).found(&[found])
 }
 
-/// Something that the paper says nothing of.
+/// Returns a finding that the paper has no claim for.
 fn unclaimed(key: &str, what: &str, unit: Unit, found: Option<f64>) -> Finding {
     finding(key, what, unit, Claim::Words("–".into()), found)
 }
 
-/// One run's I/Os over another's.
+/// Returns one run's I/Os over another's.
 fn ios_over(outcomes: &[Outcome], of: &str, to: &str) -> Option<f64> {
     let ios = |name: &str| outcomes.iter().find(|outcome| outcome.name == name).map(Outcome::ios);
     let whole = ios(to).filter(|ios| *ios > 0)?;
@@ -115,8 +114,7 @@ mod tests {
         let report = run(&inputs, &mut Silent).unwrap();
         check_well_formed(&report.html());
         assert_eq!(report.sections.len(), 7);
-        // The few large objects of so short a trace stay in memory, and nothing is left to be
-        // compared.
+        // The few large objects of a short trace stay in memory, and nothing is left to compare.
         let is_bare = |finding: &&Finding| finding.key.starts_with("one_hand");
         for finding in
             report.sections.iter().flat_map(|section| &section.findings).filter(|finding| !is_bare(finding))

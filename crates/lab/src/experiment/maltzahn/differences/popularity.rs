@@ -1,5 +1,5 @@
-//! 64% of hits in the first quarter of the file, not 70: is it the length of the trace, over which
-//! the popular change?
+//! 64% of hits in the first quarter of the file, not 70. Suspected reason: the length of the trace,
+//! over which the popular objects change.
 
 use super::{finding, unclaimed};
 use crate::experiment::maltzahn::packing::Placement;
@@ -8,7 +8,7 @@ use crate::experiment::{Inputs, Workload};
 use crate::figure::Unit;
 use crate::report::{Claim, Section, Table};
 
-/// Figure 6 over ever shorter parts of the trace, each with a warm-up of its own.
+/// Returns Figure 6 over ever shorter parts of the trace, each with its own warm-up.
 pub fn section(inputs: &Inputs) -> Section {
     let warm_up = inputs.workload.warm_up as f64 / inputs.workload.requests.len().max(1) as f64;
     let mut section = Section {
@@ -50,7 +50,7 @@ struct Quarters {
 }
 
 impl Quarters {
-    /// `None` when the parts are too short to say anything.
+    /// Computes the means; `None` when the parts are too short.
     fn of(workload: &Workload, parts: usize, warm_up: f64) -> Option<Self> {
         let length = workload.requests.len() / parts;
         let mut sums = Self { days: 0.0, measured: 0.0, share: 0.0 };
@@ -73,8 +73,8 @@ impl Quarters {
     }
 }
 
-/// Into how many parts the trace is cut.
+/// Numbers of parts into which the trace is cut.
 const PARTS: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
-/// Fewer measured requests than these make no distribution.
+/// Least measured requests: fewer make no distribution.
 const LEAST_MEASURED: usize = 400;
 const MILLISECONDS_A_DAY: f64 = 86_400_000.0;

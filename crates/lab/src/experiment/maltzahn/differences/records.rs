@@ -1,4 +1,4 @@
-//! What the store adds to objects and the paper's files had not: headers, keys, checksums.
+//! Additions of the store that the paper's files did not have: headers, keys, checksums.
 
 use super::{Change, Variant, outcomes, unclaimed};
 use crate::experiment::maltzahn::drive::Manner;
@@ -7,7 +7,8 @@ use crate::experiment::{Error, Progress};
 use crate::figure::Unit;
 use crate::report::Section;
 
-/// Each architecture with the trace's sizes as those of whole records, and as those of bodies.
+/// Returns each architecture with the trace's sizes as those of whole records, and as those of
+/// bodies.
 pub fn section(runs: &Runs<'_>, progress: &mut dyn Progress) -> Result<Section, Error> {
     let bodies = Manner { bodies: true, ..Manner::default() };
     let names = ARCHITECTURES.map(|name| (name, format!("{name}, with records on top")));

@@ -1,5 +1,6 @@
-//! SEQ pages below FBC never pay: is it that five hands, one a segment size, break each other's
-//! sequences? Or that the pages behind a hand, which SEQ gives up first, hold what came in last?
+//! SEQ pages below FBC never pay. Two suspected reasons: five hands, one for each segment size,
+//! break each other's sequences; or the pages behind a hand, which SEQ gives up first, hold the
+//! newest objects.
 
 use super::{ios_over, unclaimed};
 use crate::experiment::maltzahn::outcome::Outcome;
@@ -12,7 +13,7 @@ use crate::report::Section;
 use shoal_policy::{PAGE_BYTES, SegmentClass};
 use shoal_store::fs::ufs1999::{PageReplacement, SequenceLimits};
 
-/// FBC over objects of one size alone, that is with one hand, under LRU and SEQ pages.
+/// Returns FBC over objects of one size alone, that is with one hand, under LRU and SEQ pages.
 pub fn section(inputs: &Inputs, runs: &Runs<'_>, progress: &mut dyn Progress) -> Result<Section, Error> {
     let sizes = inputs.workload.sizes();
     let largest = SegmentClass::ALL[SegmentClass::ALL.len() - 1];
@@ -36,7 +37,8 @@ pub fn section(inputs: &Inputs, runs: &Runs<'_>, progress: &mut dyn Progress) ->
     ] {
         let mut machine = finite(runs.scale()).0;
         machine.memory.replacement = pages;
-        // As the file stands to all small objects, so a third of it to those of one size.
+        // A third of the file is for the objects of one size, as the whole file is for all small
+        // objects.
         let outcome = runs.in_part((name, ONE_SIZE_SHARE), FBC.policy(), machine, &small, progress)?;
         outcomes.push(outcome);
     }
@@ -66,8 +68,8 @@ pub fn section(inputs: &Inputs, runs: &Runs<'_>, progress: &mut dyn Progress) ->
     Ok(section)
 }
 
-/// Of the measured hits of an endless file of all sizes, those to objects that came in less than a
-/// memory full of segments ago.
+/// Returns the share of measured hits, in an endless file of all sizes, for objects that came in
+/// less than a memory full of segments ago.
 fn recent_hits(runs: &Runs<'_>, inputs: &Inputs) -> f64 {
     let small = Small::of(&inputs.trace, inputs.workload.warm_up);
     let (workload, sizes) = (small.workload(), small.sizes());
@@ -92,5 +94,5 @@ fn recent_hits(runs: &Runs<'_>, inputs: &Inputs) -> f64 {
 }
 
 const RECENT: &str = "all sizes: hits to objects that came in less than a memory full of segments ago";
-/// The part of the finite file that the one size has.
+/// Share of the finite file for the one size.
 const ONE_SIZE_SHARE: f64 = 1.0 / 3.0;

@@ -1,4 +1,4 @@
-//! Transfers to the mapped file of 17 KB and not 21: what decides their size?
+//! Transfers to the mapped file of 17 KB and not 21: search for the causes of their size.
 
 use super::{Change, Variant, finding, outcomes, unclaimed};
 use crate::experiment::maltzahn::drive::Manner;
@@ -9,8 +9,8 @@ use crate::report::{Claim, Section};
 use shoal_store::fs::ufs1999::Machine;
 use std::time::Duration;
 
-/// squidm with other cleaning intervals, pauses between requests, other memory for pages, and
-/// faults that read one page.
+/// Returns squidm with other cleaning intervals, pauses between requests, other memory for pages,
+/// and faults that read one page.
 pub fn section(runs: &Runs<'_>, progress: &mut dyn Progress) -> Result<Section, Error> {
     let mut names = vec!["as assumed".to_string()];
     let mut changes: Vec<Variation> = vec![Variation::default()];
@@ -77,7 +77,7 @@ pub fn section(runs: &Runs<'_>, progress: &mut dyn Progress) -> Result<Section, 
     Ok(section)
 }
 
-/// One thing that is different.
+/// One difference from the assumed machine.
 #[derive(Default)]
 struct Variation {
     manner: Manner,
@@ -101,6 +101,6 @@ type ChangeMachine = dyn Fn(&mut Machine);
 const INTERVALS: [u64; 3] = [10, 60, 120];
 /// Milliseconds between requests.
 const PAUSES: [u64; 2] = [20, 500];
-/// Per cent of the assumed memory for pages.
+/// Percentages of the assumed memory for pages.
 const MEMORIES: [u64; 3] = [50, 200, 400];
 const PAGE_BYTES: u64 = shoal_policy::PAGE_BYTES;
