@@ -94,7 +94,7 @@ pub struct Infinite {
 }
 
 impl Character {
-    /// Computes the character of a trace whose sizes are all known ([`Trace::fill_sizes`]).
+    /// Computes the character of a trace with all sizes known ([`Trace::fill_sizes`]).
     pub fn of(trace: &Trace, known: Known, seed: u64, progress: &mut dyn Progress) -> Self {
         let requests = trace.requests();
         progress.begin("character", PASSES);

@@ -7,7 +7,7 @@
 
 use super::{BLOCK, Cluster, ClusterScheme, ClusterSize, Memory, SERVER, ServedFrom};
 
-/// See the file's head.
+/// Centrally coordinated caching.
 pub struct Central {
     /// Frames that each client keeps for itself.
     local: Vec<usize>,

@@ -6,7 +6,7 @@
 
 use super::{Cluster, ClusterScheme, LocatedBy, Memory, ServedFrom};
 
-/// See the file's head.
+/// Direct client cooperation.
 pub struct Direct {
     /// Private backing store of each node on the idle nodes; none for the idle nodes themselves.
     backing: Vec<Option<Memory>>,

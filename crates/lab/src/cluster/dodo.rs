@@ -25,7 +25,7 @@ pub enum RegionReplacement {
     FirstIn,
 }
 
-/// See the file's head.
+/// Dodo: idle memory keeps regions.
 pub struct Dodo {
     /// Pages of a region.
     pages: usize,

@@ -10,7 +10,7 @@ use shoal_cooperation::distribution::{
     Distribution, GlobalCache, Lard, LardReplicated, Locality, RoundRobin, Thresholds,
 };
 
-/// See the file's head.
+/// A front end with its policy.
 pub struct FrontEnd {
     name: &'static str,
     rule: Box<dyn Distribution>,

@@ -6,7 +6,7 @@
 
 use super::{Cluster, ClusterScheme, ServedFrom};
 
-/// See the file's head.
+/// Greedy forwarding.
 #[derive(Default)]
 pub struct Greedy;
 

@@ -9,7 +9,7 @@ use super::{
     BLOCK, BackgroundOp, Cluster, ClusterScheme, ClusterSize, LocatedBy, Memory, SERVER, ServedFrom,
 };
 
-/// See the file's head.
+/// Hash-distributed caching.
 pub struct Hashed {
     local: Vec<usize>,
     /// Each node's part of the coordinated cache.

@@ -1,5 +1,5 @@
-//! Clusters whose nodes share memories or requests, side by side: nodes with memories, a server
-//! with memory and disk, and one trace of requests by node.
+//! Clusters with shared memories or requests, side by side: nodes with memories, a server with
+//! memory and disk, and one trace of requests by node.
 //!
 //! Voelker 2000, chapter 2. Each system is a file behind one trait, [`ClusterScheme`], and decides
 //! where requests are answered and where copies go; [`Cluster`] holds the memories and the books.

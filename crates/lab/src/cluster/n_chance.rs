@@ -11,7 +11,7 @@
 use super::{Cluster, ClusterScheme, Memory, ServedFrom, greedy};
 use shoal_trace::Random;
 
-/// See the file's head.
+/// N-chance forwarding.
 pub struct NChance {
     /// n; Dahlin et al. use 2.
     chances: u8,

@@ -174,8 +174,8 @@ impl Cluster {
         }
     }
 
-    /// Asks the server's memory for an object, then the disk, whose block the server keeps. Returns
-    /// the place that served it and the server's victim.
+    /// Asks the server's memory for an object, then the disk; the server keeps a block read from
+    /// disk. Returns the place that served the object and the server's victim.
     pub fn ask_server(&mut self, object: u32, hops: u32) -> (ServedFrom, Option<u32>) {
         if self.server.touch(object, self.now) {
             self.counts.server_load += MESSAGE + BLOCK;

@@ -2,15 +2,16 @@
 //!
 //! Dahlin et al. 1994, section 2.5. A copy's worth is the cost of a new copy over the time since
 //! its use. The cost is the network's when another copy exists, and else the disk's. A node that
-//! needs room evicts its own least valuable copy, or passes it on to the node whose least is worth
-//! still less. The simulation knows values that a real node could only estimate, but looks at the
-//! oldest few of each memory only: O(nodes) an eviction.
+//! needs room looks for the node with the least valuable copy. It passes its own least valuable
+//! copy on to that node, or evicts it when no copy is worth less. The simulation knows values that
+//! a real node could only estimate, but looks at the oldest few of each memory only: O(nodes) an
+//! eviction.
 
 use super::{
     Cluster, ClusterScheme, DISK_US, HOP_US, MEMORY_US, MOST_NODES, ServedFrom, TRANSFER_US, greedy,
 };
 
-/// See the file's head.
+/// Weighted LRU.
 #[derive(Default)]
 pub struct WeightedLru;
 

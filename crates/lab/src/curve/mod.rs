@@ -4,7 +4,7 @@
 //! |---|---|---|---|
 //! | exact stack distances | LRU | O(log objects) | [`Shards::exact`] |
 //! | sampled stack distances, with an error | LRU | a hash; sampled: O(log objects) | [`Shards`] |
-//! | small caches over a sample | any policy | a hash; sampled: one step a size | [`MiniSimulation`] |
+//! | small caches over a sample | any | a hash; sampled: one step a size | [`MiniSimulation`] |
 //! | RAM before disk | any, before any disk | as above, for each pair of sizes | [`TwoTiers`] |
 //!
 //! All of them count requests and bytes. The estimate's error is not guessed from the sample's
@@ -48,7 +48,7 @@ pub struct Point {
 }
 
 impl Curve {
-    /// Returns the least size whose hit ratio is at least `target`. Between points, the curve is a
+    /// Returns the least size with a hit ratio of at least `target`. Between points, the curve is a
     /// straight line over the size's logarithm. `None` when no size reaches the target.
     pub fn size_for(&self, target: f64) -> Option<u64> {
         let above = self.points.iter().position(|point| point.hit_ratio >= target)?;
@@ -75,9 +75,9 @@ impl Curve {
     }
 
     /// Returns the knee: the point farthest above the straight line from the first to the last,
-    /// sizes by their logarithm (Satopää, Albrecht, Irwin, Raghavan, *Finding a "Kneedle" in a
-    /// Haystack*, ICDCS Workshops 2011). `None` for fewer than three points or a curve that does
-    /// not rise.
+    /// sizes by their logarithm. `None` for fewer than three points or a curve that does not rise.
+    /// Satopää, Albrecht, Irwin, Raghavan, *Finding a "Kneedle" in a Haystack*, ICDCS Workshops
+    /// 2011.
     pub fn knee(&self) -> Option<Point> {
         let (first, last) = (self.points.first()?, self.points.last()?);
         let (low, high) = ((first.size.max(1) as f64).ln(), (last.size.max(1) as f64).ln());

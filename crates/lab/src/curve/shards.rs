@@ -2,7 +2,7 @@
 //! them.
 //!
 //! Waldspurger, Park, Garthwaite, Ahmad, *Efficient MRC Construction with SHARDS*, FAST 2015.
-//! Objects whose hash lies below a threshold are watched, with all their requests, and no others. A
+//! Objects with a hash below a threshold are watched, with all their requests, and no others. A
 //! distance among watched objects, divided by the sampling rate, is the distance among all. With a
 //! fixed size the threshold falls whenever more objects than the limit are watched; earlier counts
 //! are then weighed down by the same factor (their section 3.2). The first cell corrects the
@@ -170,7 +170,7 @@ impl Shards {
         ((u128::from(hash.reverse_bits()) * self.groups.len() as u128) >> 64) as usize
     }
 
-    /// Drops the objects with the highest hash and sets the threshold to that hash.
+    /// Drops the object with the highest hash and sets the threshold below that hash.
     fn lower(&mut self) {
         let Some((hash, object)) = self.highest.pop() else { return };
         let before = self.rate();
@@ -192,7 +192,7 @@ impl WatchedObjects {
         let found = self.table.find(placed(hash), |slot| slots[slot as usize].1 == object);
         let slot = found.unwrap_or_else(|| self.take_in(object, hash));
         let distance = self.stack.touch(slot, bytes).map(|distance| {
-            // Those in between are a sample; the object itself is there for certain.
+            // The objects in between are a sample; the object itself is certain.
             let scaled = |all: u64, own: u64| own.saturating_add(((all - own) as f64 * scale) as u64);
             Distance { objects: scaled(distance.objects, 1), bytes: scaled(distance.bytes, bytes) }
         });
@@ -230,24 +230,24 @@ impl WatchedObjects {
     }
 }
 
-/// The hash by which the table finds its place: the high half of watched objects' hashes says only
-/// that they are watched.
+/// Returns the hash that the table uses for an object's place. The high half of watched objects'
+/// hashes only says that they are watched.
 fn placed(hash: u64) -> u64 {
     hash.rotate_left(32)
 }
 
 impl SampledDistances {
-    /// LRU's curve over sizes in bytes, which grow.
+    /// Returns LRU's curve over growing sizes in bytes.
     pub fn curve(&self, sizes: &[u64]) -> Curve {
         self.curve_by(sizes, Histogram::ratios)
     }
 
-    /// LRU's curve over sizes in objects.
+    /// Returns LRU's curve over sizes in objects.
     pub fn curve_by_objects(&self, sizes: &[u64]) -> Curve {
         self.curve_by(sizes, Histogram::ratios_by_objects)
     }
 
-    /// The reuse distances.
+    /// Returns the reuse distances.
     pub fn distances(&self) -> &Histogram {
         &self.histogram
     }

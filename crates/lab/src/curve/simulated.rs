@@ -74,7 +74,7 @@ impl MiniSimulation {
         self.request_weighing(object, bytes, bytes);
     }
 
-    /// Counts the next request, for an object whose weight differs from the requested bytes.
+    /// Counts the next request, for an object with another weight than the requested bytes.
     #[inline]
     pub fn request_weighing(&mut self, object: u64, bytes: u64, weight_bytes: u64) {
         let request = Request { object, bytes };
@@ -89,7 +89,8 @@ impl MiniSimulation {
         self.each(object, bytes, |cache| cache.pass(bytes));
     }
 
-    /// Counts a request, and calls `ask` with each cache whose sample has its object.
+    /// Counts a request, and calls `ask` with each cache that has the request's object in its
+    /// sample.
     #[inline]
     fn each(&mut self, object: u64, bytes: u64, mut ask: impl FnMut(&mut Cache)) {
         self.requests += 1;

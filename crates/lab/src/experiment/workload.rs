@@ -34,7 +34,7 @@ pub struct Reference {
 }
 
 impl Workload {
-    /// Prepares a trace whose first `warm_up` requests warm the cache.
+    /// Prepares a trace; its first `warm_up` requests warm the cache.
     pub fn new(trace: &Trace, warm_up: usize) -> Self {
         let first = trace.requests().first().map_or(0, |request| request.time_ms);
         let reference = |request: &Request| Reference {
@@ -112,8 +112,8 @@ impl Workload {
     }
 }
 
-/// Returns the part of a trace whose objects are stored with at most `limit` bytes, and the number
-/// of its warm-up requests. The paper drove its finite caches with this part ("we removed from the
+/// Returns the part of a trace with objects stored at no more than `limit` bytes, and the number of
+/// its warm-up requests. The paper drove its finite caches with this part ("we removed from the
 /// traces all references to objects larger than 8K Bytes", 4).
 pub fn at_most(trace: &Trace, warm_up: usize, limit: u64) -> (Trace, usize) {
     let sizes = Workload::new(trace, warm_up).sizes();

@@ -27,7 +27,7 @@ pub enum Scale {
 }
 
 impl Axis {
-    /// Creates an evenly divided axis whose ends the data sets.
+    /// Creates an evenly divided axis with the data's ends.
     pub fn linear(label: &str, unit: Unit) -> Self {
         Self { label: label.into(), unit, scale: Scale::Linear, range: None }
     }

@@ -45,7 +45,7 @@ pub struct Figure {
     pub name: String,
     /// Title of the figure, in a line.
     pub title: String,
-    /// Text for a reader who cannot see the figure.
+    /// Text for readers that cannot see the figure.
     pub alternative: String,
     /// The numbers.
     pub drawing: Drawing,

@@ -109,7 +109,7 @@ fn grouped(value: f64) -> String {
     shown
 }
 
-/// With so many decimals, trailing zeros dropped.
+/// Formats with `decimals` decimals, trailing zeros dropped.
 fn trimmed(value: f64, decimals: usize) -> String {
     let text = format!("{value:.decimals$}");
     let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };

@@ -4,12 +4,12 @@
 //! question, and four things stand between the two:
 //!
 //! - *History.* Early requests of a log can only hit objects that the log itself has brought in. A
-//!   repeat whose object was last requested before the log began counts as a miss. A mean over the
-//!   log is therefore too low for a cache that goes on. [`Returns`] corrects for this. The share of
-//!   requests that come back within each span is estimated from those alone that could be seen to
-//!   come back within it (the estimator of Kaplan and Meier, *Nonparametric Estimation from
-//!   Incomplete Observations*, JASA 53, 1958, for times that are cut off by the log's beginning).
-//!   Longer spans than the log go on falling as the last two octaves do.
+//!   repeat counts as a miss if its object was last requested before the log began. A mean over the
+//!   log is therefore too low for a cache that goes on. [`Returns`] corrects for this. It estimates
+//!   the share of requests that come back within each span. Only requests that could be seen to
+//!   come back within the span count. This is the estimator of Kaplan and Meier, for times that are
+//!   cut off by the log's beginning (*Nonparametric Estimation from Incomplete Observations*, JASA
+//!   53, 1958). Longer spans than the log go on falling as the last two octaves do.
 //! - *Room.* A cache takes everything until it is full, and only its policy's choice from then on.
 //!   Its behaviour before tells nothing of its behaviour after, and is left out where at least half
 //!   of the past remains ([`Seen::from`]).
@@ -192,7 +192,7 @@ fn half_to(known: f64, octave: usize) -> f64 {
     known / (2u64 << octave) as f64
 }
 
-/// Number of parts whose differences tell the change of traffic.
+/// Number of parts for the differences that tell the change of traffic.
 pub const STRETCHES: usize = 30;
 const OCTAVES: usize = 16;
 const LAST_OCTAVE: usize = OCTAVES - 1;

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-/// Outcome of each request. See the module's head.
+/// Outcomes of a cache's requests.
 #[derive(Clone, Debug, Default)]
 pub struct Past {
     since: Vec<u32>,

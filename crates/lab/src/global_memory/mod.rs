@@ -8,7 +8,7 @@
 //! | [`stack`] | how often is each position of the LRU stack asked for? | Figure 3.5 |
 //! | [`suboptimal`] | what if a page other than the oldest is replaced? | Figure 3.6 |
 //! | [`joining`] | what if a new node is filled at a steady rate, not at once? | Figure 3.7 |
-//! | [`contention`] | which load balancing rate is best with queues at servers? | open in section 3.6.3 |
+//! | [`contention`] | which load balancing rate is best with queues? | open in section 3.6.3 |
 //!
 //! Pages are private to a program, as in the dissertation, and all have one size.
 

@@ -57,8 +57,8 @@ impl Positions {
         (0..parts).map(point).collect()
     }
 
-    /// Returns the share of the stack, from the bottom, whose positions are each referenced with at
-    /// most this probability.
+    /// Returns the share of the stack, from the bottom, with at most this probability of a
+    /// reference to each position.
     pub fn cold_share(&self, probability: f64) -> f64 {
         let references: u64 = self.counts.iter().sum::<u64>() + self.first;
         let most = (probability * references as f64) as u64;

@@ -2,8 +2,8 @@
 //! response head of an assumed length.
 //!
 //! Logs tell sizes of bodies. Where objects are small the overhead decides. With a head of 280
-//! bytes an object is charged some 970 bytes of RAM beside its body, for its judgement, its key and
-//! the entries of tables.
+//! bytes an object is charged some 970 bytes of RAM beside its body. The charge covers its
+//! judgement, its key and the entries of tables.
 
 use crate::curve::Weights;
 

@@ -16,7 +16,7 @@ use shoal_policy::Probation;
 use shoal_policy::reinsertion::{HITS_MAX, ReinsertionDecision, decide};
 use std::collections::{HashMap, VecDeque};
 
-/// A volume. See the file's head.
+/// A volume's log with its cursor.
 pub(super) struct Log {
     footprint: Footprint,
     /// Bytes of the largest record that is taken.

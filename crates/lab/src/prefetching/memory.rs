@@ -76,7 +76,7 @@ impl Memory {
         self.used -= 1;
     }
 
-    /// Moves a page whose value has changed its rank.
+    /// Moves a page to another rank after a change of its value.
     pub fn rerank(&mut self, page: Page, before: PageRank, after: PageRank) {
         if before != after {
             self.lift(page, before);

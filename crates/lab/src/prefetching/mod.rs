@@ -19,8 +19,8 @@
 //!
 //! - Pages are read only and belong to one program; every node's disk has a copy of every file
 //!   (section 4.3.2).
-//! - A request for a page whose prefetch only waits in a queue withdraws the prefetch and reads the
-//!   page from the own disk. A request for a page whose prefetch has begun waits for it.
+//! - A prefetch that only waits in a queue is withdrawn when its page is requested, and the program
+//!   reads the page from the own disk. A program waits for a prefetch that has begun.
 //! - Prefetches to local memory take pages in order and pass over those that another node is
 //!   reading. At most [`MOST_INCOMING`] pages are under way over the network and one from the own
 //!   disk. Programs' own faults go before prefetches at their own disk. Both go before requests of
@@ -76,7 +76,7 @@ pub struct PrefetchSetup {
     pub seed: u64,
 }
 
-/// A node whose memory and disk join later.
+/// A node that joins later with its memory and disk.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Joining {
     /// Number of the node, which runs no program.

@@ -1,7 +1,7 @@
 //! Programs: their page references, the computing time between these, and the hints they give
 //! beforehand.
 //!
-//! The synthetic programs of Voelker 2000, section 4.4.3, and a stand-in for Render, whose
+//! The synthetic programs of Voelker 2000, section 4.4.3, and a stand-in for Render: Render's
 //! references are not available. Pages are of 8 KB and numbered by their place in the file.
 
 use shoal_trace::Random;
@@ -105,8 +105,7 @@ impl Program {
     ///   (section 4.4.5). Three operations of 9200 pages that share four fifths are such: a page
     ///   comes back after some 9200 others, 72 MB.
     /// - *Share of repeats.* GMS on five nodes is 1.75 times as fast as one node alone (4.9 over
-    ///   2.8), and only first accesses are left to its disk: 27,600 references to 12,800 pages do
-    ///   that.
+    ///   2.8). Only first accesses are left to its disk: 27,600 references to 12,800 pages do that.
     /// - *Computing time.* PGMS levels off at 5.6 times the speed of one node (section 4.4.3),
     ///   where only processor time is left: 2.5 ms before each reference.
     pub fn render(scale: u32, seed: u64) -> Self {

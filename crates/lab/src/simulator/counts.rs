@@ -13,7 +13,7 @@ pub struct Counts {
     pub hit_bytes: u64,
     /// Objects evicted to make room.
     pub evictions: u64,
-    /// Misses whose object was declined, being larger than the cache.
+    /// Misses of objects declined as larger than the cache.
     pub declined: u64,
 }
 
@@ -23,7 +23,7 @@ impl Counts {
         self.requests - self.hits
     }
 
-    /// Returns the misses whose object was admitted.
+    /// Returns the misses of admitted objects.
     pub fn taken(&self) -> u64 {
         self.misses() - self.declined
     }

@@ -7,9 +7,9 @@
 //! its class. [`foreseen`] counts the hits of the placement table of 3.4.
 //!
 //! An object keeps the segment that it came in with. An object of more than a page is declined and
-//! left to files. So is one whose class has no slot when the file is full: in the paper an object
-//! replaces only another of its class. A hit is O(1). A victim is O(1) with LRU, and costs the time
-//! of [`Fbc`] with FBC.
+//! left to files. When the file is full, so is an object of a class without a slot: in the paper an
+//! object replaces only another of its class. A hit is O(1). A victim is O(1) with LRU, and costs
+//! the time of [`Fbc`] with FBC.
 
 use super::{Counts, Request};
 use shoal_policy::{
@@ -17,7 +17,7 @@ use shoal_policy::{
 };
 use std::collections::HashMap;
 
-/// A finite memory-mapped file. See the file's head.
+/// A finite memory-mapped file.
 pub struct MappedCache {
     placement: Box<dyn SegmentLayout>,
     file_bytes: u64,
@@ -49,7 +49,7 @@ enum Slots {
 }
 
 impl MappedCache {
-    /// Creates an empty file of `file_bytes` bytes, whose segments do not cross pages.
+    /// Creates an empty file of `file_bytes` bytes with segments that do not cross pages.
     pub fn new(policy: MappedPolicy, file_bytes: u64) -> Self {
         Self::placed_by(Box::new(Packer::default()), policy, file_bytes)
     }

@@ -4,12 +4,12 @@
 //! Keys stand elsewhere, in the policy's nodes. A bucket is one cache line of twelve slots and, for
 //! each, a byte of its hash. Nearly every lookup reads one line, and nearly every miss needs no
 //! look at a key. A full bucket sends newcomers on to the next one and counts them, so that a
-//! lookup knows when to go on (the table of Bronson and Shi: "Open-sourcing F14 for faster, more
-//! memory-efficient hash tables", Facebook Engineering, 2019). At most three quarters of the places
-//! are taken; the table grows by an eighth. 7 to 8 bytes a slot. No operation but growth allocates;
-//! each is O(1).
+//! lookup knows when to go on. This is the table of Bronson and Shi ("Open-sourcing F14 for faster,
+//! more memory-efficient hash tables", Facebook Engineering, 2019). At most three quarters of the
+//! places are taken; the table grows by an eighth. 7 to 8 bytes a slot. No operation but growth
+//! allocates; each is O(1).
 
-/// Slot numbers by hash. See the file's head.
+/// Slot numbers by hash.
 #[derive(Debug)]
 pub struct SlotTable {
     buckets: Vec<Bucket>,

@@ -1,8 +1,8 @@
 //! The simulator and the policies in it: exact counts, memory, and no growth once full.
 //!
 //! The numbers of misses are those of libCacheSim 0.3.5 (the package of that name for Python) on
-//! the same requests, where it follows the publication that we follow. Elsewhere they agree within
-//! stated bounds; docs/experiments/policies.md says where and why.
+//! the same requests. They are equal where libCacheSim follows the publication that we follow.
+//! Elsewhere they agree within stated bounds; docs/experiments/policies.md says where and why.
 
 use super::*;
 use shoal_policy::{Belady, BeladySize, Clock, NextUses, ReplacementPolicy, Ring};

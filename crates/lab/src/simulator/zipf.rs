@@ -8,7 +8,7 @@
 
 use super::request::Request;
 
-/// An endless stream of requests. See the file's head.
+/// An endless stream of requests.
 #[derive(Clone, Debug)]
 pub struct ZipfTrace {
     objects: Alias,

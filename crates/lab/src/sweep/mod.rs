@@ -109,7 +109,7 @@ pub enum Error {
     },
     /// Another process works on the same folder.
     Busy {
-        /// Path of the folder's journal.
+        /// Path of the journal.
         path: PathBuf,
     },
     /// The folder holds results of another program, or of another version of this one.

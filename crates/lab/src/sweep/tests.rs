@@ -168,7 +168,7 @@ impl Progress for Counted {
     }
 }
 
-/// A sweep whose journal was cut off at any byte resumes, computes only the missing cells, and ends
+/// A sweep with its journal cut off at any byte resumes, computes only the missing cells, and ends
 /// with the same bytes.
 #[test]
 fn a_sweep_goes_on_wherever_it_was_stopped() {

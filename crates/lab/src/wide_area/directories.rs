@@ -35,7 +35,7 @@ pub(super) fn simulate(stream: &Stream, plan: &Plan, seed: u64) -> Outcome {
     let proxies = proxies_at(plan.region.levels() - 1, &plan.region);
     let mut outcome = Outcome::new(plan, proxies);
     let directories = match plan.cooperation {
-        // No proxy starts a new digest.
+        // No proxy restarts, so that all have life 0.
         Cooperation::Summaries(digests) => vec![empty(&digests, stream, proxies); proxies],
         _ => Vec::new(),
     };

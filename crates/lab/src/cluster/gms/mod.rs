@@ -9,8 +9,9 @@
 //! b as an option: 0 is GMS.
 //!
 //! A page is found by three directories ([`Directories`]). The asking node's page-frame directory
-//! says whether the page is here. Its page-ownership directory names the node whose global-cache
-//! directory knows the other holders. That node passes the request on to a holder, or to the disk.
+//! says whether the page is here. Its page-ownership directory names the page's manager. The
+//! manager's global-cache directory knows the other holders. The manager passes the request on to a
+//! holder, or to the disk.
 
 mod directories;
 
@@ -20,7 +21,7 @@ use super::{BackgroundOp, Cluster, ClusterScheme, LocatedBy, Memory, ServedFrom}
 use shoal_cooperation::global_memory::{AgeGroup, Frequencies, age_weights, select, target_weights};
 use shoal_trace::Random;
 
-/// See the file's head.
+/// Global memory service.
 pub struct Gms {
     b: f64,
     disks: DiskPlacement,

@@ -5,7 +5,7 @@
 
 use super::{FrameLocation, Rebuilt, Redundancy, Servers, Transfer};
 
-/// See the file's head.
+/// Mirroring on two servers.
 #[derive(Clone, Debug)]
 pub struct Mirroring {
     /// Places of each page. The second is missing where a server was lost and no other had room.

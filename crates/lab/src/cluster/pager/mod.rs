@@ -10,7 +10,7 @@
 //! |---|--:|--:|---|
 //! | [`Unprotected`] | 1 | 1 | its pages are lost |
 //! | [`Mirroring`] | 2 | 2 | the other copy is copied |
-//! | [`Parity`] | 2 (one between servers) | 1 + 1/(N − 1) | pages come from the same frames of all others |
+//! | [`Parity`] | 2 (one between servers) | 1 + 1/(N − 1) | pages come from other servers' frames |
 //! | [`ParityLogging`] | 1 + 1/(N − 1) | as parity, and a tenth | pages come from their groups |
 //!
 //! N is the number of servers, and one of them keeps parity. A page's contents are a number that
@@ -73,7 +73,7 @@ pub struct Rebuilt {
     pub homeless: Vec<(u32, Option<u64>)>,
 }
 
-/// See the file's head.
+/// The Remote Memory Pager.
 pub struct Pager {
     redundancy: Box<dyn Redundancy>,
     servers: Servers,

@@ -8,7 +8,7 @@
 
 use super::{FrameLocation, Rebuilt, Redundancy, Servers, Transfer};
 
-/// See the file's head.
+/// Parity on one server.
 #[derive(Clone, Debug)]
 pub struct Parity {
     places: Vec<Option<FrameLocation>>,
@@ -22,7 +22,8 @@ impl Parity {
         Self { places: vec![None; pages], parity: servers.checked_sub(1).filter(|last| *last > 0) }
     }
 
-    /// Takes a frame on the next server in turn whose number exists on the parity server too.
+    /// Takes a frame on the next server in turn, if the parity server has a frame of the same
+    /// number.
     fn take(&self, servers: &mut Servers) -> Option<FrameLocation> {
         let mut but: Vec<usize> = self.parity.into_iter().collect();
         let most = self.parity.map_or(usize::MAX, |parity| servers.frames(parity));

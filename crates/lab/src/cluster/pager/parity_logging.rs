@@ -12,7 +12,7 @@
 use super::{FrameLocation, Rebuilt, Redundancy, Servers, Transfer};
 use std::collections::BTreeMap;
 
-/// See the file's head.
+/// Parity logging.
 #[derive(Clone, Debug)]
 pub struct ParityLogging {
     /// Place of each page, and the number of its group.

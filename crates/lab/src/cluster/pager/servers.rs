@@ -13,7 +13,7 @@ pub struct FrameLocation {
 #[derive(Clone, Debug, Default)]
 pub struct Servers {
     all: Vec<Server>,
-    /// Server whose turn is next.
+    /// Next server in turn.
     turn: usize,
 }
 

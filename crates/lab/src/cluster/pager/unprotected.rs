@@ -3,7 +3,7 @@
 
 use super::{FrameLocation, Rebuilt, Redundancy, Servers, Transfer};
 
-/// See the file's head.
+/// Paging without redundancy.
 #[derive(Clone, Debug)]
 pub struct Unprotected {
     places: Vec<Option<FrameLocation>>,

@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// See the file's head.
+/// Clock with its stations and ways.
 pub(super) struct Clock {
     now: u64,
     /// Coming events: time, order in which the event was set, and station or way.

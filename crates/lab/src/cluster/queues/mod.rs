@@ -50,12 +50,12 @@ pub struct ServiceTimes {
 }
 
 impl ServiceTimes {
-    /// Returns the service times of Pai et al. 1998, section 3.1, for objects of 8 KB: 145 µs to
-    /// make a connection and 145 µs to close it, 40 µs to send 512 bytes, 28 ms to find an object
-    /// on disk and 410 µs to read 4 KB. The number of requests is LARD's admission limit. The
-    /// server has as many disks as there are nodes, so that a server and nodes with own disks have
-    /// the same number. A message costs the time of sending 512 bytes. A hop costs 200 µs (Dahlin
-    /// et al. 1994), which the paper leaves out.
+    /// Returns the service times of Pai et al. 1998, section 3.1, for objects of 8 KB. A connection
+    /// takes 145 µs to make and 145 µs to close. Sending 512 bytes takes 40 µs. Finding an object
+    /// on disk takes 28 ms, reading 4 KB 410 µs. The number of requests is LARD's admission limit.
+    /// The server has as many disks as there are nodes, so that a server and nodes with own disks
+    /// have the same number. A message costs the time of sending 512 bytes. A hop costs 200 µs
+    /// (Dahlin et al. 1994), which the paper leaves out.
     pub fn pai(nodes: usize) -> Self {
         Self {
             connection_us: 2 * 145,

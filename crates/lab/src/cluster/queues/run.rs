@@ -6,7 +6,7 @@ use super::{NodeUtilization, ServiceTimes, ThroughputResult};
 use crate::cluster::{Access, BackgroundOp, Cluster, ClusterScheme, ClusterSize, Counts, RunPlan, SERVER};
 use shoal_cooperation::distribution::{OUT_OF_SERVICE, Thresholds};
 
-/// See the file's head.
+/// A run of requests with queues.
 pub(super) struct Run {
     cluster: Cluster,
     service: ServiceTimes,

@@ -88,10 +88,10 @@ fn weighed(known: &Known<'_>) -> f64 {
     sum / weights
 }
 
-/// Clients with many requests hit less than new ones, whose first requests are for common objects.
-/// Each age's hits, beside the expected hits at its place in the log, are therefore weighed by the
-/// ages of future clients. Known clients go on as in the latter half of the log, and new ones make
-/// the same share of requests as there.
+/// Clients with many requests hit less than new ones: the first requests of a client are for common
+/// objects. Each age's hits, beside the expected hits at its place in the log, are therefore
+/// weighed by the ages of future clients. Known clients go on as in the latter half of the log, and
+/// new ones make the same share of requests as there.
 fn by_age(known: &Known<'_>) -> f64 {
     with_ages(known, &ages_to_come(known))
 }

@@ -134,8 +134,8 @@ pub fn table(title: &str, outcomes: &[Outcome]) -> Table {
     table
 }
 
-/// Returns the runs on a real disk whose names are `wanted`. Transfers on a real disk do not tell
-/// their kind of traffic.
+/// Returns the runs on a real disk with `wanted` names. Transfers on a real disk do not tell their
+/// kind of traffic.
 pub fn real_table(outcomes: &[Outcome], wanted: impl Fn(&str) -> bool) -> Table {
     let mut table =
         Table::new("The runs on a real disk", &["run", "hits", "reads", "writes", "mean I/O", "time"]);
@@ -153,8 +153,8 @@ pub fn real_table(outcomes: &[Outcome], wanted: impl Fn(&str) -> bool) -> Table 
     table
 }
 
-/// Returns the I/Os of the runs on a real disk whose names are `wanted`, reads and writes; `None`
-/// where no run was measured.
+/// Returns the I/Os of the runs on a real disk with `wanted` names, reads and writes; `None` where
+/// no run was measured.
 pub fn real_figure(
     figure: &str,
     varied: &str,

@@ -1,8 +1,8 @@
 //! Future-looking replacement on the modelled machine (3.4): the mapped file driven by a placement
 //! table that knows the whole trace.
 //!
-//! No store can do this, so the lab writes and reads the file itself, through the same door and by
-//! whole segments, as the store does.
+//! No store can do this. The lab therefore writes and reads the file itself, through the same door
+//! and by whole segments, as the store does.
 
 use super::drive::measured;
 use super::outcome::Outcome;

@@ -187,7 +187,7 @@ impl Place {
         Self { folder, name: shown(name) }
     }
 
-    /// Returns the place of an object whose name is a folder's.
+    /// Returns the object's place inside the folder of its name.
     fn inside(self) -> Self {
         Self { folder: self.object(), name: INDEX.into() }
     }

@@ -133,8 +133,8 @@ impl<'a> Runs<'a> {
         Ok(outcomes)
     }
 
-    /// Runs LRU and FBC on machines whose page replacement is SEQ: as published, and with sequences
-    /// of few pages or more.
+    /// Runs LRU and FBC on machines with SEQ page replacement: as published, and with sequences
+    /// from 4 pages on.
     pub fn sequences(&self, progress: &mut dyn Progress) -> Result<Vec<Outcome>, Error> {
         let published = SequenceLimits::default();
         let short = SequenceLimits { length_min: 4, head_spared: 2, recent_faults: 2, ..published };

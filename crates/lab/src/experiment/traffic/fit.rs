@@ -70,7 +70,7 @@ fn request_size(character: &Character) -> f64 {
     character.sizes.of_requests.mean.max(1.0).ln()
 }
 
-/// Returns the value whose traffic is nearest to the trace.
+/// Returns the value that makes the traffic nearest to the trace.
 fn nearest(
     traffic: Traffic,
     values: &[f64],
@@ -123,8 +123,9 @@ fn embedded(trace: &Trace) -> f64 {
 }
 
 /// Returns body and tail of the objects' sizes: the median, the spread between the 10 and 90%
-/// quantiles, and the tail's exponent by Hill's estimator (*A Simple General Approach to Inference
-/// About the Tail of a Distribution*, Annals of Statistics 1975) over the largest 3%.
+/// quantiles, and the tail's exponent. The exponent is Hill's estimator over the largest 3% (*A
+/// Simple General Approach to Inference About the Tail of a Distribution*, Annals of Statistics
+/// 1975).
 fn sizes(trace: &Trace) -> Sizes {
     let mut sizes: Vec<f64> =
         last_sizes(trace).into_iter().filter(|bytes| *bytes > 0).map(|bytes| bytes as f64).collect();

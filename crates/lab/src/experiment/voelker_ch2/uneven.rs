@@ -54,7 +54,7 @@ pub(super) fn section(web: &Web, effort: &Effort, progress: &mut dyn Progress) -
     }
 }
 
-/// Returns a cluster whose first idle node has the share `first` of the idle memory, the others the
+/// Returns a cluster: the first idle node has the share `first` of the idle memory, the others the
 /// rest in equal parts.
 fn size(web: &Web, first: f64) -> ClusterSize {
     let frames = (web.objects / 100).max(4);

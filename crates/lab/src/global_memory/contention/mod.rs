@@ -7,10 +7,10 @@
 //! decide the place of an evicted page.
 //!
 //! ```text
-//! node:   compute … miss ─► getpage: wait for the server, be served ─┐
-//!            ▲         └──► disk, when no node has the page           ├─► evict the oldest local page ─► putpage to choose(…)
-//!            └───────────────────────────────────────────────────────┘
-//! epoch:  so many putpages ─► ages of all servers' pages ─► age weights ─► select(…) for each node
+//! node:   compute … miss ─► getpage: wait for the server, be served ─┬─► evict the oldest local page
+//!            ▲         └──► disk, when no node has the page ─────────┤          └─► putpage to
+//!            └───────────────────────────────────────────────────────┘              choose(…)
+//! epoch:  M putpages ─► ages of all servers' pages ─► age weights ─► select(…) for each node
 //! ```
 //!
 //! As in the model, a request takes a server's time and nothing else; the time on the wire is part

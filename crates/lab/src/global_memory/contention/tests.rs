@@ -36,9 +36,9 @@ fn times_and_counts_agree_with_one_another() {
 
 #[test]
 fn waiting_agrees_with_the_queueing_model() {
-    // Eight equal idle nodes serve programs whose faults are nearly all getpages. This is the
-    // model's setting except for service times, which do not vary here. The model therefore bounds
-    // the wait from above, and the service time bounds it from below.
+    // Eight equal idle nodes serve programs with few faults beside getpages. This is the model's
+    // setting except for service times, which do not vary here. The model therefore bounds the wait
+    // from above, and the service time bounds it from below.
     use crate::model::gms::{Method, Network, Workload};
     let applications = program("phases", 20_000);
     let setting = ContentionSetup {

@@ -15,15 +15,15 @@
 //!    putpage        P_k ─► [ local k, D ] ─┘   putpages leave
 //! ```
 //!
-//! With λ fixed, mean value analysis treats such a mixed network as a closed one in which the open
-//! class has used up part of each server (Lazowska, Zahorjan, Graham, Sevcik, *Quantitative System
+//! With λ fixed, mean value analysis treats such a mixed network as a closed one. The open class
+//! has used up part of each server (Lazowska, Zahorjan, Graham, Sevcik, *Quantitative System
 //! Performance*, 1984, section 7.4.2). The demand d = P·D at a server becomes d / (1 − λ·d). A
 //! getpage takes that times one plus the number of getpages that it finds there. The methods differ
 //! in that number:
 //!
 //! | [`Method`] | queue that a getpage finds | cost of N nodes and K servers |
 //! |---|---|---|
-//! | [`Schweitzer`](Method::Schweitzer) | (N − 1)/N of the queue with N | O(K) a step, some ten steps |
+//! | [`Schweitzer`](Method::Schweitzer) | (N − 1)/N of that with N | O(K) a step, some ten steps |
 //! | [`Linearizer`](Method::Linearizer) | with the share's change for N − 1 | seven times that |
 //! | [`Exact`](Method::Exact) | that of N − 1 nodes, by recursion | O(N·K) a step, some ten steps |
 //!
@@ -49,7 +49,7 @@ pub struct Network {
     pub think_seconds: f64,
     /// Frequency of putpages.
     pub putpages: Putpages,
-    /// The memory servers, whose probabilities sum to one.
+    /// The memory servers. Their probabilities sum to one.
     pub servers: Vec<Server>,
 }
 

@@ -2,9 +2,8 @@
 //!
 //! Let a getpage find a fixed multiple of the queue with all N nodes. Its time at a server is then
 //! a function of the throughput alone: R = a·d / (1 − s·X·d). The rest of the model is the response
-//! time law X·(Z + ΣR(X)) = N, whose left side grows with X and is convex. The literature's
-//! iteration over all queues becomes Newton's method in one dimension, kept in a bracket:
-//! O(servers) a step.
+//! time law X·(Z + ΣR(X)) = N. Its left side grows with X and is convex. The literature's iteration
+//! over all queues becomes Newton's method in one dimension, kept in a bracket: O(servers) a step.
 
 use super::Flow;
 

@@ -1,10 +1,13 @@
 //! Schweitzer's approximation: a getpage finds (N − 1)/N of the queue with all N nodes.
 //!
 //! Schweitzer, *Approximate analysis of multiclass closed networks of queues*, International
-//! Conference on Stochastic Control and Optimization,
-//! 1979. With the open class at λ = f·X, R = d·(1 + (N−1)/N·X·R) / (1 − f·X·d), which is R = d / (1
-//!       − (f + (N−1)/N)·X·d): the
-//! equation of [`super::root`]. O(servers) a step, some ten steps.
+//! Conference on Stochastic Control and Optimization, 1979. The open class is at λ = f·X:
+//!
+//! ```text
+//! R = d·(1 + (N−1)/N·X·R) / (1 − f·X·d), which is R = d / (1 − (f + (N−1)/N)·X·d)
+//! ```
+//!
+//! This is the equation of [`super::root`]. O(servers) a step, some ten steps.
 //!
 //! The approximation overrates waiting most where a server is nearly always busy: by a tenth of the
 //! response time in Figure 3.3's worst case.

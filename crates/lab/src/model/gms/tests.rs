@@ -105,8 +105,8 @@ fn figure_3_4_eight_balanced_servers_carry_sixty_global_nodes() {
 #[test]
 fn figure_3_8_local_nodes_help_most_at_eighteen_and_are_never_used_up() {
     // section 3.5: improvement "peaks at around 18 global nodes". The local utilization approaches
-    // p/(1 − p) for p < 0.5, since then the idle node is always busy at (1 − p)·(1 + f)·X·D = 1.
-    // This holds with one idle and one local node, though the text says ten of each.
+    // p/(1 − p) for p < 0.5. The idle node is then always busy: (1 − p)·(1 + f)·X·D = 1. This holds
+    // with one idle and one local node, though the text says ten of each.
     let improvement = |nodes, p| {
         let without = response(&Network::balanced(OO7, nodes, 1, 0, 0.0), Method::Exact);
         1.0 - response(&Network::balanced(OO7, nodes, 1, 1, p), Method::Exact) / without

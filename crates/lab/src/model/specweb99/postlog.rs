@@ -2,9 +2,9 @@
 //! remaining task".
 //!
 //! 4.8% of operations append 140 bytes each to one file (Kant and Won 1999, section 2). The paper
-//! names two costs: the file may be "evicted from the file-cache (and written to the disk), only to
-//! be read back in on the next POST", and writers wait for one another. The cost depends on the way
-//! of keeping the log; there are four ways here. Each is O(1).
+//! names two costs. The file may be "evicted from the file-cache (and written to the disk), only to
+//! be read back in on the next POST". Writers also wait for one another. The cost depends on the
+//! way of keeping the log; there are four ways here. Each is O(1).
 
 use super::TRANSFER_BYTES;
 use shoal_trace::generate::specweb99::{POST_LOG_BYTES, POST_SHARE};
@@ -18,8 +18,8 @@ pub enum Keeping {
     Forced,
     /// Closed after each line: its last page is written, and read again by the next POST.
     LastPage,
-    /// Closed after each line by a server whose cache holds whole files: the whole log is written
-    /// and read again.
+    /// Closed after each line by a server that caches whole files: the whole log is written and
+    /// read again.
     WholeFile,
 }
 

@@ -6,9 +6,9 @@
 //! as a renewal process of intervals T this is
 //!
 //! ```text
-//!     P(valid) = 1 − (1 − E[e^−rT]) / (r·E[T])          (intervals of one document vary: Law::Within)
-//!     P(valid) = E[ r·T / (1 + r·T) ]                    (T is each document's own mean: Law::Between)
-//!     P(valid) = r·T / (1 + r·T)                         (all alike: the dissertation's model)
+//!     P(valid) = 1 − (1 − E[e^−rT]) / (r·E[T])    (intervals of one document vary: Law::Within)
+//!     P(valid) = E[ r·T / (1 + r·T) ]             (T is each document's own mean: Law::Between)
+//!     P(valid) = r·T / (1 + r·T)                  (all alike: the dissertation's model)
 //! ```
 //!
 //! where 1 − P is the Laplace transform of the time to the next change seen from a random moment.

@@ -8,7 +8,8 @@
 //! its last change:
 //!
 //! ```text
-//!     C_N = Σ p_i · λN p_i / (λN p_i + μ_i)       H_N = p_c · C_N       latency = (1 − H_N)·E(L) + H_N·lat_hit
+//!     C_N = Σ p_i · λN p_i / (λN p_i + μ_i)       H_N = p_c · C_N
+//!     latency = (1 − H_N)·E(L) + H_N·lat_hit
 //! ```
 //!
 //! | file | contents |
@@ -50,7 +51,7 @@ pub struct Web {
     pub popular: u64,
     /// λ: requests of one client a day.
     pub requests_per_day: f64,
-    /// p_c: share of requests whose response may be cached.
+    /// p_c: share of requests with a cacheable response.
     pub cacheable: f64,
     /// E(S): the mean size of a response, in bytes.
     pub mean_bytes: f64,
@@ -178,7 +179,7 @@ impl Model {
     }
 
     /// Returns C_N for `population` clients when the cache was empty `days` days ago. A hit is a
-    /// request whose last one is not longer ago than that, with no change since.
+    /// request for a document that was requested since then, with no change after that request.
     ///
     /// # Errors
     /// As [`Model::cacheable_hit_rate`].
@@ -198,7 +199,7 @@ impl Model {
         Ok(self.over_documents(population, &|_, _, per_day| -(-per_day * days).exp_m1()).total())
     }
 
-    /// Returns the least population whose C_N is at least this, to a thousandth; `None` when no
+    /// Returns the least population with a C_N of at least this, to a thousandth; `None` when no
     /// population up to 10^15 reaches it.
     ///
     /// # Errors

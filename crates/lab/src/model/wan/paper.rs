@@ -9,8 +9,10 @@
 //! seconds instead of the printed 0.86. They would make a directory proxy's storage 12 TB instead
 //! of 9.5. No line of Tables 5.1 and 5.2, with any exponent and number of documents that was tried,
 //! gives a curve that flat. The arrival rates were therefore computed with other hit rates than the
-//! rest; the text does not say which. The tenth, 1.5 TB a proxy for the hashed City, is ten times
-//! the State's 150 GB, as it would be if both had the State's hit rate; with the City's it is 1.4.
+//! rest; the text does not say which.
+//!
+//! The tenth, 1.5 TB a proxy for the hashed City, is ten times the State's 150 GB. Both with the
+//! State's hit rate would give that ratio; with the City's the value is 1.4.
 
 use super::scheme::{Region, Scheme};
 use super::{Change, Web};

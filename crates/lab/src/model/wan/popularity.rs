@@ -2,9 +2,9 @@
 //! i^−alpha / C.
 //!
 //! A sum over billions of documents is taken in two parts. The first 64 terms are added one by one.
-//! The others are an integral from half a document before to half a document behind, less a
-//! twenty-fourth of the difference of the term's slope between both ends. This is the
-//! Euler–Maclaurin formula for midpoints, whose next correction is below 1e-8 of the 64th term. The
+//! The others are an integral from half a document before to half a document behind. A
+//! twenty-fourth of the difference of the term's slope between both ends is subtracted. This is the
+//! Euler–Maclaurin formula for midpoints; the next correction is below 1e-8 of the 64th term. The
 //! integral is taken over ln i, where the terms of all models here change slowly, by Gauss–Legendre
 //! quadrature with 16 nodes a piece. Costs some 150 evaluations at any number of documents; the
 //! error is below 1e-9 of the sum.
@@ -104,7 +104,7 @@ pub(super) fn each_node(from: f64, to: f64, piece: f64, visit: &mut dyn FnMut(f6
     }
 }
 
-/// Number of first ranks whose terms are added one by one.
+/// Number of first ranks with terms added one by one.
 const HEAD: f64 = 64.0;
 /// Length of a piece in ln i at which 16 nodes give twelve figures for a term that turns from r² to
 /// r.

@@ -9,10 +9,10 @@
 //! ```text
 //!   hierarchy             a miss goes up level by level; every cache on the way keeps a copy
 //!   hashed                every URL has one home among all m proxies
-//!   directory             the proxy looks in a directory of what all others hold, and asks one of them
+//!   directory             the proxy finds holders in a directory of all others, and asks one
 //!   directory, consistent the same, every request counted once (see below)
 //!   hash tiers            one home in the city, then one in the state, and so on
-//!   directory tiers       a directory for the city, then one for the state: the nearest holder is asked
+//!   directory tiers       a directory for the city, then one for the state: asks the nearest holder
 //! ```
 //!
 //! The table's directory column counts a hit at another proxy as (1 − H_{N/m}) · H_{N(1−1/m)}, as
@@ -33,7 +33,7 @@ pub struct Region {
     /// d: caches below each cache.
     pub fanout: u32,
     /// L_1 to L_k, in seconds: time of a document from a cache of the level, the top one first; the
-    /// last is from a proxy to its client. Two proxies whose nearest common level is i are L_i
+    /// last is from a proxy to its client. Two proxies with the nearest common level i are L_i
     /// apart.
     pub latency_seconds: Vec<f64>,
 }

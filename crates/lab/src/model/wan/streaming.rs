@@ -6,15 +6,17 @@
 //! measure here is the number of streams that cross the wide area at once:
 //!
 //! ```text
-//!     unicast          λN·D                                 every viewer has a stream for the length D of a title
-//!     caches           Σ r_i·(1 − hit_i)·D                  misses of what the caches hold together
-//!     each for itself  the same for N/m viewers, times m    proxies that do not cooperate
-//!     multicast        Σ √(2·r_i·D + 1) − 1                 patching with the best window: a viewer joins the running multicast
-//!                                                           and fetches the missed beginning
+//!     unicast          λN·D                               every viewer has a stream for the
+//!                                                         length D of a title
+//!     caches           Σ r_i·(1 − hit_i)·D                misses of the caches together
+//!     each for itself  the same for N/m viewers, times m  proxies that do not cooperate
+//!     multicast        Σ √(2·r_i·D + 1) − 1               patching with the best window: a viewer
+//!                                                         joins the running multicast and fetches
+//!                                                         the missed beginning
 //! ```
 //!
-//! The last line is that of Gao and Towsley, *Supplying instantaneous video-on-demand services
-//! using controlled multicast*, IEEE Multimedia Systems 1999, for Poisson arrivals at rate r_i.
+//! The last line is for Poisson arrivals at rate r_i (Gao and Towsley, *Supplying instantaneous
+//! video-on-demand services using controlled multicast*, IEEE Multimedia Systems 1999).
 
 use super::{Error, Model, quantity};
 

@@ -51,7 +51,7 @@ impl Station {
         self.disk_seconds
     }
 
-    /// Returns `true` if the disk has neither work of the node's own programs nor a queue of it.
+    /// Returns `true` if the disk neither reads nor has queued a page for the node's own programs.
     pub fn disk_has_time(&self) -> bool {
         self.faults.is_empty() && self.ahead.is_empty() && !matches!(self.reading, Some(Read::Own(_)))
     }

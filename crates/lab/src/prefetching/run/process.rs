@@ -115,8 +115,8 @@ impl<'a> Process<'a> {
         }
     }
 
-    /// Tells the program's next hints, if it has come far enough. Returns the pages whose next
-    /// hints changed, with their ranks before.
+    /// Tells the program's next hints, if it has come far enough. Returns the pages with a new next
+    /// hint, with their ranks before.
     pub fn disclose_hints(&mut self) -> Vec<(u32, PageRank)> {
         if self.index < self.tells_at || self.untold.len() == 0 {
             return Vec::new();
@@ -150,8 +150,8 @@ impl<'a> Process<'a> {
         !self.hints.is_empty()
     }
 
-    /// Moves hints on at a reference to a page. Returns the pages whose next hints changed, with
-    /// their ranks before.
+    /// Moves hints on at a reference to a page. Returns the pages with a new next hint, with their
+    /// ranks before.
     pub fn advance_hints(&mut self, page: u32) -> Vec<(u32, PageRank)> {
         if self.hints.is_empty() {
             return Vec::new();

@@ -68,8 +68,8 @@ pub fn section(inputs: &Inputs, runs: &Runs<'_>, progress: &mut dyn Progress) ->
     Ok(section)
 }
 
-/// Returns the share of measured hits, in an endless file of all sizes, for objects that came in
-/// less than a memory full of segments ago.
+/// Returns the share of measured hits on objects that came in lately, in an endless file of all
+/// sizes. Lately means less than a memory full of segments ago.
 fn recent_hits(runs: &Runs<'_>, inputs: &Inputs) -> f64 {
     let small = Small::of(&inputs.trace, inputs.workload.warm_up);
     let (workload, sizes) = (small.workload(), small.sizes());
