@@ -39,7 +39,7 @@ fn main() {
     }
 }
 
-/// Half of the requests go to objects that all nodes share, half to objects of one node. Both
+/// Returns requests: half for objects that all nodes share, half for objects of one node. Both
 /// halves follow Zipf with exponent 0.8.
 fn requests() -> impl Iterator<Item = (usize, u32)> {
     let mut common = ZipfTrace::new(COMMON, 0.8, 1, 1);
@@ -57,7 +57,7 @@ fn requests() -> impl Iterator<Item = (usize, u32)> {
     std::iter::from_fn(draw).take(REQUESTS)
 }
 
-/// CPU time that the process has taken.
+/// Returns the CPU time that the process has taken.
 fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)

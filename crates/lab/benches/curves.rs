@@ -82,7 +82,8 @@ fn compared(curve: &Curve, exact: &Curve) -> String {
     format!("{mean:.2} | {:.2} | {held} of {}", off.iter().fold(0.0, |a: f64, b| a.max(*b)), off.len())
 }
 
-/// Zipf 0.8 over five million objects, with sizes of about 8 KB that belong to the objects.
+/// Returns requests after Zipf 0.8 over five million objects. Each object has its own size of about
+/// 8 KB.
 fn stream(requests: usize) -> impl Iterator<Item = Request> {
     let sized = |request: Request| {
         let drawn = request.object.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
@@ -97,7 +98,7 @@ fn seconds(run: impl FnOnce()) -> f64 {
     (cpu_time() - before).as_secs_f64()
 }
 
-/// CPU time that the process has taken.
+/// Returns the CPU time that the process has taken.
 fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)

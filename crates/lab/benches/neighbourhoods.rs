@@ -172,7 +172,7 @@ impl<'a> Disk<'a> {
         self.stripe_bytes = 0;
     }
 
-    /// Bytes read for an object; `None` when a window has it.
+    /// Returns the bytes read for an object; `None` when a window has it.
     fn read(&mut self, from: u64, bytes: u64) -> Option<u64> {
         let (to, region) = (from + bytes, (from / REGION_BYTES) as usize % 256);
         if self.windows.range(..=from).next_back().is_some_and(|(start, length)| start + length >= to) {

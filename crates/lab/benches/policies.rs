@@ -22,7 +22,7 @@ fn main() -> std::io::Result<()> {
     Ok(())
 }
 
-/// CPU time that the process has taken.
+/// Returns the CPU time that the process has taken.
 fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)

@@ -32,7 +32,7 @@ fn proxied() -> impl Iterator<Item = Web> {
     webs().into_iter().filter(|web| !web.name.contains("nasa"))
 }
 
-/// Made proxy traffic, and the shared traces that tell their clients.
+/// Returns made proxy traffic, and the shared traces that tell their clients.
 fn webs() -> Vec<Web> {
     let web = |name, trace: &Trace| Web {
         name,
@@ -223,7 +223,7 @@ fn programs() -> Vec<Program> {
 }
 
 impl Program {
-    /// The first lines of a trace of `PAGE`, or `l PAGE` and `s PAGE`.
+    /// Reads the first lines of a trace of `PAGE`, or `l PAGE` and `s PAGE`.
     fn read(name: &str, path: &Path) -> Self {
         let mut numbers = std::collections::HashMap::new();
         let mut references = Vec::new();

@@ -5,7 +5,7 @@ use crate::curve::sizes_between;
 use crate::figure::{Axis, Bar, Bars, Drawing, Figure, Plot, Series, Shape, Unit};
 use crate::report::{Report, Section, Table};
 
-/// The report of a trace of this name.
+/// Returns the report of a trace of this name.
 pub fn report(character: &Character, loaded: &Loaded, name: &str, command: &str) -> Report {
     Report {
         name: "trace-info".into(),

@@ -47,7 +47,7 @@ pub(super) enum BackgroundOp {
 }
 
 impl Cluster {
-    /// Empty memories. Nodes beyond the 64th are left out.
+    /// Creates a cluster with empty memories. Nodes beyond the 64th are left out.
     pub fn new(size: &ClusterSize) -> Self {
         let memory = |frames: &usize| Memory::new(*frames, size.objects);
         let nodes: Vec<Memory> =

@@ -27,7 +27,7 @@ impl All {
     }
 }
 
-/// Sixteen nodes alike, all of them active.
+/// Runs on sixteen nodes alike, all of them active.
 fn alike() -> All {
     let size = ClusterSize { nodes: vec![400; 16], server: 800, objects: OBJECTS };
     All::run(&size, 0.5, 16)
@@ -185,13 +185,13 @@ fn the_seed_decides_and_strangers_are_passed_over() {
     assert_eq!(simulate(&mut Greedy, &size, traffic(100, 0.5, 4), 100), Counts::default());
 }
 
-/// The systems of cooperative caching; the last four nodes are idle.
+/// Returns the systems of cooperative caching; the last four nodes are idle.
 fn systems(size: &ClusterSize) -> Vec<(Box<dyn ClusterScheme>, &'static str)> {
     let options = SchemeOptions { idle: 4, ..SchemeOptions::default() };
     SYSTEMS[..7].iter().map(|(name, make)| (make(size, &options), *name)).collect()
 }
 
-/// All systems; the last two nodes are idle.
+/// Returns all systems; the last two nodes are idle.
 fn every_system(size: &ClusterSize) -> Vec<(Box<dyn ClusterScheme>, &'static str)> {
     let options = SchemeOptions { idle: 2, region: 3, ..SchemeOptions::default() };
     SYSTEMS.iter().map(|(name, make)| (make(size, &options), *name)).collect()
@@ -199,8 +199,8 @@ fn every_system(size: &ClusterSize) -> Vec<(Box<dyn ClusterScheme>, &'static str
 
 const OBJECTS: usize = 40_000;
 
-/// Requests of `nodes` nodes, the first far more active than the last. The share `shared` is for
-/// objects of all nodes, the rest for a node's own.
+/// Returns requests of `nodes` nodes, the first far more active than the last. The share `shared`
+/// is for objects of all nodes, the rest for a node's own.
 fn traffic(requests: usize, shared: f64, nodes: u64) -> impl Iterator<Item = (usize, u32)> {
     let mut random = Random::new(9);
     let (common, own) = (10_000.0, 1800.0);

@@ -52,7 +52,7 @@ impl Histogram {
         self.bytes *= by;
     }
 
-    /// Requests counted, with their weights.
+    /// Returns the number of requests, with their weights.
     pub fn requests(&self) -> f64 {
         self.requests
     }
@@ -127,7 +127,7 @@ fn index(distance: u64) -> usize {
     (STEPS + u64::from(doubling) * STEPS + within) as usize
 }
 
-/// The largest distance of a cell.
+/// Returns the largest distance of a cell.
 fn upper(index: usize) -> u64 {
     let index = index as u64;
     if index < STEPS {

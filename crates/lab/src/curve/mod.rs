@@ -122,7 +122,7 @@ fn spread(values: &[f64]) -> f64 {
 /// Student's t, two-sided, 95%, from two degrees of freedom on.
 const STUDENT_T: [f64; 9] = [4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228];
 
-/// 64 uniform bits of an object's number and a seed: the finalizer of splitmix64, twice.
+/// Returns 64 uniform bits of an object's number and a seed: the finalizer of splitmix64, twice.
 fn mixed(object: u64, seed: u64) -> u64 {
     let mix = |z: u64| {
         let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

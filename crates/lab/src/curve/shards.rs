@@ -115,7 +115,7 @@ impl Shards {
         watches.for_each(|watch| watch.histogram = Histogram::default());
     }
 
-    /// Bytes of memory taken.
+    /// Returns the bytes of memory taken.
     pub fn memory_bytes(&self) -> usize {
         let watches = self.groups.iter().chain([&self.all]).map(WatchedObjects::memory_bytes).sum::<usize>();
         watches + self.highest.capacity() * size_of::<(u64, u64)>()

@@ -99,7 +99,7 @@ impl Stack {
         self.live == 0
     }
 
-    /// Bytes of memory taken.
+    /// Returns the bytes of memory taken.
     pub fn memory_bytes(&self) -> usize {
         self.tree.capacity() * size_of::<Node>()
             + self.marks.capacity() * size_of::<(u32, u64)>()

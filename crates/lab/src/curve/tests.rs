@@ -4,7 +4,7 @@ use super::*;
 use crate::simulator::{Capacity, Request, Simulator, ZipfTrace};
 use shoal_policy::{Lru, ReplacementPolicy};
 
-/// Requests with sizes that belong to the objects.
+/// Returns requests; each object has its own size.
 fn stream(requests: usize, objects: u32) -> Vec<Request> {
     let sized = |request: Request| Request { bytes: 100 + mixed(request.object, 7) % 2000, ..request };
     ZipfTrace::new(objects, 0.8, 1, 11).take(requests).map(sized).collect()
@@ -181,7 +181,7 @@ fn sizes_knees_and_targets_are_found() {
     assert_eq!(Curve { points: vec![point(1, 0.5); 3] }.knee(), None);
 }
 
-/// A disk replaced by LRU, for a share of the objects.
+/// Creates a disk with LRU replacement, for a share of the objects.
 fn disk(bytes: u64, rate: f64) -> Box<dyn DiskTier> {
     let lru: Box<dyn shoal_policy::Replacement<u64>> = Box::new(Lru::default());
     Box::new(Simulator::new(lru, Capacity::Bytes((bytes as f64 * rate).ceil() as u64)))

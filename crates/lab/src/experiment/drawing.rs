@@ -2,7 +2,7 @@
 
 use crate::figure::{Axis, Drawing, Figure, Mark, Plot, Series, Shape};
 
-/// A plot of named curves.
+/// Returns a plot of named curves.
 pub(super) fn plot(
     name: &str,
     title: &str,
@@ -15,7 +15,7 @@ pub(super) fn plot(
     Figure::new(name, title, alternative, Drawing::Plot(Plot { x, y, series, marks }))
 }
 
-/// A curve through points.
+/// Returns a curve through points.
 pub(super) fn curve(name: impl Into<String>, points: Vec<(f64, f64)>) -> Series {
     Series { name: name.into(), shape: Shape::Curve, points }
 }

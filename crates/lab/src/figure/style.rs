@@ -3,7 +3,7 @@
 /// Colours that a series may have; the next series after the last begins anew.
 pub(super) const COLOURS: usize = 6;
 
-/// The class of the series' colour.
+/// Returns the class of the series' colour.
 pub(super) fn colour(index: usize) -> String {
     format!("c{}", index % COLOURS)
 }

@@ -19,7 +19,7 @@ pub(super) enum Anchor {
 }
 
 impl Canvas {
-    /// An empty surface.
+    /// Creates an empty surface.
     pub fn new(width: f64, height: f64) -> Self {
         Self { width, height, body: String::new() }
     }

@@ -136,7 +136,7 @@ fn bars(first: &str) -> Figure {
     Figure::new("bars", "Some bars", "One is longer.", Drawing::Bars(bars))
 }
 
-/// Every element is closed in order and no text holds a bare bracket or ampersand.
+/// Checks that every element is closed in order and no text holds a bare bracket or ampersand.
 pub(crate) fn check_well_formed(markup: &str) {
     let mut open: Vec<&str> = Vec::new();
     let mut rest = markup;

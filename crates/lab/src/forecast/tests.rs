@@ -3,7 +3,7 @@
 use super::*;
 use crate::simulator::ZipfTrace;
 
-/// The past of an infinite cache over independent requests.
+/// Returns the past of an infinite cache over independent requests.
 fn infinite(requests: usize, objects: u32) -> Past {
     let mut past = Past::default();
     let mut seen = std::collections::HashSet::new();

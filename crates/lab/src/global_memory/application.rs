@@ -30,7 +30,7 @@ impl Application {
         Self { name: name.into(), pages: trace.objects().len(), references, clients }
     }
 
-    /// A file's name as a curve's label: `pages-sprite.txt.zst` as `sprite`.
+    /// Returns a file's name as a curve's label: `pages-sprite.txt.zst` as `sprite`.
     pub fn short_name(&self) -> String {
         let name = self.name.split('.').next().unwrap_or(&self.name);
         name.strip_prefix("pages-").unwrap_or(name).chars().take(LONGEST_NAME).collect()

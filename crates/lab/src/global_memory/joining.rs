@@ -116,8 +116,8 @@ impl Run {
         self.at[page as usize] = Some(list as u8);
     }
 
-    /// Returns, among the first `servers` idle nodes, the one with a free frame, or else with the
-    /// oldest page.
+    /// Returns the one of the first `servers` idle nodes with a free frame, or else with the oldest
+    /// page.
     fn oldest_of(&self, servers: usize) -> usize {
         let age = |server: &usize| {
             let is_full = self.lists.len(server + 1) >= self.memories.idle[*server];

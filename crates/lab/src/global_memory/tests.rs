@@ -12,8 +12,8 @@ fn drawn(references: usize, pages: u64, seed: u64) -> Application {
     Application { name: "drawn".into(), pages: pages as usize, references, clients: Vec::new() }
 }
 
-/// A memory as a list, the newest page first. The page `replaced` places from the oldest global
-/// page goes.
+/// Returns the faults of a memory as a list, the newest page first. The page `replaced` places from
+/// the oldest global page goes.
 fn faults_of_a_list(application: &Application, memory: Memory, replaced: usize) -> Faults {
     let mut list: Vec<u32> = Vec::new();
     let mut faults = Faults::default();

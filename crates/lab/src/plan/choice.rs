@@ -179,7 +179,7 @@ fn priced(tiers: &[TierPoint], disk: &Disk, demand: &Demand, wishes: &PlanOption
         }
     };
     let mut priced: Vec<PricedPair> = tiers.iter().map(price).collect();
-    // Of equal pairs the one that hits most is the nearest to them.
+    // Of equal pairs, the pair with most hits is the nearest to the recommended sizes.
     priced.sort_by(|a, b| a.total().total_cmp(&b.total()));
     let mut seen = HashSet::new();
     priced.retain(|pair| seen.insert((pair.ram_bytes, pair.disk_bytes)));

@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn the_number_of_documents_is_found_again() {
-        // Of two documents with equal weight, two requests meet 2·(1 − e^−1).
+        // Two requests meet 2·(1 − e^−1) of two documents with equal weight.
         assert!((distinct(0.0, 2.0, 2.0) - 2.0 * (1.0 - (-1.0f64).exp())).abs() < 1e-9);
         let slow: f64 = {
             let total: f64 = (1..=5000).map(|rank| f64::from(rank).powf(-0.8)).sum();

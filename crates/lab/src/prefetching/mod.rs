@@ -19,8 +19,8 @@
 //!
 //! - Pages are read only and belong to one program; every node's disk has a copy of every file
 //!   (section 4.3.2).
-//! - A prefetch that only waits in a queue is withdrawn when its page is requested, and the program
-//!   reads the page from the own disk. A program waits for a prefetch that has begun.
+//! - A prefetch that only waits in a queue is withdrawn when its page is requested; the program
+//!   then reads the page from the own disk. A program waits for a prefetch that has begun.
 //! - Prefetches to local memory take pages in order and pass over those that another node is
 //!   reading. At most [`MOST_INCOMING`] pages are under way over the network and one from the own
 //!   disk. Programs' own faults go before prefetches at their own disk. Both go before requests of

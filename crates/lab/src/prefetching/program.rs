@@ -96,8 +96,8 @@ impl Program {
         Self { name: format!("{}, cyclic", self.name), references: self.references.repeat(3), ..self.clone() }
     }
 
-    /// A stand-in for Render, with a database of 178 MB. Operations that come closer to a scene
-    /// access 100 MB of it, each mostly the pages of the last operation.
+    /// Returns a stand-in for Render, with a database of 178 MB. Operations that come closer to a
+    /// scene access 100 MB of it, each mostly the pages of the last operation.
     ///
     /// The dissertation leaves three numbers of Render open, and tells enough to find them:
     ///

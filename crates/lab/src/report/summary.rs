@@ -2,7 +2,8 @@
 //!
 //! ```json
 //! { "experiment": "…", "seed": 1, "facts": {…}, "columns": […],
-//!   "findings": [ { "key": "…", "section": "…", "what": "…", "unit": "share", "claimed": 0.5, "claim": "50%",
+//!   "findings": [ { "key": "…", "section": "…", "what": "…", "unit": "share",
+//!                   "claimed": 0.5, "claim": "50%",
 //!                   "found": { "modelled": 0.48 }, "ratio": 0.96 } ] }
 //! ```
 

@@ -198,7 +198,8 @@ mod tests {
     use super::*;
     use crate::simulator::ZipfTrace;
 
-    /// 100,000 requests, Zipf 0.8 over 10,000 objects of 1 to 8192 bytes, small ones more often.
+    /// Returns 100,000 requests, Zipf 0.8 over 10,000 objects of 1 to 8192 bytes, small ones more
+    /// often.
     fn sized() -> Vec<Request> {
         let bytes = |object: u64| 1 + (object * object * 7919) % 8192 / (1 + object % 5);
         ZipfTrace::new(10_000, 0.8, 1, 1)

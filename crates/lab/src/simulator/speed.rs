@@ -78,7 +78,7 @@ pub fn measure(setting: &Setting, cpu_time: &dyn Fn() -> Duration) -> Vec<Row> {
     best
 }
 
-/// The rows as a Markdown table.
+/// Returns the rows as a Markdown table.
 pub fn table(rows: &[Row]) -> String {
     let mut text = String::from(
         "| policy | libCacheSim, million requests a CPU-second | ours | times | miss ratio | bytes an object |\n\

@@ -162,7 +162,7 @@ impl Default for SlotTable {
 impl Bucket {
     const EMPTY: Self = Self { tags: [0; 16], slots: [0; SLOTS] };
 
-    /// The places that have this tag, lowest first.
+    /// Returns the places that have this tag, lowest first.
     #[inline]
     fn matches(&self, tag: u8) -> impl Iterator<Item = usize> + use<> {
         let differences = u128::from_le_bytes(self.tags) ^ (u128::from(tag) * EACH_BYTE);
@@ -179,7 +179,8 @@ impl Bucket {
     }
 }
 
-/// The tag of a hash: its lowest byte, which has no part in the choice of the bucket, and never 0.
+/// Returns the tag of a hash: its lowest byte, which has no part in the choice of the bucket, and
+/// never 0.
 fn tag(hash: u64) -> u8 {
     (hash as u8).max(1)
 }

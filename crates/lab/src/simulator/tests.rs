@@ -7,12 +7,12 @@
 use super::*;
 use shoal_policy::{Belady, BeladySize, Clock, NextUses, ReplacementPolicy, Ring};
 
-/// 200,000 requests, Zipf 0.8 over 10,000 objects of one byte.
+/// Returns 200,000 requests, Zipf 0.8 over 10,000 objects of one byte.
 fn uniform() -> impl Iterator<Item = Request> {
     ZipfTrace::new(10_000, 0.8, 1, 1).take(200_000)
 }
 
-/// The uniform requests with sizes from 1 to 97 bytes.
+/// Returns the uniform requests with sizes from 1 to 97 bytes.
 fn sized() -> impl Iterator<Item = Request> {
     uniform().map(|request| Request { bytes: 1 + request.object * request.object % 97, ..request })
 }

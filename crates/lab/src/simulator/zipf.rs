@@ -23,8 +23,8 @@ impl ZipfTrace {
         Self { objects: Alias::new(weights), object_bytes, state: seed }
     }
 
-    /// splitmix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", OOPSLA
-    /// 2014).
+    /// Draws from splitmix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators",
+    /// OOPSLA 2014).
     fn draw(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let z = (self.state ^ (self.state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

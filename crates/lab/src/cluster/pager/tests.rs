@@ -7,7 +7,7 @@ use shoal_trace::Random;
 
 const PAGES: usize = 400;
 
-/// A redundancy by its number, for a number of servers.
+/// Returns a redundancy by its number, for a number of servers.
 fn redundancy(which: usize, servers: usize) -> Box<dyn Redundancy> {
     match which {
         0 => Box::new(Unprotected::new(PAGES)),
@@ -30,7 +30,7 @@ fn size(servers: &[usize]) -> ClusterSize {
     ClusterSize { nodes: [&[40], servers].concat(), server: 0, objects: PAGES }
 }
 
-/// Requests for all pages; a third of them change their page.
+/// Returns requests for all pages; a third of them change their page.
 fn requests(count: usize, seed: u64) -> impl Iterator<Item = Access> {
     let mut random = Random::new(seed);
     (0..count).map(move |_| Access {

@@ -238,7 +238,7 @@ impl Run {
     }
 }
 
-/// Requests below which a node is underused: 40% of T_low.
+/// Returns the number of requests below which a node is underused: 40% of T_low.
 const fn underused_below() -> u32 {
     Thresholds::PAI.low * 2 / 5
 }

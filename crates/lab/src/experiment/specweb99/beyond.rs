@@ -11,7 +11,7 @@ use crate::report::{Section, Table};
 use crate::simulator::{Capacity, Request, Simulator};
 use shoal_policy::{Lru, ReplacementPolicy};
 
-/// Every policy on the smallest file set.
+/// Runs every policy on the smallest file set.
 pub(super) fn policies(inputs: &Inputs, progress: &mut dyn Progress) -> Section {
     let set = Set::of(THROUGHPUT);
     let all = set.ranked.total_bytes();
@@ -48,7 +48,7 @@ pub(super) fn policies(inputs: &Inputs, progress: &mut dyn Progress) -> Section 
     }
 }
 
-/// The LRU cache under threads.
+/// Runs the LRU cache under threads.
 pub(super) fn threads(inputs: &Inputs, progress: &mut dyn Progress) -> Section {
     let set = Set::of(THROUGHPUT);
     let heading = [
@@ -99,7 +99,7 @@ pub(super) fn threads(inputs: &Inputs, progress: &mut dyn Progress) -> Section {
     }
 }
 
-/// The POSTlog.
+/// Returns the section on the POSTlog.
 pub(super) fn log() -> Section {
     let set = Set::of(THROUGHPUT);
     let heading =
@@ -139,7 +139,7 @@ pub(super) fn log() -> Section {
     }
 }
 
-/// The population of the trace, and a cache over the trace itself.
+/// Returns the section on the trace's population, with a cache over the trace itself.
 pub(super) fn trace(inputs: &Inputs, progress: &mut dyn Progress) -> Section {
     let population = Population::of_trace(&inputs.workload);
     let all = population.bytes();

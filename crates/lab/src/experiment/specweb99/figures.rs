@@ -112,7 +112,7 @@ fn figure(swept: &[Swept], name: &str, title: &str, axes: (Quantity, Quantity)) 
     Figure::new(name, title, alternative, Drawing::Plot(plot))
 }
 
-/// Figure 1.1.
+/// Returns Figure 1.1.
 fn memory() -> Figure {
     let throughputs = || (0..=20).map(|step| f64::from(step) * 500.0);
     let all = throughputs().map(|throughput| (throughput, memory_megabytes(throughput))).collect();
@@ -169,7 +169,7 @@ fn halved((mut low, mut high): (f64, f64), of: impl Fn(f64) -> f64) -> f64 {
     high
 }
 
-/// Figure 1.7.
+/// Returns Figure 1.7.
 fn fraction_needed(needed: &[Needed]) -> Figure {
     let series = |name: &str, of: fn(&Needed) -> f64| Series {
         name: name.into(),

@@ -7,9 +7,9 @@
 //! decide the place of an evicted page.
 //!
 //! ```text
-//! node:   compute … miss ─► getpage: wait for the server, be served ─┬─► evict the oldest local page
-//!            ▲         └──► disk, when no node has the page ─────────┤          └─► putpage to
-//!            └───────────────────────────────────────────────────────┘              choose(…)
+//! node:   compute … miss ─► getpage: wait for the server, be served ─┬─► evict the oldest page
+//!            ▲         └──► disk, when no node has the page ─────────┤     └─► putpage to
+//!            └───────────────────────────────────────────────────────┘         choose(…)
 //! epoch:  M putpages ─► ages of all servers' pages ─► age weights ─► select(…) for each node
 //! ```
 //!
@@ -104,9 +104,10 @@ pub fn simulate(applications: &[Application], setting: &ContentionSetup) -> Cont
 }
 
 impl ContentionSetup {
-    /// A cluster like that of the second graph of Figure 3.3, with eleven idle nodes. The last
-    /// becomes idle when the measured part begins and has this share of the others' memory. Each
-    /// node has a quarter of its program's pages; the idle nodes have room for one half of all.
+    /// Returns a cluster like that of the second graph of Figure 3.3, with eleven idle nodes. The
+    /// last becomes idle when the measured part begins and has this share of the others' memory.
+    /// Each node has a quarter of its program's pages; the idle nodes have room for one half of
+    /// all.
     pub fn eleven(applications: &[Application], global_nodes: usize, newcomer_share: f64) -> Self {
         let pages =
             |node: usize| applications.get(node % applications.len().max(1)).map_or(0, |one| one.pages);

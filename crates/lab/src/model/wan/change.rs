@@ -189,7 +189,7 @@ impl Validity {
     }
 }
 
-/// r/(r+μ) · (1 − e^−(r+μ)τ)
+/// Returns r/(r+μ) · (1 − e^−(r+μ)τ).
 fn exponential(per_day: f64, mean_days: f64, kept_days: f64) -> f64 {
     if mean_days == 0.0 {
         return 0.0;
@@ -199,7 +199,7 @@ fn exponential(per_day: f64, mean_days: f64, kept_days: f64) -> f64 {
     per_day / (per_day + change) * kept
 }
 
-/// r·∫ from 0 to c of r·e^−rt·(T − t) dt, for x = rT and y = rc.
+/// Returns r·∫ from 0 to c of r·e^−rt·(T − t) dt, for x = rT and y = rc.
 fn fixed(x: f64, y: f64) -> f64 {
     if y < 1e-4 {
         // The closed form loses as many figures as y has zeros.

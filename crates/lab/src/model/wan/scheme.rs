@@ -12,7 +12,7 @@
 //!   directory             the proxy finds holders in a directory of all others, and asks one
 //!   directory, consistent the same, every request counted once (see below)
 //!   hash tiers            one home in the city, then one in the state, and so on
-//!   directory tiers       a directory for the city, then one for the state: asks the nearest holder
+//!   directory tiers       one directory in the city, then one in the state; asks the nearest
 //! ```
 //!
 //! The table's directory column counts a hit at another proxy as (1 − H_{N/m}) · H_{N(1−1/m)}, as

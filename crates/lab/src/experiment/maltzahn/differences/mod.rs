@@ -67,7 +67,7 @@ fn outcomes(
     changes.iter().map(run).collect()
 }
 
-/// A section with its runs as a table.
+/// Returns a section with its runs as a table.
 fn section(anchor: &str, title: &str, question: &str, outcomes: &[Outcome]) -> Section {
     Section {
         anchor: anchor.into(),
