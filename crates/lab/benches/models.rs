@@ -1,4 +1,4 @@
-//! How fast the models of Voelker 2000 answer, as a table.
+//! Speed of the models of Voelker 2000, as a table.
 //!
 //! `cargo bench -p shoal-lab --bench models`: CPU time on one core, the best of several rounds,
 //! beside how far the answer is from one that is computed at greater cost.

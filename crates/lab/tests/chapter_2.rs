@@ -179,8 +179,8 @@ fn pai_lard_has_the_hits_of_locality_and_the_balance_of_round_robin() {
 
 #[test]
 fn pai_locality_gains_by_every_back_end_and_round_robin_by_none() {
-    // Pai et al. 1998, section 4.1: the miss ratio of WRR stays at the level of one node. Those of
-    // LB and LARD fall as nodes are added, for their caches add up.
+    // Pai et al. 1998, section 4.1: the miss ratio of WRR stays at the level of one node. The
+    // ratios of LB and LARD fall as nodes are added, for their caches add up.
     for web in webs() {
         let misses = |system: &str, nodes: usize| {
             let counts = web.handed_out(system, nodes, 32).counts;

@@ -2,7 +2,7 @@
 //! lines that have a body.
 //!
 //! A response to HEAD, a 304 and a 204 carry no body: the size in their lines is that of a head, or
-//! 0. Such requests get the size that their object has in other lines ([`Trace::fill_sizes`]).
+//! 0. These requests get the size that their object has in other lines ([`Trace::fill_sizes`]).
 
 use super::Known;
 use shoal_trace::{Error, Filled, Filter, Reader, Reading, Record, Request, Trace, Unread};

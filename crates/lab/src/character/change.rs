@@ -1,4 +1,4 @@
-//! How often objects change, as far as sizes tell.
+//! Rates of change of objects, as far as sizes tell.
 //!
 //! A repeat with another size is taken for a change. Errors and aborted transfers look the same, so
 //! the rates are bounds from above. A change that leaves the size alone is not seen, which is rare.

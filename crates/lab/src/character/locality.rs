@@ -1,4 +1,4 @@
-//! How hosts follow one another.
+//! Locality of hosts in the stream of requests.
 
 use crate::curve::{Distance, Stack};
 use shoal_trace::Trace;

@@ -42,7 +42,7 @@ pub struct Character {
     pub hosts: u64,
     /// Distinct clients; 0 where the trace does not tell.
     pub clients: u64,
-    /// Bytes asked for.
+    /// Bytes requested.
     pub bytes: u64,
     /// Bytes of all objects, each at its last size.
     pub unique_bytes: u64,

@@ -35,7 +35,7 @@ pub struct SizeClass {
     pub requests: u64,
     /// Objects.
     pub objects: u64,
-    /// Bytes asked for.
+    /// Bytes requested.
     pub bytes: u64,
 }
 

@@ -24,7 +24,7 @@
 //!
 //! Two drivers take a system through a trace.
 //!
-//! [`simulate`] has no queues. It uses the latencies of Dahlin et al.: 250 µs from memory, 200 µs a
+//! [`simulate`] has no queues, and the latencies of Dahlin et al.: 250 µs from memory, 200 µs a
 //! hop, 400 µs for a block on the wire, 14.8 ms from disk. The server's load tells how busy it is:
 //! 1 for a message, 2 for a block sent or read from disk. [`serve`] queues requests at processors
 //! and disks and tells throughput.

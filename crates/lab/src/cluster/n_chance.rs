@@ -5,8 +5,8 @@
 //! client at random, with a recirculation count of n. The receiver treats the block as just used,
 //! and lowers the count when it evicts the block in turn. A request for the block clears the count.
 //! A receiver that makes room evicts a duplicate among its oldest, or else the block with the
-//! fewest chances left. It passes nothing on, so that one eviction does not start a chain without
-//! end.
+//! fewest chances left. The receiver passes nothing on, so that one eviction does not start a chain
+//! without end.
 
 use super::{Cluster, ClusterScheme, Memory, ServedFrom, greedy};
 use shoal_trace::Random;

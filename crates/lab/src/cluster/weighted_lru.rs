@@ -2,9 +2,9 @@
 //!
 //! Dahlin et al. 1994, section 2.5. A copy's worth is the cost of a new copy over the time since
 //! its use. The cost is the network's when another copy exists, and else the disk's. A node that
-//! needs room looks for the node with the least valuable copy. It passes its own least valuable
-//! copy on to that node, or evicts it when no copy is worth less. The simulation knows values that
-//! a real node could only estimate, but looks at the oldest few of each memory only: O(nodes) an
+//! needs room looks for the node with the least valuable copy. The node's own least valuable copy
+//! goes to that node, or is evicted when no copy is worth less. The simulation knows values that a
+//! real node could only estimate, but looks at the oldest few of each memory only: O(nodes) an
 //! eviction.
 
 use super::{

@@ -3,7 +3,7 @@
 //!
 //! Waldspurger, Saemundsson, Ahmad, Park, *Cache Modeling and Optimization using Miniature
 //! Simulations*, USENIX ATC 2017. The policies are the code that the RAM tier runs. Objects larger
-//! than the miniature cache would distort it. Those that the full cache would take are therefore
+//! than the miniature cache would distort it. Objects that the full cache would take are therefore
 //! taken as long as they fit at all.
 //!
 //! A hash a request; for a sampled request one step of the policy for each size, and one more for

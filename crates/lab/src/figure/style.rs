@@ -1,6 +1,6 @@
 //! The look that all figures share: one style sheet with a light and a dark face.
 
-/// Colours that a series may have; the next series after the last begins anew.
+/// Colours that a series may have; the series after the last has the first colour again.
 pub(super) const COLOURS: usize = 6;
 
 /// Returns the class of the series' colour.

@@ -5,11 +5,12 @@
 //!
 //! - *History.* Early requests of a log can only hit objects that the log itself has brought in. A
 //!   repeat counts as a miss if its object was last requested before the log began. A mean over the
-//!   log is therefore too low for a cache that goes on. [`Returns`] corrects for this. It estimates
-//!   the share of requests that come back within each span. Only requests that could be seen to
-//!   come back within the span count. This is the estimator of Kaplan and Meier, for times that are
-//!   cut off (*Nonparametric Estimation from Incomplete Observations*, JASA 53, 1958). The log's
-//!   beginning cuts them off. Longer spans than the log go on falling as the last two octaves do.
+//!   log is therefore too low for a cache that goes on. [`Returns`] corrects for this, and
+//!   estimates the share of requests that come back within each span. Only requests that could be
+//!   seen to come back within the span count. This is the estimator of Kaplan and Meier, for times
+//!   that are cut off (*Nonparametric Estimation from Incomplete Observations*, JASA 53, 1958). The
+//!   log's beginning cuts them off. Longer spans than the log go on falling as the last two octaves
+//!   do.
 //! - *Room.* A cache takes everything until it is full, and only its policy's choice from then on.
 //!   Its behaviour before tells nothing of its behaviour after, and is left out where at least half
 //!   of the past remains ([`Seen::from`]).

@@ -5,7 +5,7 @@
 //!
 //! | module | question | there |
 //! |---|---|---|
-//! | [`stack`] | how often is each position of the LRU stack asked for? | Figure 3.5 |
+//! | [`stack`] | how often is each position of the LRU stack used? | Figure 3.5 |
 //! | [`suboptimal`] | what if a page other than the oldest is replaced? | Figure 3.6 |
 //! | [`joining`] | what if a new node is filled at a steady rate, not at once? | Figure 3.7 |
 //! | [`contention`] | which load balancing rate is best with queues? | open in section 3.6.3 |

@@ -146,8 +146,8 @@ fn hint(memory: &Memory, ram_bytes: u64) -> String {
     })
 }
 
-/// Returns every pair's price, the cheapest first. Returns none unless all three prices are given
-/// and the log has times.
+/// Returns every pair's price, the cheapest first. Returns none unless the prices of RAM and of
+/// fetched bytes are given and the log has times.
 fn priced(tiers: &[TierPoint], disk: &Disk, demand: &Demand, wishes: &PlanOptions) -> Vec<PricedPair> {
     let (Some(ram), Some(egress), Some(requests)) =
         (wishes.ram_price, wishes.egress_price, demand.storable_per_day())
@@ -179,7 +179,7 @@ fn priced(tiers: &[TierPoint], disk: &Disk, demand: &Demand, wishes: &PlanOption
         }
     };
     let mut priced: Vec<PricedPair> = tiers.iter().map(price).collect();
-    // Of equal pairs, the pair with most hits is the nearest to the recommended sizes.
+    // Among equal pairs, the pair with most hits is the nearest to the recommended sizes.
     priced.sort_by(|a, b| a.total().total_cmp(&b.total()));
     let mut seen = HashSet::new();
     priced.retain(|pair| seen.insert((pair.ram_bytes, pair.disk_bytes)));

@@ -2,9 +2,9 @@
 //! of the index.
 //!
 //! Transfers are those of the store's own code over the first requests of the log, on the machine
-//! of Maltzahn's paper (`ufs1999`). The machine is smaller by the factor of the trace. It writes
-//! metadata at once, which file systems of today gather. Operations are therefore bounds from
-//! above, while bytes are whole blocks on either.
+//! of Maltzahn's paper (`ufs1999`). The machine is smaller by the factor of the trace. The paper's
+//! machine writes metadata at once, which file systems of today gather. Operations are therefore
+//! bounds from above, while bytes are whole blocks on either.
 
 use super::PlanOptions;
 use super::demand::Demand;
@@ -19,7 +19,7 @@ use shoal_trace::{Record, Trace};
 
 /// The planned disk with its results.
 pub struct Disk {
-    /// Bytes of disk that hold the objects with repeated requests: see `Disk::of`.
+    /// Bytes of disk for 99% of the achievable hits, or the existing bytes: see `Disk::of`.
     pub bytes: u64,
     /// Hits over storable requests of the disk, with RAM before it.
     pub hit_ratio: f64,

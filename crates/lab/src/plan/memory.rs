@@ -2,7 +2,7 @@
 //! the achievable.
 //!
 //! Kant and Won (*Server Capacity Planning for Web Traffic Workload*, IEEE TKDE 1999) ask for the
-//! RAM of a server. It is to reach 95, 98 and 99% of its best throughput. A request that RAM misses
+//! RAM of a server that reaches 95, 98 and 99% of its best throughput. A request that RAM misses
 //! costs the machine more than one that it hits. With k for the ratio and m for the miss ratio,
 //! throughput goes with 1 / (1 + (k − 1) · m).
 

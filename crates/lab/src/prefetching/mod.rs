@@ -14,8 +14,8 @@
 //!  epoch:   values and loads of all ─► plan ─► weights, MaxValue
 //! ```
 //!
-//! The chapter leaves these points open. They are settled on the side of facts that a kernel can
-//! know:
+//! The chapter leaves these points open. Here they are settled on the side of facts that a kernel
+//! can know:
 //!
 //! - Pages are read only and belong to one program; every node's disk has a copy of every file
 //!   (section 4.3.2).

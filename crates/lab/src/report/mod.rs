@@ -1,6 +1,6 @@
 //! A report: questions, figures, and findings beside claims.
 //!
-//! A [`Report`] is a value too. It becomes a folder ([`Report::write`]):
+//! A [`Report`] is a value too, and becomes a folder ([`Report::write`]):
 //!
 //! ```text
 //! index.html     one self-contained page, figures inline as SVG

@@ -1,8 +1,9 @@
 //! The simulator and the policies in it: exact counts, memory, and no growth once full.
 //!
 //! The numbers of misses are those of libCacheSim 0.3.5 (the package of that name for Python) on
-//! the same requests. They are equal where libCacheSim follows the publication that we follow.
-//! Elsewhere they agree within stated bounds; docs/experiments/policies.md says where and why.
+//! the same requests. Our numbers are equal where libCacheSim follows the publication that we
+//! follow. Elsewhere they agree within stated bounds; docs/experiments/policies.md says where and
+//! why.
 
 use super::*;
 use shoal_policy::{Belady, BeladySize, Clock, NextUses, ReplacementPolicy, Ring};
@@ -40,8 +41,8 @@ fn misses_are_those_of_libcachesim_where_both_follow_the_publication() {
     assert_eq!(misses(Ring::<Clock, u64>::new(), uniform(), 1000), 107_194);
 }
 
-/// Misses of libCacheSim and ours. They differ where the publication leaves a choice or where
-/// libCacheSim departs from it.
+/// Misses of libCacheSim and ours. The numbers differ where the publication leaves a choice or
+/// where libCacheSim departs from it.
 #[test]
 fn the_others_miss_what_they_did() {
     for (policy, theirs, ours) in [

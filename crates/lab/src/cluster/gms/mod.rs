@@ -2,11 +2,11 @@
 //!
 //! Feeley, Morgan, Pighin, Karlin, Levy, Thekkath, *Implementing global memory management in a
 //! workstation cluster*, SOSP 1995; Voelker 2000, section 2.1.3. At the start of an epoch an
-//! initiator learns the ages of all pages. It tells each node the share of the M oldest pages on
-//! every node. A node that evicts the last copy of a page draws its target by those shares; a
-//! duplicate is dropped. A page got from another node's memory moves when its holder does not use
-//! it itself. [`shoal_cooperation::global_memory`] selects the target, with the load balancing rate
-//! b as an option: 0 is GMS.
+//! initiator learns the ages of all pages. The initiator tells each node the share of the M oldest
+//! pages on every node. A node that evicts the last copy of a page draws its target by those
+//! shares; a duplicate is dropped. A page got from another node's memory moves when its holder does
+//! not use it itself. [`shoal_cooperation::global_memory`] selects the target, with the load
+//! balancing rate b as an option: 0 is GMS.
 //!
 //! A page is found by three directories ([`Directories`]). The asking node's page-frame directory
 //! says whether the page is here. Its page-ownership directory names the page's manager. The

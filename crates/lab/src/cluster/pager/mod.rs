@@ -68,8 +68,8 @@ pub struct Transfer {
 pub struct Rebuilt {
     /// Blocks sent.
     pub transfers: u64,
-    /// Pages that are kept no longer, with their contents when those could be rebuilt. They go to
-    /// the client's disk.
+    /// Pages that are kept no longer, with their contents when those could be rebuilt. The client's
+    /// disk gets them.
     pub homeless: Vec<(u32, Option<u64>)>,
 }
 

@@ -6,8 +6,8 @@
 //! buffer goes to the parity server: 1 + 1/S transfers a page-out. The older version of the page
 //! stays in place, inactive, since its group's parity counts it. A group without active pages is
 //! given up. A tenth of the memory is for inactive pages. When frames run short all the same, a
-//! cleaner takes the group with the fewest active pages. It sends those pages again and gives the
-//! group up. The paper never ran its cleaner; this one runs.
+//! cleaner takes the group with the fewest active pages. The cleaner sends those pages again and
+//! gives the group up. The paper never ran its cleaner; this one runs.
 
 use super::{FrameLocation, Rebuilt, Redundancy, Servers, Transfer};
 use std::collections::BTreeMap;
@@ -208,7 +208,7 @@ impl Redundancy for ParityLogging {
             let parity =
                 if is_open { Some(group.all) } else { group.parity.map(|place| servers.read(place)) };
             let contents = parity.map(|parity| parity ^ others);
-            // the group goes on without its lost member
+            // The group stays without its lost member.
             group.all = others;
             if let Some(place) = group.parity {
                 servers.write(place, others);

@@ -3,8 +3,8 @@
 //! Each object changes as its own Poisson process. The mean interval is drawn from the seed,
 //! log-uniform between two bounds: some pages change by the hour, most images hardly ever (Douglis,
 //! Feldmann, Krishnamurthy, Mogul, *Rate of Change and other Metrics*, USITS 1997). The cache knows
-//! only the time of an object's last modification. It computes the freshness lifetime as proxies
-//! do: a factor of its age when it was fetched, up to a maximum (RFC 9111, 4.2.2; Squid's
+//! only the time of an object's last modification. The cache computes the freshness lifetime as
+//! proxies do: a factor of its age when it was fetched, up to a maximum (RFC 9111, 4.2.2; Squid's
 //! `refresh_pattern`: 20%, at most three days). A stale object is validated. An unchanged object is
 //! read as a hit and its metadata renewed; a changed one is written again.
 //!

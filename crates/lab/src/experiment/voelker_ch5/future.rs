@@ -186,8 +186,8 @@ pub(super) fn streams() -> Result<Section, Error> {
     })
 }
 
-/// Returns assumed media titles, since the dissertation gives no numbers. They are a tenth of a
-/// percent of the Web's documents, each a thousand times as large and hardly ever changed. One
+/// Returns assumed media titles, since the dissertation gives no numbers. The titles are a tenth of
+/// a percent of the Web's documents, each a thousand times as large and hardly ever changed. One
 /// request in a hundred and fifty starts a stream. Popularity is less steep, as later measurements
 /// of streams found.
 fn media() -> Web {

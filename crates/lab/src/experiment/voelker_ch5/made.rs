@@ -70,7 +70,7 @@ pub(super) fn plan(region: Region, cooperation: Cooperation, stream: &Stream) ->
     Plan { region, cooperation, cache_bytes: None, origin_seconds: 1.9, warm_up }
 }
 
-/// Returns the latencies between caches of a printed region, with `fanout` caches below each.
+/// Returns a printed region, with `fanout` caches below each.
 pub(super) fn region(printed: &Printed, fanout: u32) -> Region {
     Region { fanout, ..printed.region() }
 }

@@ -1,6 +1,6 @@
 //! The paper's model of an LRU file cache (Kant and Won 1999, section 3, Eqs 1.4 to 1.13).
 //!
-//! Files are ranked by falling probability. Those that fit are "cached"; the others only pass
+//! Files are ranked by falling probability. Files that fit are "cached"; the others only pass
 //! through and push cached ones out for a while. Of α_f, the accesses to cached files, (1 − α_f)·γ
 //! find their file pushed out.
 //!

@@ -20,9 +20,9 @@
 //! | [`streaming`] | objects that are orders of magnitude larger and play while they arrive |
 //! | [`paper`] | Table 5.1 and the dissertation's printed results |
 //!
-//! The model fits long-run means for requests that come independently. It has no bursts, no drift
-//! of popularity, no cold start. A value costs some 150 evaluations of its term, at any number of
-//! documents.
+//! The model fits long-run means for requests that come independently. The model has no bursts, no
+//! drift of popularity, no cold start. A value costs some 150 evaluations of its term, at any
+//! number of documents.
 
 mod change;
 pub mod finite;

@@ -1,15 +1,15 @@
 //! Inputs and printed results of the dissertation: Table 5.1, the regions of section 5.3, Tables
 //! 5.4 to 5.6, the quoted populations.
 //!
-//! Of the 33 entries of the three tables ten do not follow from the model. Nine of them are arrival
-//! rates that depend on a hit rate. They agree among themselves on other hit rates, about 50%, 54%,
+//! Of the 33 entries of the three tables ten do not follow from the model. Nine are arrival rates
+//! that depend on a hit rate. The nine agree among themselves on other hit rates, about 50%, 54%,
 //! 56% and 57% for fifty thousand to fifty million clients. Latencies and storage in the same
 //! columns agree, to the printed digit, with 39%, 55%, 59% and 60%. These are the model's own at
 //! the stated "mid slow" rates. The former would make the hierarchy's latency in the City 0.89
-//! seconds instead of the printed 0.86. They would make a directory proxy's storage 12 TB instead
-//! of 9.5. No line of Tables 5.1 and 5.2, with any exponent and number of documents that was tried,
-//! gives a curve that flat. The arrival rates were therefore computed with other hit rates than the
-//! rest; the text does not say which.
+//! seconds instead of the printed 0.86. The former would also make a directory proxy's storage 12
+//! TB instead of 9.5. No line of Tables 5.1 and 5.2, with any exponent and number of documents that
+//! was tried, gives a curve that flat. The arrival rates were therefore computed with other hit
+//! rates than the rest; the text does not say which.
 //!
 //! The tenth, 1.5 TB a proxy for the hashed City, is ten times the State's 150 GB. Both with the
 //! State's hit rate would give that ratio; with the City's the value is 1.4.

@@ -16,9 +16,10 @@
 //! ```
 //!
 //! The table's directory column counts a hit at another proxy as (1 − H_{N/m}) · H_{N(1−1/m)}, as
-//! if the two misses were independent. They are of the same document, and uncacheable requests miss
-//! in both: for the City the column's parts add up to 117% of all requests. Of all requests, H_N −
-//! H_{N/m} are no hit here but a hit somewhere; `directory, consistent` uses that share instead.
+//! if the two misses were independent. Both misses are of the same document, and uncacheable
+//! requests miss in both: for the City the column's parts add up to 117% of all requests. Of all
+//! requests, H_N − H_{N/m} are no hit here but a hit somewhere; `directory, consistent` uses that
+//! share instead.
 //!
 //! The last two are variants that the dissertation leaves as obvious ("designing hierarchical
 //! variants of these two schemes", 5.3).

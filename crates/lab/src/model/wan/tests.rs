@@ -88,8 +88,8 @@ fn quoted_populations_and_gains_come_out() {
 }
 
 /// "This population shift is roughly in proportion to the increase in n". The printed 25 million
-/// and 250 million are for ten and a hundred times the documents. They are ten times the result of
-/// proportion, and of the model.
+/// and 250 million are for ten and a hundred times the documents. These populations are ten times
+/// the result of proportion, and of the model.
 #[test]
 fn the_populations_printed_for_larger_webs_contradict_their_own_rule() {
     for (documents, proportional) in [(32_000_000_000, 2.3e6), (320_000_000_000, 23e6)] {

@@ -21,7 +21,7 @@ pub(super) struct Station {
     faults: VecDeque<Page>,
     /// Pages that the node's own programs will want.
     ahead: VecDeque<Page>,
-    /// Pages that other nodes asked for.
+    /// Pages that other nodes requested.
     pub requests: PrefetchQueue<Page>,
 }
 

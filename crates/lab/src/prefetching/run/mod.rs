@@ -4,7 +4,7 @@
 //! | file | |
 //! |---|---|
 //! | `process` | a program under way: its hints, the places and values of its pages |
-//! | `fault` | a program asks for a page |
+//! | `fault` | a program references a page |
 //! | `ahead` | pages are fetched before their reference |
 //! | `give_way` | pages leave for others |
 //! | `devices` | processors, links and disks |
