@@ -1,8 +1,8 @@
 //! RAM by size: curves of the policies that the RAM tier runs, the knee, and the RAM for shares of
 //! the achievable.
 //!
-//! Kant and Won (*Server Capacity Planning for Web Traffic Workload*, IEEE TKDE 1999) ask for the
-//! RAM of a server that reaches 95, 98 and 99% of its best throughput. A request that RAM misses
+//! Kant and Won ask for the RAM of a server that reaches 95, 98 and 99% of its best throughput
+//! (*Server Capacity Planning for Web Traffic Workload*, IEEE TKDE 1999). A request that RAM misses
 //! costs the machine more than one that it hits. With k for the ratio and m for the miss ratio,
 //! throughput goes with 1 / (1 + (k − 1) · m).
 
