@@ -1,4 +1,4 @@
-//! How a store is opened, and the table's entrance: [`open`].
+//! Options of a store, and [`open`], which finds the architecture in the table.
 
 use crate::architectures::{SegmentSettings, VolumeSettings};
 use crate::{Error, Store, architectures};
@@ -6,7 +6,7 @@ use shoal_core::Timestamp;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// What a store needs to know before it opens.
+/// Options for opening a store.
 #[derive(Clone, Debug)]
 pub struct OpenOptions {
     /// Folder of the store; made when absent.
@@ -37,9 +37,8 @@ pub struct OpenOptions {
 /// Opens or creates the store in a folder of the file system, in constant time.
 ///
 /// # Errors
-/// [`Error::Unusable`] says what an operator can do about it: unknown architecture, a folder that
-/// cannot be read or written, a limit too small to hold anything, another process that has the
-/// store open.
+/// [`Error::Unusable`] says how an operator can help: unknown architecture, unreadable or read-only
+/// folder, limit too small for any object, or another process that has the store open.
 pub fn open(options: &OpenOptions) -> Result<Arc<dyn Store>, Error> {
     architectures::open(options)
 }

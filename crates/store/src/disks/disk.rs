@@ -1,5 +1,4 @@
-//! One of several disks: in service or out, how often it failed, what it has missed while it was
-//! out.
+//! One of several disks: in service or out, its failures, and the changes that it missed while out.
 
 use super::missed::MissedChanges;
 use super::serving::{ClosingStore, OpenStore};
@@ -15,23 +14,24 @@ use std::time::Duration;
 /// A disk.
 pub(super) struct Disk {
     share: DiskSpec,
-    /// Of its path.
+    /// Hash of the disk's path.
     number: u64,
     opener: DiskOpener,
-    /// Its store, or why it is out of service.
+    /// The disk's open store, or the reason why the disk is out of service.
     state: RwLock<Result<Arc<OpenStore>, Absence>>,
-    /// The store that it had before it went out of service.
+    /// Store that the disk had before it went out of service.
     left: Mutex<Option<ClosingStore>>,
-    /// What the stores that it had counted. Written while the state is locked.
+    /// Counts of the disk's earlier stores. Written while the state is locked.
     before: Mutex<Counts>,
-    /// Noted while the state is locked, so that a disk that comes back has been told everything.
+    /// Changes that the disk missed. Noted while the state is locked, so that a disk that comes
+    /// back has learnt of all changes.
     missed: Mutex<MissedChanges>,
     /// Rises with failures and falls with successes.
     strain: AtomicU32,
     failures: AtomicU64,
     /// Held while the disk is opened, so that it is not opened twice.
     coming: Mutex<()>,
-    /// Whether it was in time for the start does not matter any more. Set while the state is
+    /// `true` once the start is over: a disk that opens later is dropped. Set while the state is
     /// locked.
     has_started: AtomicBool,
 }
@@ -41,7 +41,7 @@ struct Absence {
     why: String,
 }
 
-/// What a store counts from its opening on; its disk goes on counting where the one before ended.
+/// Counts of a store since its opening. The disk adds the counts of its successive stores.
 #[derive(Clone, Copy, Default)]
 struct Counts {
     evictions: u64,
@@ -51,41 +51,40 @@ struct Counts {
     failures: u64,
 }
 
-/// Whether a disk serves.
+/// Service state of a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServiceState {
-    /// It does.
+    /// The disk serves.
     InService,
-    /// It could not be opened.
+    /// The disk could not be opened.
     Unopened,
-    /// It kept failing.
+    /// The disk kept failing.
     Failed,
-    /// An operator has taken it out.
+    /// An operator has taken the disk out.
     Offline,
 }
 
-/// How a disk is.
+/// Condition of a disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DiskState {
-    /// Where it is.
+    /// Path of the disk.
     pub path: String,
     /// Bytes of it that may be used.
     pub bytes: u64,
-    /// Whether it serves.
+    /// Service state of the disk.
     pub service: ServiceState,
-    /// Why not; empty when it does.
+    /// Reason why the disk is out of service; empty if it serves.
     pub why: String,
-    /// What it holds, nothing when it is out of service; and what was counted since start, whenever
-    /// it went out.
+    /// Contents, zero while the disk is out of service, and counts since start over all its stores.
     pub usage: Usage,
     /// Calls that failed, since start.
     pub failures: u64,
-    /// Whether it still looks for what was written last before a crash.
+    /// `true` while the store still searches for the end of its log after a crash.
     pub is_recovering: bool,
 }
 
 impl ServiceState {
-    /// In one word.
+    /// Returns the state as one word.
     pub fn name(self) -> &'static str {
         match self {
             Self::InService => "in_service",
@@ -120,7 +119,7 @@ impl Disk {
         &self.share.path
     }
 
-    /// What stands for it where keys are shared out.
+    /// Returns the number that stands for the disk in the hash that assigns keys.
     pub(super) fn number(&self) -> u64 {
         self.number
     }
@@ -133,7 +132,7 @@ impl Disk {
         self.state.read().is_ok()
     }
 
-    /// Its store while it is in service.
+    /// Returns the disk's store while it is in service.
     pub(super) fn store(&self) -> Option<Arc<OpenStore>> {
         self.state.read().as_ref().ok().map(Arc::clone)
     }
@@ -157,8 +156,8 @@ impl Disk {
         DiskState { path, bytes, service, why, usage, failures, is_recovering }
     }
 
-    /// Opens it for the first time. One that comes too late is let go of: it is opened again, and
-    /// told what it missed.
+    /// Opens the disk for the first time. A store that opens too late is dropped:
+    /// [`open_again`](Self::open_again) opens it anew, and it learns of the changes that it missed.
     pub(super) fn start(&self) {
         let _coming = self.coming.lock();
         let opened = (self.opener)();
@@ -172,14 +171,14 @@ impl Disk {
         };
     }
 
-    /// The start is over. Why it is not in service, if it is not.
+    /// Ends the start. Returns the reason why the disk is not in service, if it is not.
     pub(super) fn end_start(&self) -> Result<(), String> {
         let state = self.state.read();
         self.has_started.store(true, Relaxed);
         state.as_ref().map(drop).map_err(|absence| absence.why.clone())
     }
 
-    /// Goes out of service. Its store, unless it was out.
+    /// Takes the disk out of service. Returns its store, unless the disk was out already.
     pub(super) fn take_offline(&self, service: ServiceState, why: &str) -> Option<Arc<OpenStore>> {
         let mut state = self.state.write();
         if state.is_err() {
@@ -201,13 +200,13 @@ impl Disk {
         }
     }
 
-    /// Whether it is out of service for this reason.
+    /// Returns `true` if the disk is out of service for this reason.
     fn is_out_as(&self, service: ServiceState) -> bool {
         self.state.read().as_ref().is_err_and(|absence| absence.service == service)
     }
 
-    /// Tries again to open a disk that could not be opened. False when it is in service, or out of
-    /// it for another reason.
+    /// Tries again to open a disk that could not be opened. Returns `false` if the disk is in
+    /// service, or out for another reason.
     pub(super) fn open_again(
         &self,
         gave_up: Option<&EvictionCallback>,
@@ -230,8 +229,9 @@ impl Disk {
         outcome
     }
 
-    /// Comes back into service, once everything that was removed meanwhile is gone. False when it
-    /// was in service. `ready` is called when its store is open, before it serves.
+    /// Brings the disk back into service, once every object removed meanwhile is gone from it.
+    /// Returns `false` if it was in service. Calls `ready` when its store is open, before it
+    /// serves.
     pub(super) fn bring_online(
         &self,
         gave_up: Option<&EvictionCallback>,
@@ -247,7 +247,7 @@ impl Disk {
         self.come(gave_up, ready, None)
     }
 
-    /// The right to open it, unless somebody is about to, and may wait for long.
+    /// Takes the lock for opening the disk. Fails if another thread holds the lock for long.
     fn coming(&self) -> Result<MutexGuard<'_, ()>, Error> {
         self.coming.try_lock_for(COMING_WAIT_MAX).ok_or_else(|| {
             let path = self.path();
@@ -257,7 +257,7 @@ impl Disk {
         })
     }
 
-    /// The same, under the lock for it; only while the disk is out for the reason `only`.
+    /// Opens the disk under the lock `coming`, only while the disk is out for the reason `only`.
     fn come(
         &self,
         gave_up: Option<&EvictionCallback>,
@@ -270,7 +270,7 @@ impl Disk {
         if let Some(gave_up) = gave_up {
             store.on_evicted(Arc::clone(gave_up));
         }
-        // What is in the log and not yet in the index comes later.
+        // Records in the log that the index lacks are found later.
         let is_empty = store.usage().objects == 0 && store.index_is_complete();
         if self.missed.lock().is_too_much() && !is_empty {
             return Err(Error::Unusable(format!(
@@ -285,8 +285,8 @@ impl Disk {
             keys.extend(self.missed.lock().take());
             for key in keys[before..].iter().filter(|key| may_come(&**store, key)) {
                 if let Err(error) = store.remove(key) {
-                    // All of them: what has been removed from a store that is not closed then may
-                    // be in it again.
+                    // Note all keys again: a store that is not closed in order may find removed
+                    // objects again.
                     let mut missed = self.missed.lock();
                     keys.iter().for_each(|key| missed.record(key, true));
                     return Err(error);
@@ -306,7 +306,7 @@ impl Disk {
         }
     }
 
-    /// What is still sent of its store of before keeps that open.
+    /// Waits until the last reader of the disk's earlier store has let that store close.
     fn wait_until_it_is_free(&self) -> Result<(), Error> {
         let Some(left) = &*self.left.lock() else { return Ok(()) };
         left.wait(FREE_WAIT_MAX).map_err(|users| {
@@ -317,7 +317,7 @@ impl Disk {
         })
     }
 
-    /// Remembers for a disk that is out of service that the object was removed, or replaced.
+    /// Remembers a removed or replaced object for a disk that is out of service.
     pub(super) fn note_if_out(&self, key: &ObjectKey, is_removed: bool) {
         let state = self.state.read();
         if state.is_err() {
@@ -325,7 +325,7 @@ impl Disk {
         }
     }
 
-    /// Remembers that the disk could not remove the object for good, for when it is opened again.
+    /// Remembers an object that the disk failed to remove, for its next opening.
     pub(super) fn note_unremoved(&self, key: &ObjectKey) {
         self.missed.lock().record(key, true);
     }
@@ -337,11 +337,11 @@ impl Disk {
         }
     }
 
-    /// Counts a failure of the disk. True when there have been too many.
+    /// Counts a failure of the disk. Returns `true` if there have been too many.
     pub(super) fn count_failure(&self, error: &Error) -> bool {
         match error {
             Error::Declined(Declined::OutOfService) => return true,
-            // A full disk is as good as it was.
+            // A full disk is no failing disk.
             Error::Disk { source, .. }
                 if matches!(source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) =>
             {
@@ -356,7 +356,7 @@ impl Disk {
 }
 
 impl Counts {
-    /// Those of a store that came after these, with these.
+    /// Returns the sum of these counts and those of a later store.
     fn and(&self, usage: &Usage) -> Self {
         Self {
             evictions: self.evictions + usage.evictions,
@@ -367,21 +367,21 @@ impl Counts {
         }
     }
 
-    /// `usage` with these counts.
+    /// Returns `usage` with these counts in place of its own.
     fn within(self, usage: Usage) -> Usage {
         let Self { evictions, crowded_out, corrupt, spared_reads, failures } = self;
         Usage { evictions, crowded_out, corrupt, spared_reads, failures, ..usage }
     }
 }
 
-/// How long whoever brings a disk back waits for its store of before to be let go of.
+/// Longest wait for the earlier store to close before its disk comes back.
 const FREE_WAIT_MAX: Duration = Duration::from_secs(2);
-/// How long whoever opens a disk waits for somebody else who does.
+/// Longest wait for another thread that is opening the same disk.
 const COMING_WAIT_MAX: Duration = Duration::from_millis(200);
-/// A failure weighs as much as so many successes: hits that RAM answers do not hide a disk that
-/// fails every read.
+/// Successes that outweigh one failure. Hits from RAM must not hide a disk that fails every read.
 const FAILURE_STRAIN: u32 = 16;
-/// As many failures in a row as a disk may have: a few bad sectors are no reason to give it up.
+/// Strain of 32 failures in a row, the limit of a disk: a few bad sectors are no reason to give it
+/// up.
 const STRAIN_MAX: u32 = 32 * FAILURE_STRAIN;
 
 #[cfg(test)]
@@ -389,7 +389,7 @@ mod tests {
     use super::*;
     use crate::{Insert, OpenObject, Store};
 
-    /// A store whose disk has failed three times with nobody waiting.
+    /// Store on a disk that has failed three times while no caller waited.
     struct Failing;
 
     impl Store for Failing {

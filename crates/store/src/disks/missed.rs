@@ -1,4 +1,4 @@
-//! What a disk has missed while it was out of service, bounded.
+//! Changes that a disk missed while it was out of service, bounded.
 
 use shoal_core::ObjectKey;
 use std::collections::HashSet;
@@ -12,9 +12,10 @@ pub(super) struct MissedChanges {
 }
 
 impl MissedChanges {
-    /// Remembers an object. One that was removed must not come back, and counts as lost track of
-    /// when there is no room for it; one that was replaced on another disk is only older, and takes
-    /// half of the room at most.
+    /// Records a change for a disk that is out of service. Removals may use all 8 MiB
+    /// (`ROOM_BYTES`). Replacements may use half, since an object replaced on another disk is only
+    /// older. A removal that does not fit sets `is_too_much`: the removed object must not come
+    /// back.
     pub(super) fn record(&mut self, key: &ObjectKey, is_removed: bool) {
         let bytes = key.full().len() + KEY_BYTES;
         let room = if is_removed { ROOM_BYTES } else { ROOM_BYTES / 2 };
@@ -29,7 +30,7 @@ impl MissedChanges {
         self.keys.insert(key.clone());
     }
 
-    /// Something that was removed is not remembered.
+    /// Returns `true` if a removal was not remembered.
     pub(super) fn is_too_much(&self) -> bool {
         self.is_too_much
     }
@@ -38,16 +39,16 @@ impl MissedChanges {
         self.keys.is_empty()
     }
 
-    /// Everything that is remembered.
+    /// Takes all remembered keys.
     pub(super) fn take(&mut self) -> Vec<ObjectKey> {
         self.bytes = 0;
         self.keys.drain().collect()
     }
 }
 
-/// RAM for keys that were missed, for each disk that is out of service.
+/// RAM in bytes for missed keys, for each disk that is out of service.
 const ROOM_BYTES: usize = 8 << 20;
-/// What a key takes beside its bytes.
+/// Bytes of RAM that a key takes beside its own.
 const KEY_BYTES: usize = 96;
 
 #[cfg(test)]

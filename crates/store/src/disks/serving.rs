@@ -1,4 +1,4 @@
-//! A disk's store for as long as somebody has something of it, also after the disk was taken out.
+//! A disk's store, open until its last user drops it, even after the disk was taken out.
 
 use crate::Store;
 use parking_lot::{Condvar, Mutex};
@@ -6,15 +6,15 @@ use std::ops::Deref;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// A store that serves, or that has been taken out and is still read. Who has one, or a body of its
-/// store, keeps it open.
+/// Store that serves, or that was taken out and is still read. A holder of this, or of a body of
+/// the store, keeps the store open.
 pub(super) struct OpenStore {
     store: Arc<dyn Store>,
-    // After the store, and so told when that is closed.
+    // Declared after the store, so that it drops after the store has closed.
     closing: Closing,
 }
 
-/// Tells that the store is closed when it is dropped.
+/// Reports on drop that the store is closed.
 struct Closing(Arc<Closed>);
 
 #[derive(Default)]
@@ -23,7 +23,7 @@ struct Closed {
     changed: Condvar,
 }
 
-/// What is known of a store that was taken out.
+/// Handle for waiting until a store that was taken out has closed.
 pub(super) struct ClosingStore {
     users: Weak<OpenStore>,
     closed: Arc<Closed>,
@@ -55,7 +55,8 @@ impl Drop for Closing {
 }
 
 impl ClosingStore {
-    /// Waits so long at most until the store is closed. Else, how many still have something of it.
+    /// Waits at most `limit` until the store is closed. Fails with the number of its remaining
+    /// users.
     pub(super) fn wait(&self, limit: Duration) -> Result<(), usize> {
         let mut is_closed = self.closed.is_closed.lock();
         while !*is_closed {

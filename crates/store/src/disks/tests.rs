@@ -72,7 +72,7 @@ fn put(disks: &Disks, number: u32, version: u32) -> Result<(), Error> {
     insert.commit(None)
 }
 
-/// The version that is found.
+/// Returns the version that is found.
 fn found(disks: &Disks, number: u32) -> Result<Option<u32>, Error> {
     let Some(stored) = disks.open(&key(number))? else { return Ok(None) };
     let read = stored.body.read(0, 1 << 20)?;
@@ -93,7 +93,7 @@ fn check_loss(architecture: &'static str) {
     assert!((0..3).all(|at| home.iter().filter(|home| **home == at).count() > 50), "all have a share");
     disks.close().expect("everything is on disk");
     worlds[1].crash.come();
-    // What was read from the failing disk is an error or a miss, and other disks do not notice.
+    // Bytes from the failing disk are an error or a miss, and other disks do not notice.
     for round in 0..8 {
         for number in 0..OBJECTS {
             let outcome = found(&disks, number);
@@ -186,7 +186,7 @@ fn a_disk_that_fails_while_it_comes_back_still_has_to_be_told_what_was_removed()
     disks.take_offline("/disk/0").expect("there is such a disk");
     (0..100).for_each(|number| drop(disks.remove(&key(number))));
     let mut failures = 0;
-    // Each time it comes a little further.
+    // Each attempt comes a little further.
     for calls in (0..).step_by(5) {
         *crash.lock() = CrashPoint::after(calls);
         match disks.bring_online("/disk/0") {
@@ -211,7 +211,7 @@ fn a_disk_that_is_given_up_comes_back_without_what_should_be_gone() {
     let of_first: Vec<u32> =
         (0..OBJECTS).filter(|number| disks.disk_index(key(*number).hash()) == 0).take(20).collect();
     for number in &of_first[..10] {
-        // Whoever comes second does not give up another's.
+        // A second call does not give up another disk.
         assert!(disks.fail_disk(0, &key(*number)));
     }
     assert_eq!(disks.states()[0].service, ServiceState::Failed);

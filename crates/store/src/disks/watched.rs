@@ -1,4 +1,4 @@
-//! Bodies and inserts of one of several disks: they say which, and the disk's failures are counted.
+//! Bodies and inserts of one of several disks: they name their disk, and count its failures.
 
 use super::Shared;
 use super::serving::OpenStore;
@@ -12,7 +12,7 @@ pub(super) struct MeteredBody {
     body: Arc<dyn StoredBody>,
     at: usize,
     shared: Arc<Shared>,
-    /// Whose body it is.
+    /// Store of the body; the body keeps it open.
     store: Arc<OpenStore>,
 }
 
@@ -59,7 +59,7 @@ pub(super) struct MeteredInsert {
     key: ObjectKey,
     at: usize,
     shared: Arc<Shared>,
-    /// Where it is written.
+    /// Store written to; the insert keeps it open.
     store: Arc<OpenStore>,
 }
 
