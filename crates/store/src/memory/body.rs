@@ -1,4 +1,4 @@
-//! A body that the RAM tier keeps, wherever it stands.
+//! Body that the RAM tier keeps, in any kind of memory.
 
 use super::zero_copy::{LENT_MIN, ZeroCopyBody, room_bytes};
 use crate::sys::fill::{BodyMemory, FillBuffer, FilledBody, FilledPart};
@@ -8,18 +8,18 @@ use bytes::Bytes;
 use std::ops::Deref;
 use std::sync::Arc;
 
-/// A body that is kept, and of which it can be told whether somebody else holds it: [`Bytes`] of an
-/// owner do not tell.
+/// Body kept in RAM that can tell whether others hold it too. [`Bytes`] made from an owner cannot
+/// tell.
 #[derive(Clone)]
 pub struct MemoryBody(Kept);
 
 #[derive(Clone)]
 enum Kept {
-    /// Nowhere, or where the allocator put it.
+    /// Without memory, or in the allocator's.
     Bytes(Bytes),
     /// In pages of its own.
     Lent(Arc<ZeroCopyBody>),
-    /// In memory that it shares with others, and from which it can be moved.
+    /// In a span shared with other bodies, from which the body can be moved.
     Packed(FilledBody<SpanSlice>),
 }
 
@@ -28,7 +28,7 @@ impl MemoryBody {
         Self(Kept::Packed(packed))
     }
 
-    /// For who is to hold it too.
+    /// Returns the bytes for another holder.
     pub fn bytes(&self) -> Bytes {
         match &self.0 {
             Kept::Bytes(bytes) => bytes.clone(),
@@ -37,7 +37,7 @@ impl MemoryBody {
         }
     }
 
-    /// Whether somebody else holds it, or a part of it. What has no bytes nobody holds.
+    /// Returns `true` if others hold the body or a part of it. Always `false` for an empty body.
     pub fn is_shared(&self) -> bool {
         match &self.0 {
             Kept::Bytes(bytes) => !bytes.is_empty() && !bytes.is_unique(),
@@ -46,32 +46,32 @@ impl MemoryBody {
         }
     }
 
-    /// Counts a hit of it. True when it has become worth to have it [in large
-    /// pages](Self::in_large_pages).
+    /// Counts a hit. Returns `true` if a copy [in large pages](Self::in_large_pages) has become
+    /// worthwhile.
     pub fn hit(&self) -> bool {
         matches!(&self.0, Kept::Lent(lent) if lent.hit())
     }
 
-    /// Counts hits anew: nothing came of those that were counted.
+    /// Resets the count of hits, since the copy was not made.
     pub fn count_hits_anew(&self) {
         if let Kept::Lent(lent) = &self.0 {
             lent.count_hits_anew();
         }
     }
 
-    /// A copy in large pages; `None` for one that is not large itself, or when there is no memory.
-    /// The system may take a while for that.
+    /// Returns a copy in large pages; `None` if the body has no pages of its own, or there is no
+    /// memory. The system may take a while for the copy.
     pub fn in_large_pages(&self) -> Option<Self> {
         let Kept::Lent(lent) = &self.0 else { return None };
         Some(Self(Kept::Lent(lent.in_large_pages()?)))
     }
 
-    /// Whether it has pages of its own.
+    /// Returns `true` if the body has pages of its own.
     pub(super) fn is_lent(&self) -> bool {
         matches!(self.0, Kept::Lent(_))
     }
 
-    /// Bytes of memory that it takes.
+    /// Returns the bytes of memory that the body takes.
     pub fn room_bytes(&self) -> u64 {
         match &self.0 {
             Kept::Lent(lent) => room_bytes(lent.body().len() as u64),
@@ -79,12 +79,12 @@ impl MemoryBody {
         }
     }
 
-    /// Whether it stands in this span.
+    /// Returns `true` if the body is in this span.
     pub(super) fn is_in(&self, span: &Arc<Span>) -> bool {
         matches!(&self.0, Kept::Packed(packed) if packed.ground().is_in(span))
     }
 
-    /// Whether both are the very same bytes in a span.
+    /// Returns `true` if both bodies are the very same bytes in a span.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         match (&self.0, &other.0) {
             (Kept::Packed(one), Kept::Packed(other)) => one.is(other),
@@ -92,7 +92,7 @@ impl MemoryBody {
         }
     }
 
-    /// How many hold it, of those that are in a span.
+    /// Returns the number of holders of a body in a span; 1 for other bodies.
     pub(super) fn holders(&self) -> usize {
         match &self.0 {
             Kept::Packed(packed) => packed.holders(),
@@ -123,7 +123,7 @@ impl Deref for MemoryBody {
     }
 }
 
-/// A body that arrives, where it will stand.
+/// Body that is arriving, in the memory where it will stay.
 pub struct IncomingBody(Place);
 
 enum Place {
@@ -140,7 +140,7 @@ impl IncomingBody {
         Self(Place::Packed(room))
     }
 
-    /// Bytes that are still missing.
+    /// Returns the number of missing bytes.
     pub fn missing(&self) -> usize {
         match &self.0 {
             Place::Pages(room) => room.missing(),
@@ -148,10 +148,10 @@ impl IncomingBody {
         }
     }
 
-    /// Adds a piece, and returns it as it stands there.
+    /// Appends a piece, and returns the piece as it lies in that memory.
     ///
     /// # Panics
-    /// When it is longer than what is missing.
+    /// If the piece is longer than the missing bytes.
     pub fn push(&mut self, piece: &[u8]) -> Bytes {
         match &mut self.0 {
             Place::Pages(room) => Bytes::from_owner(Piece(room.push(piece))),
@@ -159,7 +159,7 @@ impl IncomingBody {
         }
     }
 
-    /// The body, when nothing of it is missing.
+    /// Returns the body if no byte is missing.
     pub fn body(self) -> Option<MemoryBody> {
         (self.missing() == 0).then(|| match self.0 {
             Place::Pages(room) => MemoryBody(Kept::Lent(ZeroCopyBody::new(room.body()))),
@@ -168,7 +168,7 @@ impl IncomingBody {
     }
 }
 
-/// A part of a body that arrives.
+/// Part of an arriving body.
 struct Piece<G>(FilledPart<G>);
 
 impl<G: BodyMemory> AsRef<[u8]> for Piece<G> {
@@ -177,7 +177,7 @@ impl<G: BodyMemory> AsRef<[u8]> for Piece<G> {
     }
 }
 
-/// One of those that hold a body in a span.
+/// Holder of a body in a span.
 struct Holder(FilledBody<SpanSlice>);
 
 impl AsRef<[u8]> for Holder {

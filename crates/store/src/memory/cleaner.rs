@@ -1,9 +1,9 @@
-//! Emptying spans: what still lives in one is moved to another, a little with each body that comes
-//! and with each that goes.
+//! Emptying of spans: moves the live bodies of one span to another, a little with each body that
+//! comes or goes.
 //!
-//! Whoever brings a body, or has some given up, does so much of it as keeps pace, unless another is
-//! at it already. A body is copied without a lock; it takes the old one's place if by then nobody
-//! has begun to hold that.
+//! A thread that brings a body, or has some evicted, moves enough bytes to keep pace, unless
+//! another thread is moving some. A body is copied without a lock. The copy replaces the body only
+//! if no caller has begun to hold the body meanwhile.
 
 use super::spans::{BodyOrigin, SpanContents};
 use super::{MemoryBody, MemoryTier, TierValue};
@@ -13,23 +13,23 @@ use shoal_core::Key;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// What is being emptied.
+/// Span that is being emptied.
 #[derive(Default)]
 pub(super) struct SpanCleaner {
-    /// The span, out of which those keys' bodies that come first have been moved.
+    /// The span, and the number of its keys that have been dealt with.
     victim: Mutex<Option<(SpanContents, usize)>>,
     moved_bytes: AtomicU64,
 }
 
 impl SpanCleaner {
-    /// Bytes that were moved, since start.
+    /// Returns the bytes moved since start.
     pub(super) fn moved_bytes(&self) -> u64 {
         self.moved_bytes.load(Relaxed)
     }
 }
 
 impl<V: TierValue> MemoryTier<V> {
-    /// Empties as much of the spans as keeps pace with so many bytes that have come or gone.
+    /// Empties enough of the spans to keep pace with `bytes` that have come or gone.
     pub(super) fn empty_spans(&self, bytes: u64) {
         if !self.spans.are_wasteful() {
             return;
@@ -54,7 +54,7 @@ impl<V: TierValue> MemoryTier<V> {
         }
     }
 
-    /// Moves the object's body out of the span. Returns how many bytes were copied.
+    /// Moves the object's body out of the span. Returns the number of bytes copied.
     fn move_body(&self, key: Key, span: &Arc<Span>) -> u64 {
         let Some(body) = self.shard(key).lock().movable(key, span) else { return 0 };
         let Some(copy) = self.spans.put(key, &body, BodyOrigin::Moved) else { return 0 };
@@ -63,14 +63,14 @@ impl<V: TierValue> MemoryTier<V> {
     }
 }
 
-/// So many bytes are moved for each that comes or goes, as long as spans are wasteful: as many as
-/// must be when bodies die in no order.
+/// Bytes moved for each byte that comes or goes while spans are wasteful: the number needed when
+/// bodies die in no order.
 const PACE: u64 = 16;
-/// And so many with each body.
+/// Additional bytes moved with each body.
 const PACE_MIN: u64 = 64 << 10;
-/// What it costs to choose a span and to make it ready for others, in the same.
+/// Cost of choosing a span and readying it for reuse, in bytes that could be moved meanwhile.
 const FINISH_BYTES: u64 = 4 << 10;
-/// What it costs to look for a body that is gone, in bytes that could be moved meanwhile.
+/// Cost of looking up a body that is gone, in bytes that could be moved meanwhile.
 const LOOKUP_BYTES: u64 = 512;
 
 #[cfg(test)]

@@ -1,23 +1,24 @@
-//! The byte budget of RAM: everything that holds bytes for long reserves them here first.
+//! Byte budget of RAM: callers reserve from it the bytes that they hold for long.
 //!
 //! The limit is hard: the sum of all reservations never exceeds it, at no instant. When a
-//! reservation does not fit, those who registered are asked to give back what they can spare.
+//! reservation does not fit, registered holders are asked to give back the bytes that they can
+//! spare.
 
 use parking_lot::RwLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
-/// Someone who holds bytes that can be given up.
+/// Holder of bytes that can be given up.
 pub trait Reclaim: Send + Sync {
-    /// Bytes held now; an upper bound of what could be given back.
+    /// Returns the bytes held now: an upper bound of those that `reclaim` could give back.
     fn reclaimable_bytes(&self) -> u64;
 
-    /// Gives up `bytes` or more where possible, releasing them before it returns, and says how many
-    /// they were.
+    /// Gives up `bytes` or more if possible, and releases them before it returns. Returns their
+    /// number.
     fn reclaim(&self, bytes: u64) -> u64;
 }
 
-/// A budget of bytes. See the file's head.
+/// Budget of bytes; see the file's head.
 pub struct MemoryBudget {
     limit: u64,
     used: AtomicU64,
@@ -26,7 +27,7 @@ pub struct MemoryBudget {
 }
 
 impl MemoryBudget {
-    /// A budget of `limit` bytes.
+    /// Creates a budget of `limit` bytes.
     pub fn new(limit: u64) -> Arc<Self> {
         Arc::new(Self {
             limit,
@@ -36,27 +37,28 @@ impl MemoryBudget {
         })
     }
 
-    /// Will ask `giver` for bytes when they run short.
+    /// Registers `giver`, to be asked for bytes when they run short.
     pub fn register(&self, giver: Weak<dyn Reclaim>) {
         self.givers.write().push(giver);
     }
 
-    /// Reserves `bytes`, for as long as the reservation lives. `None` when they cannot be had.
+    /// Reserves `bytes` for as long as the reservation lives. Returns `None` if they are not
+    /// available.
     pub fn try_reserve(self: &Arc<Self>, bytes: u64) -> Option<Reservation> {
         self.take(bytes).then(|| Reservation { ledger: Arc::clone(self), bytes })
     }
 
-    /// Bytes reserved now.
+    /// Returns the bytes reserved now.
     pub fn used(&self) -> u64 {
         self.used.load(Relaxed)
     }
 
-    /// Most bytes that may be reserved.
+    /// Returns the most bytes that may be reserved.
     pub fn limit(&self) -> u64 {
         self.limit
     }
 
-    /// Reservations refused so far.
+    /// Returns the number of reservations refused so far.
     pub fn refused(&self) -> u64 {
         self.refused.load(Relaxed)
     }
@@ -78,7 +80,7 @@ impl MemoryBudget {
         false
     }
 
-    /// Takes what is free; otherwise says how many bytes are missing.
+    /// Takes `bytes` if they are free. The error is the number of missing bytes.
     fn take_free(&self, bytes: u64) -> Result<(), u64> {
         let fits = |used: u64| used.checked_add(bytes).filter(|sum| *sum <= self.limit);
         self.used
@@ -87,8 +89,8 @@ impl MemoryBudget {
             .map_err(|used| bytes.saturating_sub(self.limit - used))
     }
 
-    /// Asks for `missing` bytes; false when that cannot help. Nobody is asked to give up all it has
-    /// for a request that would fail nevertheless.
+    /// Asks for `missing` bytes. Returns `false` if that cannot help: no holder gives up all its
+    /// bytes for a request that would fail nevertheless.
     fn collect(&self, missing: u64) -> bool {
         let givers: Vec<_> = self.givers.read().iter().filter_map(Weak::upgrade).collect();
         if givers.iter().map(|giver| giver.reclaimable_bytes()).sum::<u64>() < missing {
@@ -104,19 +106,19 @@ impl MemoryBudget {
     }
 }
 
-/// Bytes set aside. Dropping it returns them.
+/// Reserved bytes. Dropping the reservation returns them.
 pub struct Reservation {
     ledger: Arc<MemoryBudget>,
     bytes: u64,
 }
 
 impl Reservation {
-    /// Bytes reserved.
+    /// Returns the bytes reserved.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
 
-    /// Reserves so many bytes more; false, and unchanged, when they cannot be had.
+    /// Reserves `more_bytes` more. Returns `false`, unchanged, if they are not available.
     pub fn grow(&mut self, more_bytes: u64) -> bool {
         let taken = self.ledger.take(more_bytes);
         if taken {
@@ -125,7 +127,7 @@ impl Reservation {
         taken
     }
 
-    /// Returns so many bytes, at most all.
+    /// Returns `fewer_bytes` to the budget, at most all.
     pub fn shrink(&mut self, fewer_bytes: u64) {
         let returned = fewer_bytes.min(self.bytes);
         self.bytes -= returned;
@@ -136,8 +138,8 @@ impl Reservation {
         &self.ledger
     }
 
-    /// Ends the reservation without returning its bytes: someone else has them on the books from
-    /// here.
+    /// Ends the reservation without returning its bytes: from here on, the caller accounts for
+    /// them.
     pub(super) fn transfer(mut self) -> u64 {
         std::mem::take(&mut self.bytes)
     }
@@ -149,5 +151,5 @@ impl Drop for Reservation {
     }
 }
 
-/// Times that bytes given back may be taken by someone faster before the reservation is refused.
+/// Rounds of reclaiming before a reservation is refused: other threads may take the bytes first.
 const TRIES: usize = 16;

@@ -1,17 +1,17 @@
-//! The RAM tier: objects by key, shared by all workers, within a byte budget that holds in a burst
-//! too.
+//! RAM tier: objects by key, shared by all workers, within a byte budget that holds even in a
+//! burst.
 //!
-//! Sharded by key; a shard's lock is held for a lookup and a pointer copy. The budget is a
-//! [`MemoryBudget`] that bodies in flight reserve from as well: when it runs short the tier gives
-//! up objects, by S3-FIFO unless told otherwise.
+//! The tier is sharded by key; a lookup holds a shard's lock for the time of a pointer copy. The
+//! budget is a [`MemoryBudget`], from which bodies in flight reserve as well. When the budget runs
+//! short, the tier evicts objects, by S3-FIFO unless told otherwise.
 //!
-//! Small bodies stand in few large stretches of memory that are kept dense, spans; large ones in
-//! pages of their own.
+//! Small bodies share a few large stretches of memory that are kept dense, the spans. Large bodies
+//! have pages of their own.
 //!
-//! An object that someone still holds would stay in memory if it were given up, so its bytes stay
-//! charged: it is passed over as a victim, and when it is removed or replaced it lingers on the
-//! books until it has been let go. A reply holds an object's body and not the object; so
-//! [`TierValue`] tells whether anything of it is held.
+//! Evicting an object that a caller still holds would free no memory, so its bytes stay charged.
+//! The object is passed over as a victim. Once removed or replaced, it lingers on the books until
+//! the last holder drops it. A reply holds an object's body and not the object, so [`TierValue`]
+//! tells whether any part is held.
 
 mod body;
 mod cleaner;
@@ -37,31 +37,31 @@ use spans::{BodyOrigin, Spans};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
-/// Objects in RAM. See the module's head.
+/// RAM tier; see the module's head.
 pub struct MemoryTier<V> {
     ledger: Arc<MemoryBudget>,
     shards: Box<[Mutex<Shard<V>>]>,
-    /// Where small bodies stand.
+    /// Memory of small bodies.
     spans: Spans,
     emptying: SpanCleaner,
-    /// Bytes on the books: objects that can be found, and those that linger.
+    /// Bytes charged: objects that can be found, and lingering ones.
     bytes: AtomicU64,
     evictions: AtomicU64,
-    /// Where the next search for a victim starts.
+    /// Index of the shard at which the next search for a victim starts.
     next_shard: AtomicUsize,
 }
 
-/// What can be kept in the tier. Nothing of it but its body is held by who does not hold the whole.
+/// Value kept in the tier. A caller without the whole value may hold its body, but no other part.
 pub trait TierValue: Send + Sync + 'static {
-    /// Its body, if it has one.
+    /// Returns the value's body, if the value has one.
     fn body(&self) -> Option<&MemoryBody>;
 
-    /// The same, for putting it elsewhere in memory. Asked when nobody holds the whole, nor the
-    /// body.
+    /// Returns the body for moving it in memory. Called while no other caller holds the value or
+    /// the body.
     fn body_mut(&mut self) -> Option<&mut MemoryBody>;
 }
 
-/// What the tier holds.
+/// Contents of the tier.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryUsage {
     /// Objects that can be found.
@@ -70,20 +70,21 @@ pub struct MemoryUsage {
     pub bytes: u64,
     /// Objects given up to make room, since start.
     pub evictions: u64,
-    /// Bytes of memory in which small bodies stand, with what dead ones have left between them.
+    /// Bytes of memory in spans, with the gaps that dead bodies have left.
     pub span_bytes: u64,
-    /// Bytes of bodies that were moved to have less of that, since start.
+    /// Bytes of bodies moved to close such gaps, since start.
     pub moved_bytes: u64,
 }
 
 impl<V: TierValue> MemoryTier<V> {
-    /// An empty tier that replaces by S3-FIFO. `shards` is rounded up to a power of two; a few per
-    /// core is right. Keys have a secret, so that nobody chooses some that meet in one place.
+    /// Creates an empty tier that replaces by S3-FIFO. `shards` is rounded up to a power of two; a
+    /// few per core is right. Keys have a secret, so that an attacker cannot choose keys that meet
+    /// in one shard.
     pub fn new(ledger: Arc<MemoryBudget>, shards: usize) -> Arc<Self> {
         Self::with_policy(ledger, shards, || Box::new(S3Fifo::new()))
     }
 
-    /// An empty tier with a replacement policy for each shard.
+    /// Creates an empty tier with a replacement policy for each shard.
     pub fn with_policy(
         ledger: Arc<MemoryBudget>,
         shards: usize,
@@ -104,28 +105,30 @@ impl<V: TierValue> MemoryTier<V> {
         tier
     }
 
-    /// Where the body of an object that is to be inserted will stand, so that it can be put there
-    /// while it arrives. `None` where it will stand elsewhere: it is empty, or there is no memory.
-    /// Who has a piece of a large one keeps all its pages, so that it is to be charged as a whole
-    /// before its first piece.
+    /// Reserves the memory in which an object's body will stay, so that its bytes can be put there
+    /// while they arrive. Returns `None` if the body will stay elsewhere: it is empty, or there is
+    /// no memory.
+    ///
+    /// A holder of a piece of a large body keeps all its pages. Charge the whole body before its
+    /// first piece.
     pub fn room(&self, key: Key, length: u64) -> Option<IncomingBody> {
         let length = usize::try_from(length).ok()?;
         if let Some(room) = zero_copy::room(length) {
             return Some(IncomingBody::in_pages(room));
         }
-        // One for which the system gives no pages is better there than among all that the program
-        // allocates.
+        // A body of 32 to 64 KiB for which the system gives no pages goes into a span: better there
+        // than among the program's allocations.
         if !(1..=SPANNED_MAX).contains(&length) {
             return None;
         }
         let room = self.spans.room(key, length, BodyOrigin::Arrived);
-        // Whatever becomes of it: not all that arrives is kept.
+        // Also for a body that is not kept in the end: some that arrive are not.
         self.empty_spans(length as u64);
         room.map(IncomingBody::packed)
     }
 
-    /// The body of an object that is to be inserted, where it will stand. What it is part of is not
-    /// kept for it.
+    /// Returns the body of an object in the memory where it will stay. A copy does not keep the
+    /// larger buffer that `body` is part of.
     pub fn place(&self, key: Key, body: Bytes) -> MemoryBody {
         let body = MemoryBody::from(body);
         if body.is_empty() || body.is_lent() {
@@ -138,25 +141,27 @@ impl<V: TierValue> MemoryTier<V> {
         placed.unwrap_or_else(|| Bytes::copy_from_slice(&body).into())
     }
 
-    /// The object, counting as a hit for replacement. Allocates nothing.
+    /// Returns the object, counting as a hit for replacement. Allocates nothing.
     #[inline]
     pub fn get(&self, key: Key) -> Option<Arc<V>> {
         self.shard(key).lock().hit(key)
     }
 
-    /// The object, without counting a hit.
+    /// Returns the object without counting a hit.
     pub fn peek(&self, key: Key) -> Option<Arc<V>> {
         self.shard(key).lock().peek(key)
     }
 
-    /// Keeps `value`, replacing what the key had. False, and nothing kept, when the budget cannot
-    /// take `weight_bytes` and [`ENTRY_OVERHEAD_BYTES`]; what the key had is gone then too.
+    /// Keeps `value`, replacing the key's present object. Returns `false` and keeps nothing if the
+    /// budget cannot take `weight_bytes` and [`ENTRY_OVERHEAD_BYTES`]; the present object is gone
+    /// then too.
     pub fn insert(&self, key: Key, value: Arc<V>, weight_bytes: u64) -> bool {
         self.insert_if(key, value, weight_bytes, || true)
     }
 
-    /// The same if it still may: asked under the lock that [`Self::remove`] takes, so that who
-    /// makes it false and then removes the key leaves nothing there, not for a moment.
+    /// Keeps `value` like [`Self::insert`] if `still_may` returns `true`. `still_may` runs under
+    /// the lock that [`Self::remove`] takes. A caller that makes it `false` and then removes the
+    /// key therefore leaves nothing there, not for a moment.
     pub fn insert_if(
         &self,
         key: Key,
@@ -164,15 +169,15 @@ impl<V: TierValue> MemoryTier<V> {
         weight_bytes: u64,
         still_may: impl FnOnce() -> bool,
     ) -> bool {
-        // The older object goes first: its bytes may be what the newer one needs.
+        // Remove the older object first: the newer one may need its bytes.
         self.remove(key);
         let bytes = weight_bytes.saturating_add(ENTRY_OVERHEAD_BYTES);
         self.ledger.try_reserve(bytes).is_some_and(|reservation| self.put(key, value, reservation, still_may))
     }
 
-    /// Keeps `value` at the expense of a reservation that already covers it, such as that of a body
-    /// that was in flight; grown by [`ENTRY_OVERHEAD_BYTES`]. False, and nothing kept, when it
-    /// cannot grow, or may not be kept any more, as with [`Self::insert_if`].
+    /// Keeps `value`, charged to a reservation that already covers it, such as that of a body in
+    /// flight. Grows the reservation by [`ENTRY_OVERHEAD_BYTES`]. Returns `false` and keeps nothing
+    /// if the reservation cannot grow, or `still_may` returns `false`, as with [`Self::insert_if`].
     pub fn insert_reserved(
         &self,
         key: Key,
@@ -185,11 +190,13 @@ impl<V: TierValue> MemoryTier<V> {
         fits && self.put(key, value, reservation, still_may)
     }
 
-    /// Puts `value` in the place of what the key has, if `replaces` says so of that; looked at and
-    /// replaced under one lock, so that nothing comes between. For a value that takes over the bulk
-    /// of its predecessor, which leaves the books at once, while the place in the order of
-    /// replacement stays. False, and nothing changed, when the key has nothing or something else,
-    /// or the budget cannot take what `value` weighs more.
+    /// Replaces the key's value with `value` if `replaces` accepts the present one. Both happen
+    /// under one lock, so that no change comes between.
+    ///
+    /// Meant for a value that takes over the bulk of its predecessor. The predecessor leaves the
+    /// books at once; the place in the order of replacement stays. Returns `false` and changes
+    /// nothing if the key has no value or another one, or the budget cannot take the additional
+    /// weight.
     pub fn replace_if(
         &self,
         key: Key,
@@ -199,7 +206,7 @@ impl<V: TierValue> MemoryTier<V> {
     ) -> bool {
         let bytes = weight_bytes.saturating_add(ENTRY_OVERHEAD_BYTES);
         let Some(charged) = self.shard(key).lock().charged(key, &replaces) else { return false };
-        // Without the lock, which giving back takes.
+        // Without the shard's lock, since the budget may take it to reclaim bytes.
         let Some(more) = self.ledger.try_reserve(bytes.saturating_sub(charged)) else { return false };
         let Some(before) = self.shard(key).lock().replace_if(key, value, (charged, bytes), &replaces) else {
             return false;
@@ -210,11 +217,13 @@ impl<V: TierValue> MemoryTier<V> {
         true
     }
 
-    /// Puts what `make` makes, a copy of what the key has that weighs so many bytes, in its place,
-    /// if `replaces` says so of that: before it is made, and when it is exchanged, under the lock.
-    /// It is charged before it is made; what was there stays charged until it has been let go and
-    /// [swept up](Self::sweep). False, and nothing changed, when the key has nothing or something
-    /// else, the budget cannot take both, or nothing is made.
+    /// Replaces the key's value with a copy from `make` that weighs `weight_bytes`, if `replaces`
+    /// accepts the present value. `replaces` runs before `make`, and again under the lock at the
+    /// exchange.
+    ///
+    /// The copy is charged before it is made. The former value stays charged until its last holder
+    /// drops it and a [sweep](Self::sweep) finds it. Returns `false` and changes nothing if the key
+    /// has no value or another one, the budget cannot take both, or `make` returns `None`.
     pub fn replace_copy_if(
         &self,
         key: Key,
@@ -238,13 +247,13 @@ impl<V: TierValue> MemoryTier<V> {
         exchanged
     }
 
-    /// Strikes off the books what was removed or exchanged and has been let go since. Whoever
-    /// removes something does so for its shard; to be called now and then for the others.
+    /// Uncharges removed and exchanged values that their last holders have dropped. A removal does
+    /// so for its own shard; call this now and then for the others.
     pub fn sweep(&self) {
         self.shards.iter().for_each(|shard| self.release_lingering(shard));
     }
 
-    /// Removes the object; who holds it keeps it. False when it was absent.
+    /// Removes the object; callers that hold it keep it. Returns `false` if it was absent.
     pub fn remove(&self, key: Key) -> bool {
         let shard = self.shard(key);
         let removed = shard.lock().remove(key);
@@ -255,12 +264,12 @@ impl<V: TierValue> MemoryTier<V> {
     fn release_lingering(&self, shard: &Mutex<Shard<V>>) {
         let released = shard.lock().release_lingering();
         let bytes = released.bytes;
-        // Not under the lock: a drop may be long.
+        // Outside the lock, since a drop may take long.
         drop(released);
         self.uncharge(bytes);
     }
 
-    /// What the tier holds.
+    /// Returns the tier's contents.
     pub fn usage(&self) -> MemoryUsage {
         MemoryUsage {
             objects: self.shards.iter().map(|shard| shard.lock().len() as u64).sum(),
@@ -280,42 +289,42 @@ impl<V: TierValue> MemoryTier<V> {
     ) -> bool {
         let mut shard = self.shard(key).lock();
         if !still_may() {
-            // What was reserved is given back without the lock.
+            // Release the lock first: dropping the reservation runs without it.
             drop(shard);
             return false;
         }
         let bytes = reservation.transfer();
         self.bytes.fetch_add(bytes, Relaxed);
-        // Of two inserts of one key at once the later wins; its predecessor goes the way of the
+        // Of two concurrent inserts of one key the later wins; its predecessor is treated as
         // removed.
         shard.insert(key, value, bytes);
         true
     }
 
-    /// What was charged so many bytes is gone.
+    /// Uncharges `bytes` of an object that is gone.
     fn uncharge(&self, bytes: u64) {
         if bytes > 0 {
             self.bytes.fetch_sub(bytes, Relaxed);
             self.ledger.release(bytes);
-            // Whoever takes them next may want them for something else than a body in a span.
+            // The next user of these bytes may need them for other things than a body in a span.
             self.empty_spans(bytes);
         }
     }
 
     fn shard(&self, key: Key) -> &Mutex<Shard<V>> {
-        // The high bits of the low half: bucket choices below use other bits.
+        // High bits of the low half: bucket choices below use other bits.
         &self.shards[(key.low() >> 48) as usize & (self.shards.len() - 1)]
     }
 }
 
-/// Has the allocator of this process give freed memory back to the system, so that what the budget
-/// allows is about what the process takes. To be called once, before threads are started.
+/// Has this process's allocator return freed memory to the system, so that the process takes about
+/// as much as the budget allows. Call once, before threads start.
 pub fn return_freed_bytes() {
     crate::sys::return_freed_bytes();
 }
 
-/// Gives what is free between blocks of the allocator back to the system, whole pages of it. To be
-/// called about once a second: bodies on their way leave such gaps, which would be there for good.
+/// Returns whole free pages between the allocator's blocks to the system. Call about once a second:
+/// bodies in flight leave such gaps, which would stay for good otherwise.
 pub fn return_free_pages() {
     crate::sys::return_free_pages();
 }
@@ -330,7 +339,7 @@ impl<V: TierValue> Reclaim for MemoryTier<V> {
         let mut fruitless = 0;
         while given < bytes && fruitless < self.shards.len() {
             let index = self.next_shard.fetch_add(1, Relaxed) % self.shards.len();
-            // What is let go is dropped after the lock: a drop may be long.
+            // Drop the values after the lock, since a drop may take long.
             let (lingering, victim) = {
                 let mut shard = self.shards[index].lock();
                 (shard.release_lingering(), shard.evict())
@@ -352,11 +361,11 @@ impl<V> Drop for MemoryTier<V> {
     }
 }
 
-/// What an entry costs beside its value: its place in the map, in the policy, and among the ghosts,
-/// each with the slack of a table that has just doubled.
+/// Bytes that an entry costs beside its value: its place in the map, in the policy, and among the
+/// ghosts. Each includes the slack of a table that has just doubled.
 pub const ENTRY_OVERHEAD_BYTES: u64 = 256;
-/// The longest body that stands in a span: an eighth of the shortest span at most is left free at
-/// its end.
+/// Longest body that goes into a span. At most an eighth of the shortest span is left free at its
+/// end.
 const SPANNED_MAX: usize = 64 << 10;
-/// More shards than this gain nothing.
+/// Most shards: more gain nothing.
 const SHARDS_MAX: usize = 1024;

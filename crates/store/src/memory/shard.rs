@@ -1,4 +1,4 @@
-//! One shard of the RAM tier: a map, its replacement policy, and what lingers.
+//! One shard of the RAM tier: a map, its replacement policy, and lingering values.
 
 use super::{MemoryBody, TierValue};
 use crate::sys::span::Span;
@@ -8,16 +8,16 @@ use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
-/// Objects whose keys fall into one shard.
+/// Objects with keys that fall into one shard.
 pub(super) struct Shard<V> {
     objects: HashMap<Key, Object<V>, BuildHasherDefault<KeyHasher>>,
     policy: Box<dyn Replacement>,
-    /// Removed or replaced while someone held them.
+    /// Values removed or replaced while a caller held them, and their charged bytes.
     lingering: Vec<(Arc<V>, u64)>,
 }
 
-/// Takes half of a key as its hash: a key is a keyed hash already, and shards are chosen by the
-/// other half.
+/// Hasher that takes half of a key as the hash. A key is a keyed hash already, and the other half
+/// chooses the shard.
 #[derive(Default)]
 struct KeyHasher(u64);
 
@@ -35,15 +35,14 @@ impl Hasher for KeyHasher {
     }
 }
 
-/// One object with what it is charged.
+/// One object with its charged bytes.
 struct Object<V> {
     value: Arc<V>,
     bytes: u64,
     handle: Handle,
 }
 
-/// Values that nobody holds any more, to be dropped outside the lock, and the bytes they were
-/// charged.
+/// Values without holders, to be dropped outside the lock, and the bytes they were charged.
 pub(super) struct ReleasedValues<V> {
     pub(super) bytes: u64,
     _values: Vec<Arc<V>>,
@@ -75,13 +74,13 @@ impl<V: TierValue> Shard<V> {
         self.objects.insert(key, Object { value, bytes, handle });
     }
 
-    /// What the object is charged, if `wanted` accepts it.
+    /// Returns the object's charged bytes, if `wanted` accepts the object.
     pub(super) fn charged(&self, key: Key, wanted: impl Fn(&V) -> bool) -> Option<u64> {
         self.objects.get(&key).filter(|object| wanted(&object.value)).map(|object| object.bytes)
     }
 
-    /// Puts `value`, charged `after`, in the place of what `wanted` accepts and is charged
-    /// `before`. Returns what was there.
+    /// Replaces the object with `value`, charged `after`, if `wanted` accepts the object and it is
+    /// charged `before`. Returns the former value.
     pub(super) fn replace_if(
         &mut self,
         key: Key,
@@ -97,8 +96,8 @@ impl<V: TierValue> Shard<V> {
         Some(std::mem::replace(&mut object.value, value))
     }
 
-    /// Puts `value` in the place of what `wanted` accepts, which stays charged until
-    /// `release_lingering` finds it let go.
+    /// Replaces the object with `value` if `wanted` accepts the object. The former value stays
+    /// charged until `release_lingering` finds it without holders.
     pub(super) fn exchange_if(
         &mut self,
         key: Key,
@@ -113,14 +112,14 @@ impl<V: TierValue> Shard<V> {
         true
     }
 
-    /// The object's body, if it stands in `span` and nobody holds it.
+    /// Returns the object's body, if it is in `span` and no caller holds it.
     pub(super) fn movable(&mut self, key: Key, span: &Arc<Span>) -> Option<MemoryBody> {
         let value = Arc::get_mut(&mut self.objects.get_mut(&key)?.value)?;
         value.body().filter(|body| body.is_in(span) && !body.is_shared()).cloned()
     }
 
-    /// Puts `copy` in the place of the object's body, if that is still `body`, which the caller
-    /// alone holds beside the object.
+    /// Replaces the object's body with `copy`, if the body is still `body` and only the caller and
+    /// the object hold it.
     pub(super) fn move_body(&mut self, key: Key, body: &MemoryBody, copy: MemoryBody) -> bool {
         let object = self.objects.get_mut(&key);
         let Some(value) = object.and_then(|object| Arc::get_mut(&mut object.value)) else { return false };
@@ -131,8 +130,8 @@ impl<V: TierValue> Shard<V> {
         true
     }
 
-    /// Takes the object out of sight. Its bytes stay charged until `release_lingering` finds it let
-    /// go.
+    /// Removes the object from the map. Its bytes stay charged until `release_lingering` finds it
+    /// without holders.
     pub(super) fn remove(&mut self, key: Key) -> bool {
         let Some(object) = self.objects.remove(&key) else { return false };
         self.policy.remove(object.handle);
@@ -140,12 +139,12 @@ impl<V: TierValue> Shard<V> {
         true
     }
 
-    /// Gives up the object worth least that nobody holds. `None` when a few tries find none.
+    /// Evicts the object worth least that no caller holds. Returns `None` if a few tries find none.
     pub(super) fn evict(&mut self) -> Option<(Arc<V>, u64)> {
         for _ in 0..EVICT_TRIES {
             let key = self.policy.evict()?.key;
             let object = self.objects.get_mut(&key)?;
-            // Under this lock nobody can begin to hold it.
+            // Under this lock no caller can begin to hold the object.
             if is_let_go(&mut object.value) {
                 return self.objects.remove(&key).map(|object| (object.value, object.bytes));
             }
@@ -154,7 +153,7 @@ impl<V: TierValue> Shard<V> {
         None
     }
 
-    /// Strikes off what lingered and has been let go.
+    /// Uncharges lingering values that have no holders any more.
     pub(super) fn release_lingering(&mut self) -> ReleasedValues<V> {
         let let_go = |(value, _): &mut (Arc<V>, u64)| is_let_go(value);
         let mut released = ReleasedValues { bytes: 0, _values: Vec::new() };
@@ -166,8 +165,8 @@ impl<V: TierValue> Shard<V> {
     }
 }
 
-/// Whether nobody else holds the value or a part of it. Asked in this order: a part is taken from a
-/// whole that is held.
+/// Returns `true` if no other caller holds the value or a part of it. The value is checked before
+/// the body, since a caller takes the body from a value that it holds.
 fn is_let_go<V: TierValue>(value: &mut Arc<V>) -> bool {
     Arc::get_mut(value).is_some_and(|value| !value.body().is_some_and(MemoryBody::is_shared))
 }

@@ -1,20 +1,22 @@
-//! The RAM tier's small bodies in few large stretches of memory, so that what the tier is allowed
-//! is what it takes.
+//! Spans: few large stretches of memory for the RAM tier's small bodies, so that the tier takes no
+//! more memory than its budget.
 //!
-//! An allocator cannot move what it has given out: objects of all sizes that come and go leave it
-//! with holes, a quarter to a third of its heap. Here bodies are put one behind the other into
-//! spans, and when much of the spans is what dead bodies have left, the emptiest is emptied: its
-//! live bodies are moved to another, and it begins anew (the log-structured memory of Rumble,
-//! Kejriwal and Ousterhout, "Log-structured Memory for DRAM-based Storage", FAST 2014; its segments
-//! are our spans). What has been moved once stands apart from what just came: of that most dies
-//! soon, and at about one time, so that spans of it are nearly empty when they are emptied.
+//! An allocator cannot move a block that it has given out. Objects of all sizes that come and go
+//! leave holes: a quarter to a third of the heap. Here, bodies are appended to spans. When dead
+//! bodies make up much of the spans, the emptiest span is emptied: its live bodies move to another
+//! span, and it is filled again from its start. This is log-structured memory: Rumble, Kejriwal and
+//! Ousterhout, "Log-structured Memory for DRAM-based Storage", FAST 2014; its segments are our
+//! spans.
 //!
-//! To give a body its room costs a lock held for a few instructions, and its copy. For each byte
-//! that comes in up to `WASTE_SHARE` bytes are moved if bodies die in no order at all; on web
-//! traces between one and two.
+//! Bodies that were moved once have spans apart from new bodies. Most new bodies die soon and at
+//! about one time, so that their spans are nearly empty when emptied.
 //!
-//! A body that somebody holds is not moved. Its span waits, and what else was in it goes back to
-//! the system page by page; so what a held body keeps in memory is its own pages.
+//! Room for a body costs a lock held for a few instructions, and the copy. If bodies die in no
+//! order at all, up to `WASTE_SHARE` bytes are moved for each byte that comes in. On web traces one
+//! to two bytes are.
+//!
+//! A body that a caller holds is not moved. Its span waits, and other pages of the span return to
+//! the system one by one. A held body thus keeps only its own pages in memory.
 
 use crate::sys::fill::{FillBuffer, FilledBody};
 use crate::sys::span::{Span, SpanSlice};
@@ -23,50 +25,50 @@ use shoal_core::Key;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// All spans.
+/// All spans of a tier.
 pub(super) struct Spans {
     span_bytes: usize,
-    /// Bytes of room that bodies have.
+    /// Bytes of room that live bodies have.
     live_bytes: Arc<AtomicU64>,
-    /// The sum of what is taken of all spans.
+    /// Sum of `taken_bytes` over all spans.
     taken_bytes: AtomicU64,
     state: Mutex<State>,
 }
 
-/// Where a body comes from.
+/// Origin of a body.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum BodyOrigin {
-    /// From outside.
+    /// Arrived from outside.
     Arrived,
-    /// From a span that is being emptied.
+    /// Moved from a span that is being emptied.
     Moved,
 }
 
-/// A span, and whose bodies have been put into it.
+/// Span, and the keys of the bodies put into it.
 pub(super) struct SpanContents {
     pub(super) span: Arc<Span>,
     pub(super) keys: Vec<Key>,
-    /// Bytes of it in memory that are no free room.
+    /// Bytes of the span in memory that are not free room.
     taken_bytes: u64,
-    /// It is left alone until so many spans have been emptied: what it held could not be moved.
+    /// Value of `emptied` until which the span is left alone, since its bodies could not be moved.
     waits_until: u64,
 }
 
 #[derive(Default)]
 struct State {
-    /// Those that take bodies, by where these come from; first those with the least room.
+    /// Spans that take bodies, by the origin of the bodies; least room first.
     open: [Vec<SpanContents>; 2],
     full: Vec<SpanContents>,
-    /// Emptied, for the next that is needed.
+    /// Emptied span, for the next need.
     spare: Option<Arc<Span>>,
-    /// Spans that were emptied, or tried, or looked for in vain.
+    /// Spans emptied or tried, and searches without result.
     emptied: u64,
-    /// Where among the full ones the next search begins.
+    /// Index in `full` at which the next search begins.
     next: usize,
 }
 
 impl Spans {
-    /// Spans for a tier of so many bytes.
+    /// Creates the spans for a tier of `tier_bytes`.
     pub(super) fn new(tier_bytes: u64) -> Self {
         let span_bytes = (tier_bytes / SPANS).clamp(SPAN_BYTES_MIN, SPAN_BYTES_MAX).next_power_of_two();
         Self {
@@ -77,17 +79,17 @@ impl Spans {
         }
     }
 
-    /// Bytes of the spans that hold bodies, or did and have not been emptied.
+    /// Returns the bytes of the spans that hold bodies, or held some and have not been emptied.
     pub(super) fn taken_bytes(&self) -> u64 {
         self.taken_bytes.load(Relaxed)
     }
 
-    /// Bytes of room that bodies have.
+    /// Returns the bytes of room that live bodies have.
     pub(super) fn live_bytes(&self) -> u64 {
         self.live_bytes.load(Relaxed)
     }
 
-    /// Room for the body of `key`. `None` when there is no memory.
+    /// Reserves room for the body of `key`. Returns `None` if there is no memory.
     pub(super) fn room(&self, key: Key, length: usize, origin: BodyOrigin) -> Option<FillBuffer<SpanSlice>> {
         let mut state = self.state.lock();
         let open = &mut state.open[origin as usize];
@@ -97,14 +99,14 @@ impl Spans {
         }
     }
 
-    /// A copy of the body in a span. `None` when there is no memory.
+    /// Copies the body into a span. Returns `None` if there is no memory.
     pub(super) fn put(&self, key: Key, body: &[u8], origin: BodyOrigin) -> Option<FilledBody<SpanSlice>> {
         let mut room = self.room(key, body.len(), origin)?;
         drop(room.push(body));
         Some(room.body())
     }
 
-    /// Opens another span, and closes the one with the least room when there are enough.
+    /// Opens another span, and closes the one with the least room if enough are open.
     fn open_another<'a>(&self, state: &'a mut State, origin: BodyOrigin) -> Option<&'a mut SpanContents> {
         let span = match state.spare.take() {
             Some(span) => span,
@@ -121,13 +123,13 @@ impl Spans {
         open.last_mut()
     }
 
-    /// Whether the spans take more memory than is right for what lives in them.
+    /// Returns `true` if the spans take too much memory for their live bodies.
     pub(super) fn are_wasteful(&self) -> bool {
         let live = self.live_bytes();
         self.taken_bytes() > live + live / WASTE_SHARE + self.span_bytes as u64
     }
 
-    /// The span that is best emptied, of some that are looked at. It is given back by
+    /// Returns the span best emptied, of at most `LOOKED_AT`. The caller gives it back by
     /// [`Self::finish`].
     pub(super) fn victim(&self) -> Option<SpanContents> {
         let mut state = self.state.lock();
@@ -142,14 +144,15 @@ impl Spans {
         let best = ready.max_by(|one, other| gain(one).total_cmp(&gain(other))).filter(|at| gain(at) > 0.0);
         state.next += count;
         let Some(best) = best else {
-            // Or those that wait would, when there are no others, for good.
+            // Count a search without result, so that waiting spans do not wait for good if there
+            // are no others.
             state.emptied += 1;
             return None;
         };
         Some(state.full.swap_remove(best))
     }
 
-    /// Takes a span back that should be empty now.
+    /// Takes back a span that should be empty now.
     pub(super) fn finish(&self, mut contents: SpanContents) {
         let mut state = self.state.lock();
         state.emptied += 1;
@@ -168,7 +171,7 @@ impl Spans {
 }
 
 impl SpanContents {
-    /// Room for the body of `key`; what it takes is added to `all_taken_bytes` too.
+    /// Reserves room for the body of `key`, and adds its bytes to `all_taken_bytes` too.
     fn room(
         &mut self,
         key: Key,
@@ -188,17 +191,17 @@ impl SpanContents {
     }
 }
 
-/// A tier has about so many spans, within these.
+/// Approximate number of spans of a tier, within the sizes below.
 const SPANS: u64 = 200;
 const SPAN_BYTES_MIN: u64 = 512 << 10;
 const SPAN_BYTES_MAX: u64 = 4 << 20;
-/// Spans are emptied when their dead bytes are more than such a share of the live ones.
+/// Spans are emptied when their dead bytes exceed a sixteenth of the live ones.
 const WASTE_SHARE: u64 = 16;
-/// Spans that take bodies at a time: where a large one does not fit any more small ones do.
+/// Most open spans of one origin: a span too full for a large body still takes small ones.
 const OPEN_MAX: usize = 4;
-/// Full spans that are compared for the emptiest.
+/// Full spans compared in a search for the emptiest.
 const LOOKED_AT: usize = 128;
-/// A span with bodies that could not be moved is tried again when so many others have been emptied.
+/// Other spans to be emptied before a span with immovable bodies is tried again.
 const WAITS: u64 = 16;
 
 #[cfg(test)]
@@ -209,8 +212,8 @@ mod tests {
     #[test]
     fn the_search_for_a_victim_passes_over_spans_without_gain() {
         let spans = Spans::new(100 << 20);
-        // Eight bodies fill a span to the last byte; so many spans that some are beyond a single
-        // search.
+        // Eight bodies fill a span to the last byte. There are more spans than a single search
+        // covers.
         let fill = |count: usize| -> Vec<_> {
             (0..count as u64 * 8)
                 .map(|number| spans.put(key(number), &[1; SPAN_BYTES_MIN as usize / 8], BodyOrigin::Arrived))

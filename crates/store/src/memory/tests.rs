@@ -1,4 +1,4 @@
-//! The budget holds, objects in use stay charged, and what is asked for stays.
+//! The budget holds, objects in use stay charged, and popular objects stay.
 
 use super::*;
 use bytes::Bytes;
@@ -42,8 +42,8 @@ pub(super) fn key(n: u64) -> Key {
     Key::of(&n.to_le_bytes())
 }
 
-/// Who forbids it and then removes the key has removed it: the question is put under the lock that
-/// the removal takes.
+/// A caller that makes `still_may` return `false` and then removes the key has removed it.
+/// `still_may` runs under the lock that the removal takes.
 #[test]
 fn what_may_not_be_kept_any_more_is_not_there_for_a_moment() {
     let (ledger, may) = (MemoryBudget::new(1 << 20), std::sync::atomic::AtomicBool::new(true));
@@ -58,7 +58,7 @@ fn what_may_not_be_kept_any_more_is_not_there_for_a_moment() {
         });
         let still_may = || {
             asked.send(()).unwrap();
-            // The removal comes as far as the lock.
+            // The removal gets as far as the lock.
             while may.load(Relaxed) {
                 std::thread::yield_now();
             }

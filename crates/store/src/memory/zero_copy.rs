@@ -1,17 +1,18 @@
 //! Large bodies in pages of their own, which the kernel may send without copying them.
 //!
-//! What is written to a socket is copied into the kernel's memory first. With `vmsplice` the kernel
-//! takes the very pages instead, and the network reads them later, perhaps long after the call. So
-//! they must not change from then on: a page that were used again for something else would be sent
-//! in place of the body. Here a body has pages that nothing else ever uses, nothing writes to them
-//! once it is whole, and with it they go back to the system; what the kernel still sends of them it
-//! keeps by itself.
+//! A write to a socket copies the bytes into the kernel's memory. `vmsplice` hands over the pages
+//! themselves, and the network reads them later, perhaps long after the call. The pages must not
+//! change from then on: a reused page would be sent in place of the body.
 //!
-//! A body that is asked for often is put into large pages, which are sent with less work.
+//! A body here therefore has pages that are never reused. Nothing writes to them once the body is
+//! whole. The pages return to the system with the body; the kernel itself keeps those that it still
+//! sends.
 //!
-//! [`Bytes`] do not tell where they are, so the pages of all such bodies stand in a table, which
-//! [`lend`] looks into. For a small body all that costs more than the copy; see [`LENT_MIN`]. The
-//! table is in parts, by address, so that workers that send different bodies seldom meet at one
+//! A body that is asked for often is put into large pages, which cost less work to send.
+//!
+//! [`Bytes`] do not tell where they are. The pages of all such bodies are therefore in a table,
+//! which [`lend`] looks into. For a small body all this costs more than the copy; see [`LENT_MIN`].
+//! The table has parts, by address, so that workers that send different bodies seldom meet at one
 //! lock.
 
 use crate::sys::fill::{FillBuffer, FilledBody};
@@ -25,7 +26,7 @@ use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::{Arc, Weak};
 
-/// A body that is put together from pieces, in one piece.
+/// Body that is put together from pieces, in one stretch of memory.
 pub struct BodyBuilder(Place);
 
 enum Place {
@@ -34,16 +35,16 @@ enum Place {
 }
 
 impl BodyBuilder {
-    /// Room for `length` bytes: in pages of their own from [`LENT_MIN`] on, if the system gives
-    /// some.
+    /// Reserves room for `length` bytes: from [`LENT_MIN`] on in pages of their own, if the system
+    /// gives some.
     pub fn with_capacity(length: usize) -> Self {
         Self(room(length).map_or_else(|| Place::Heap(Vec::with_capacity(length)), Place::Pages))
     }
 
-    /// Adds a piece.
+    /// Appends a piece.
     ///
     /// # Panics
-    /// When all pieces together are more than there is room for.
+    /// If all pieces together exceed the room.
     pub fn push(&mut self, piece: &[u8]) {
         match &mut self.0 {
             Place::Heap(bytes) => {
@@ -54,7 +55,7 @@ impl BodyBuilder {
         }
     }
 
-    /// Bytes so far.
+    /// Returns the number of bytes so far.
     pub fn length(&self) -> usize {
         match &self.0 {
             Place::Heap(bytes) => bytes.len(),
@@ -62,7 +63,7 @@ impl BodyBuilder {
         }
     }
 
-    /// The body.
+    /// Returns the body.
     pub fn into_bytes(self) -> Bytes {
         match self.0 {
             Place::Heap(bytes) => bytes.into(),
@@ -71,28 +72,28 @@ impl BodyBuilder {
     }
 }
 
-/// Bytes of memory that a body of so many takes: whole pages where it has its own.
+/// Returns the bytes of memory that a body of `length` bytes takes: whole pages if it has its own.
 pub fn room_bytes(length: u64) -> u64 {
     let page = crate::sys::page_bytes().filter(|_| length >= LENT_MIN as u64);
     page.and_then(|page| length.checked_next_multiple_of(page as u64)).unwrap_or(length)
 }
 
-/// Room for a large body in pages of its own. `None` for a smaller one, and when the system gives
-/// none.
+/// Reserves room for a large body in pages of its own. Returns `None` for a smaller one, or if the
+/// system gives no pages.
 pub(super) fn room(length: usize) -> Option<FillBuffer<ArenaPages>> {
     (length >= LENT_MIN).then(|| ArenaPages::new(length).ok().map(FillBuffer::new))?
 }
 
-/// Has the kernel take as many of these bytes as go into `pipe`, without copying them. `None` when
-/// they are not in pages of their own.
+/// Has the kernel take as many of these bytes as `pipe` has room for, without copying them. Returns
+/// `None` if the bytes are not in pages of their own.
 pub fn lend(pipe: BorrowedFd<'_>, bytes: &[u8]) -> Option<io::Result<usize>> {
     ZeroCopyBody::around(bytes).map(|_| crate::sys::splice_to_pipe(pipe, bytes))
 }
 
-/// A body in pages of its own, in the table.
+/// Body in pages of its own, listed in the table.
 pub(super) struct ZeroCopyBody {
     body: FilledBody<ArenaPages>,
-    /// Hits since it is here; counted up to [`HITS_FOR_LARGE_PAGES`].
+    /// Hits since the body is here; counted up to [`HITS_FOR_LARGE_PAGES`].
     hits: AtomicU32,
 }
 
@@ -109,7 +110,7 @@ impl ZeroCopyBody {
         lent
     }
 
-    /// The body that these bytes are of.
+    /// Returns the body that contains these bytes.
     pub(super) fn around(bytes: &[u8]) -> Option<Arc<Self>> {
         let range = bytes.as_ptr_range();
         let address = range.start.addr();
@@ -117,22 +118,22 @@ impl ZeroCopyBody {
         (range.end <= lent.body().as_ptr_range().end).then_some(lent)
     }
 
-    /// The body.
+    /// Returns the body's bytes.
     pub(super) fn body(&self) -> &[u8] {
         &self.body
     }
 
-    /// For who is to hold it too.
+    /// Returns the bytes for another holder.
     pub(super) fn bytes(self: &Arc<Self>) -> Bytes {
         Bytes::from_owner(Holder(Arc::clone(self)))
     }
 
-    /// Whether somebody else holds it, or a part that he had before it was whole.
+    /// Returns `true` if others hold the body, or a part taken before it was whole.
     pub(super) fn is_shared(self: &Arc<Self>) -> bool {
         Arc::strong_count(self) > 1 || self.body.holders() > 1
     }
 
-    /// Counts a hit. True with the one that makes it worth to have it in large pages.
+    /// Counts a hit. Returns `true` at the hit that makes a copy in large pages worthwhile.
     pub(super) fn hit(&self) -> bool {
         let hits = self.hits.load(Relaxed);
         hits < HITS_FOR_LARGE_PAGES
@@ -141,19 +142,19 @@ impl ZeroCopyBody {
             && gives_large_pages()
     }
 
-    /// Begins to count anew, as nothing came of it.
+    /// Resets the count, since the copy was not made.
     pub(super) fn count_hits_anew(&self) {
         self.hits.store(0, Relaxed);
     }
 
-    /// A copy in large pages, if there is memory. To be called where it may take a while.
+    /// Returns a copy in large pages, if there is memory. Call on a thread that may wait.
     pub(super) fn in_large_pages(&self) -> Option<Arc<Self>> {
         let mut room = FillBuffer::new(ArenaPages::large(self.body.len()).ok()?);
         drop(room.push(&self.body));
         Some(Self::after_hits(room.body(), HITS_FOR_LARGE_PAGES))
     }
 
-    /// Where it begins, and where it goes on in another stretch.
+    /// Returns the address of the body's start, and of its first byte in each further stretch.
     fn entries(&self) -> impl Iterator<Item = usize> {
         let range = self.body.as_ptr_range();
         let (first, end) = (range.start.addr(), range.end.addr());
@@ -163,14 +164,14 @@ impl ZeroCopyBody {
 
 impl Drop for ZeroCopyBody {
     fn drop(&mut self) {
-        // Before the pages go, whose addresses may be somebody else's the next moment.
+        // Before the pages go: another body may have their addresses the next moment.
         for address in self.entries() {
             part(address).write().remove(&address);
         }
     }
 }
 
-/// One of those that hold a body.
+/// Holder of a body.
 struct Holder(Arc<ZeroCopyBody>);
 
 impl AsRef<[u8]> for Holder {
@@ -179,31 +180,31 @@ impl AsRef<[u8]> for Holder {
     }
 }
 
-/// The part of the table with the bodies that are where this address is.
+/// Returns the part of the table for this address.
 fn part(address: usize) -> &'static RwLock<BTreeMap<usize, Weak<ZeroCopyBody>>> {
     &LENT[address / STRETCH % PARTS].0
 }
 
-/// Where the pages of bodies begin, and where those that reach into another stretch go on. Who has
-/// a slice of them keeps them in the table.
+/// Bodies by the address of their start and of each further stretch. A holder of a slice keeps its
+/// body in the table.
 static LENT: [Part; PARTS] = [const { Part(RwLock::new(BTreeMap::new())) }; PARTS];
 
-/// In cache lines that no other part is in.
+/// One part of the table, alone in its cache lines.
 #[repr(align(128))]
 struct Part(RwLock<BTreeMap<usize, Weak<ZeroCopyBody>>>);
 
-/// As many as there may well be workers.
+/// Parts of the table: the likely most workers.
 const PARTS: usize = 64;
 
-/// Addresses of which one part tells. Most bodies are shorter, and so in one part, or in two.
+/// Bytes of addresses for one part. Most bodies are shorter, and so in one part or two.
 const STRETCH: usize = 2 << 20;
 
-/// From this length on it costs less to lend a body than to copy it: measured, see
+/// Length in bytes from which lending a body costs less than copying it. Measured in
 /// `docs/experiments/hits-notebook.md`.
 pub const LENT_MIN: usize = 32 << 10;
 
-/// Large pages spare a hit about a tenth of its time, and to copy a body into them takes a few
-/// times that of a hit.
+/// Hits before a copy in large pages. Such pages spare a hit about a tenth of its time, and the
+/// copy costs a few times a hit.
 const HITS_FOR_LARGE_PAGES: u32 = 16;
 
 #[cfg(test)]
@@ -241,8 +242,7 @@ mod tests {
             let overfull = std::panic::catch_unwind(|| {
                 let mut whole = BodyBuilder::with_capacity(length);
                 whole.push(&vec![1; length]);
-                // As long as the rest of a page, and more than an allocator gives beyond what it is
-                // asked for.
+                // As long as the rest of a page, and more than an allocator adds to a request.
                 whole.push(&[1; 5000]);
             });
             assert!(overfull.is_err(), "{length}");
@@ -257,7 +257,7 @@ mod tests {
             lend(writer.as_fd(), &body[100..20_000]).expect("in pages of its own").expect("room in the pipe");
         assert_eq!(lent, 19_900);
         drop(body);
-        // Perhaps in the same pages of memory, were they given back too early.
+        // These could get the same pages of memory if those had been given back too early.
         let others: Vec<Bytes> = (2..10).map(|byte| whole(LENT_MIN, byte)).collect();
         assert_eq!(read(&reader, 30_000), vec![1; 19_900]);
         drop(others);

@@ -1,68 +1,68 @@
-//! Room for one body, which is filled from its beginning on. What is in it already may be read
-//! meanwhile, and is never written to again.
+//! Memory of one body, filled from its start on. The filled part may be read meanwhile, and is
+//! never written again.
 
 use std::ops::{Deref, Range};
 use std::sync::Arc;
 
-/// Memory that one body has alone.
+/// Memory that belongs to one body alone.
 ///
 /// # Safety
-/// As long as this lives, all its bytes are at the same place, hold something, and may be read and
-/// written. Nobody reads or writes them but the one [`FillBuffer`] that is made of it, and those
-/// that have it from there.
+/// As long as this lives, all its bytes stay at one address, are initialized, and may be read and
+/// written. Only the one [`FillBuffer`] made of it, and the parts and bodies made by that buffer,
+/// read or write them.
 pub(crate) unsafe trait BodyMemory {
-    /// Where it begins.
+    /// Returns the address of the first byte.
     fn start(&self) -> *mut u8;
 
-    /// How many bytes it has.
+    /// Returns the number of bytes.
     fn bytes(&self) -> usize;
 }
 
-/// Room for one body, which is put in from its beginning on.
+/// Room for one body, filled from its start on.
 pub(crate) struct FillBuffer<G> {
     ground: Arc<G>,
     filled: usize,
 }
 
-/// A part of a body that is there, while the rest of it may still be missing.
+/// Filled part of a body; the rest of the body may still be missing.
 pub(crate) struct FilledPart<G> {
     ground: Arc<G>,
     range: Range<usize>,
 }
 
-/// A body that is there. Each of its clones holds the same.
+/// Filled body. All its clones hold the same memory.
 pub(crate) struct FilledBody<G> {
     ground: Arc<G>,
     length: usize,
 }
 
 impl<G: BodyMemory> FillBuffer<G> {
-    /// All of `ground`, and nothing in it.
+    /// Makes an empty buffer of all of `ground`.
     pub(crate) fn new(ground: G) -> Self {
         Self { ground: Arc::new(ground), filled: 0 }
     }
 
-    /// Bytes that are there.
+    /// Returns the number of bytes filled.
     pub(crate) fn filled(&self) -> usize {
         self.filled
     }
 
-    /// Bytes that are still missing.
+    /// Returns the number of bytes missing.
     pub(crate) fn missing(&self) -> usize {
         self.ground.bytes() - self.filled
     }
 
-    /// Puts the next piece of the body in.
+    /// Appends the next piece of the body.
     ///
     /// # Panics
-    /// When it is longer than what is missing.
+    /// If the piece is longer than the missing bytes.
     pub(crate) fn push(&mut self, piece: &[u8]) -> FilledPart<G> {
         assert!(piece.len() <= self.missing(), "room for this piece");
         let range = self.filled..self.filled + piece.len();
-        // SAFETY: the range is within the ground, which lives as long as `self`. Nobody reads what
-        // is behind `filled`: a part ends before it, and the body can be had only when this is
-        // gone. Nobody else writes to it, since only this may, which is borrowed exclusively.
-        // `piece` is borrowed memory and hence elsewhere.
+        // SAFETY: the range is within the ground, which lives as long as `self`. No reader has
+        // bytes behind `filled`: a part ends before it, and the body exists only once `self` is
+        // gone. Only `self`, borrowed exclusively here, writes to the ground. `piece` is borrowed
+        // memory and hence elsewhere.
         unsafe {
             std::ptr::copy_nonoverlapping(piece.as_ptr(), self.ground.start().add(range.start), piece.len());
         }
@@ -70,7 +70,7 @@ impl<G: BodyMemory> FillBuffer<G> {
         FilledPart { ground: Arc::clone(&self.ground), range }
     }
 
-    /// The body, which is what is there.
+    /// Returns the body: the bytes filled so far.
     pub(crate) fn body(self) -> FilledBody<G> {
         FilledBody { length: self.filled, ground: self.ground }
     }
@@ -80,24 +80,24 @@ impl<G: BodyMemory> Deref for FilledPart<G> {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: the range is within the ground, which this holds. It was filled before this could
-        // be had, and nobody writes to it again.
+        // SAFETY: the range is within the ground, which this holds. The range was filled before
+        // this part existed, and is never written again.
         unsafe { std::slice::from_raw_parts(self.ground.start().add(self.range.start), self.range.len()) }
     }
 }
 
 impl<G> FilledBody<G> {
-    /// What it is in.
+    /// Returns the memory that the body is in.
     pub(crate) fn ground(&self) -> &G {
         &self.ground
     }
 
-    /// Whether both are the very same.
+    /// Returns `true` if both are the very same body.
     pub(crate) fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.ground, &other.ground)
     }
 
-    /// How many hold it, or parts of it.
+    /// Returns the number of holders of the body or parts of it.
     pub(crate) fn holders(&self) -> usize {
         Arc::strong_count(&self.ground)
     }
@@ -107,7 +107,7 @@ impl<G: BodyMemory> Deref for FilledBody<G> {
     type Target = [u8];
 
     fn deref(&self) -> &[u8] {
-        // SAFETY: as with a part of it, above; its room is gone.
+        // SAFETY: as for `FilledPart`, above; the buffer is gone.
         unsafe { std::slice::from_raw_parts(self.ground.start(), self.length) }
     }
 }

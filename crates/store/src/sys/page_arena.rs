@@ -1,15 +1,15 @@
 //! Whole pages of memory for large bodies, many of which share a tract: small pages, or large ones
-//! (2 MiB) where the system has such.
+//! (2 MiB) if the system has them.
 //!
-//! For each page that it sends the kernel takes hold of it, and lets it go again, by a counter.
-//! Small pages have one each; those of a large page have one together, which the kernel raises once
-//! for all of them (`docs/experiments/hits-notebook.md`, "Large bodies"). As few bodies are as long
-//! as large pages, a tract is cut from its beginning on, a body after the other: large pages are
-//! full, and the system has one mapping to look after for many bodies.
+//! For each page that it sends, the kernel raises and lowers a counter. Small pages have one
+//! counter each. The small pages of a large page share one, which the kernel raises once for all of
+//! them (`docs/experiments/hits-notebook.md`, "Large bodies"). Few bodies are as long as large
+//! pages, so a tract is cut from its start on, one body after the other. Large pages are then full,
+//! and the system has one mapping for many bodies.
 //!
-//! What has been cut off belongs to one body, and its addresses to nobody after that. With the body
-//! its pages go back to the system at once. A large page of which others have a part is split for
-//! that: of a whole one the system would keep everything until it is short of memory.
+//! A cut range belongs to one body, and its addresses are never used again. The body's pages return
+//! to the system with the body, at once. A large page shared with other bodies is split for that:
+//! the system would keep all of an unsplit one until memory is short.
 
 use super::fill::BodyMemory;
 use memmap2::{MmapMut, MmapRaw, UncheckedAdvice};
@@ -19,23 +19,23 @@ use std::ops::Range;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, LazyLock};
 
-/// Memory for one body: whole pages that nobody else has, had or will have.
+/// Memory for one body: whole pages that no other body has, had or will have.
 pub(crate) struct ArenaPages {
     tract: Arc<PageArena>,
-    /// In bytes of the tract, whole pages.
+    /// Offsets in the tract, at page boundaries.
     range: Range<usize>,
     /// Bytes of the body.
     length: usize,
 }
 
 impl ArenaPages {
-    /// Of so many bytes, which are zero, and in memory once they are touched.
+    /// Reserves `length` bytes, which are zero, and in memory once they are touched.
     pub(crate) fn new(length: usize) -> io::Result<Self> {
         Self::of(&SMALL, length)
     }
 
-    /// The same in large pages: the system gives a large one at a time then, or none, and may put
-    /// memory in order for that, which takes a while.
+    /// Reserves `length` bytes in large pages. The system then gives one large page at a time, or
+    /// none; it may rearrange memory for that, which takes a while.
     pub(crate) fn large(length: usize) -> io::Result<Self> {
         Self::of(&LARGE, length)
     }
@@ -46,7 +46,7 @@ impl ArenaPages {
             return Err(io::ErrorKind::OutOfMemory.into());
         }
         if length > TRACT_BYTES / 4 {
-            // Of a tract of its own nothing is left over.
+            // A large body has a tract of its own, of which nothing is left over.
             return PageArena::new(length, tracts.size)?
                 .cut(length)
                 .ok_or_else(|| io::ErrorKind::OutOfMemory.into());
@@ -59,15 +59,15 @@ impl ArenaPages {
         let pages = newer.cut(length).ok_or(io::ErrorKind::OutOfMemory)?;
         let older = tract.replace(newer);
         drop(tract);
-        // What is left of it goes as a body's pages do: some of it may be in the last one's large
-        // page.
+        // Drop the rest of the older tract like a body's pages: it may share a large page with the
+        // last body.
         drop(older.and_then(|older| older.cut(older.left())));
         Ok(pages)
     }
 }
 
 // SAFETY: the range lies in the mapping, which is anonymous and lives as long as the tract, which
-// this holds. It was cut off once, and its bytes go only when this is dropped.
+// this holds. The range was cut off once, and its bytes go only when this is dropped.
 unsafe impl BodyMemory for ArenaPages {
     fn start(&self) -> *mut u8 {
         self.tract.map.as_mut_ptr().wrapping_add(self.tract.first + self.range.start)
@@ -86,9 +86,9 @@ impl Drop for ArenaPages {
         BODY_BYTES.fetch_sub(self.range.len(), Relaxed);
         self.tract.split_at_the_edges_of(&self.range);
         let PageArena { map, first, .. } = &*self.tract;
-        // SAFETY: the range lies in the mapping, which is anonymous. Nobody has a reference into it
-        // any more, and nobody will have one, as it was cut off once. What the kernel still sends
-        // of these pages it keeps by itself.
+        // SAFETY: the range lies in the mapping, which is anonymous. No reference into it exists
+        // any more, nor will one, as the range was cut off once. The kernel itself keeps the pages
+        // that it still sends.
         let given = unsafe {
             map.unchecked_advise_range(UncheckedAdvice::DontNeed, first + self.range.start, self.range.len())
         };
@@ -96,7 +96,7 @@ impl Drop for ArenaPages {
     }
 }
 
-/// Whether the system has large pages, and gives some to those who ask for them.
+/// Returns `true` if the system has large pages and grants them on request.
 pub fn gives_large_pages() -> bool {
     static GIVES: LazyLock<bool> = LazyLock::new(|| {
         let setting = std::fs::read_to_string("/sys/kernel/mm/transparent_hugepage/enabled");
@@ -105,21 +105,21 @@ pub fn gives_large_pages() -> bool {
     *GIVES
 }
 
-/// What the tracts of this process take.
+/// Number and size of this process's tracts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PageArenaUsage {
-    /// How many there are.
+    /// Tracts that exist.
     pub tracts: u64,
-    /// How many there may be: further bodies get no pages of their own.
+    /// Most tracts that may exist; further bodies get no pages of their own.
     pub tracts_max: u64,
-    /// Bytes of addresses, which one body keeps for the whole of its tract. For each 2 MiB of them
-    /// 4 KiB of page table may be in memory.
+    /// Bytes of addresses. One body keeps those of its whole tract. For each 2 MiB of them, 4 KiB
+    /// of page table may be in memory.
     pub address_bytes: u64,
     /// Bytes of bodies, in whole pages: in memory as far as they have arrived.
     pub body_bytes: u64,
 }
 
-/// What the tracts of this process take now.
+/// Returns the number and size of this process's tracts.
 pub fn tracts() -> PageArenaUsage {
     PageArenaUsage {
         tracts: TRACTS.load(Relaxed) as u64,
@@ -129,25 +129,25 @@ pub fn tracts() -> PageArenaUsage {
     }
 }
 
-/// Which pages a tract has.
+/// Size of a tract's pages.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Size {
     Small,
     Large,
 }
 
-/// A stretch of addresses that begins where a large page may.
+/// Stretch of addresses that begins at the boundary of a large page.
 struct PageArena {
     map: MmapRaw,
-    /// Where in the mapping it begins, and how many bytes it has.
+    /// Offset of the stretch in the mapping.
     first: usize,
     bytes: usize,
     /// Bytes of a small page.
     page: usize,
     size: Size,
-    /// How much has been cut off.
+    /// Bytes that have been cut off.
     cut: AtomicUsize,
-    /// How much of it is not to be put into large pages any more.
+    /// Bytes from the start that must not be put into large pages any more.
     small: AtomicUsize,
 }
 
@@ -166,13 +166,13 @@ impl PageArena {
         #[cfg(target_os = "linux")]
         match size {
             Size::Large => tract.map.advise_range(memmap2::Advice::HugePage, first, bytes)?,
-            // A system that has no large pages refuses.
+            // A system without large pages refuses.
             Size::Small => drop(tract.map.advise(memmap2::Advice::NoHugePage)),
         }
         Ok(Arc::new(tract))
     }
 
-    /// Pages for the next so many bytes, if as many are left.
+    /// Cuts off pages for the next `length` bytes, if enough are left.
     fn cut(self: &Arc<Self>, length: usize) -> Option<ArenaPages> {
         let whole = length.checked_next_multiple_of(self.page)?;
         let within = |cut: usize| cut.checked_add(whole).filter(|end| *end <= self.bytes);
@@ -185,13 +185,13 @@ impl PageArena {
         self.bytes - self.cut.load(Relaxed)
     }
 
-    /// Splits the large pages that a range begins and ends in, where others may have a part of
-    /// them. Whatever fails here, its bytes may stay in memory until the system is short of it.
+    /// Splits the large pages at the range's ends, of which others may have a part. If a call here
+    /// fails, the bytes may stay in memory until the system is short of it.
     fn split_at_the_edges_of(&self, range: &Range<usize>) {
         if self.size == Size::Small {
             return;
         }
-        // Nor is a large page to be made of what is left of them.
+        // The rest of those pages must not become a large page again.
         let end = range.end.next_multiple_of(LARGE_BYTES).min(self.bytes);
         if self.small.fetch_max(end, Relaxed) < end {
             #[cfg(target_os = "linux")]
@@ -204,14 +204,14 @@ impl PageArena {
         }
     }
 
-    /// Has the system split the large page that has the page at `at`, which it does when only a
-    /// part of one is said to be cold.
+    /// Has the system split the large page around the small page at `at`. The kernel splits a large
+    /// page when only a part of it is said to be cold.
     fn split_at(&self, at: usize) {
         assert!(at < self.bytes);
         let page = self.map.as_mut_ptr().wrapping_add(self.first + at);
         #[cfg(target_os = "linux")]
-        // SAFETY: the address lies in the mapping, and the advice changes neither what is there nor
-        // what may be done with it.
+        // SAFETY: the address lies in the mapping, and the advice changes neither its bytes nor the
+        // rights to them.
         unsafe {
             libc::madvise(page.cast(), 1, libc::MADV_COLD);
         }
@@ -230,33 +230,33 @@ impl Drop for PageArena {
 /// Tracts of one size of pages.
 struct Tracts {
     size: Size,
-    /// The one that is cut from.
+    /// Tract that bodies are cut from.
     current: Mutex<Option<Arc<PageArena>>>,
 }
 
 static SMALL: Tracts = Tracts { size: Size::Small, current: Mutex::new(None) };
 static LARGE: Tracts = Tracts { size: Size::Large, current: Mutex::new(None) };
 
-/// Tracts that there are.
+/// Number of tracts.
 static TRACTS: AtomicUsize = AtomicUsize::new(0);
-/// What they take.
+/// Bytes of their addresses.
 static ADDRESS_BYTES: AtomicUsize = AtomicUsize::new(0);
 static BODY_BYTES: AtomicUsize = AtomicUsize::new(0);
 
-/// Of the mappings that the kernel allows a process, 65,530 by default, a tract may take four: two
-/// of its own, one before and one behind it, which only fill up to where a large page may begin.
+/// Most tracts. The kernel allows a process 65,530 mappings by default, and a tract may take four.
+/// Two are its own; one before and one behind fill up to the boundary of a large page.
 const TRACTS_MAX: usize = 8_192;
 
-/// Long enough for most bodies to share it, and short enough to keep few addresses for the last of
-/// them.
+/// Bytes of a tract: long enough for most bodies to share one, and short enough for the last body
+/// to keep few addresses.
 const TRACT_BYTES: usize = 8 * LARGE_BYTES;
 
-/// Bytes of a large page on most machines. With others nothing is wrong, and nothing won.
+/// Bytes of a large page on most machines. Other sizes do no harm, and gain nothing.
 const LARGE_BYTES: usize = 2 << 20;
 
 #[cfg(test)]
 thread_local! {
-    /// Whether this thread gets no pages, as if there were as many tracts as there may be.
+    /// `true` if this thread gets no pages, as if all tracts were taken.
     pub(crate) static REFUSED: std::cell::Cell<bool> = const { std::cell::Cell::new(false) };
 }
 
@@ -265,7 +265,7 @@ mod tests {
     use super::super::fill::{FillBuffer, FilledBody};
     use super::*;
 
-    /// What the system tells of so many pages from an address on, a word each (`pagemap`).
+    /// Returns the `pagemap` words of `pages` pages from an address on, one for each.
     #[cfg(target_os = "linux")]
     fn entries(address: usize, pages: usize) -> Vec<u64> {
         let page = crate::sys::page_bytes().expect("known");
@@ -283,13 +283,13 @@ mod tests {
             .collect())
     }
 
-    /// How many of so many pages are in memory.
+    /// Returns the number of these pages that are in memory.
     #[cfg(target_os = "linux")]
     fn resident(address: usize, pages: usize) -> usize {
         entries(address, pages).iter().filter(|entry| **entry >> 63 == 1).count()
     }
 
-    /// Whether a page is a part of a larger one. `None` where this user is not told.
+    /// Returns `true` if a page is part of a larger one; `None` if this user is not told.
     #[cfg(target_os = "linux")]
     fn is_in_large_page(address: usize) -> Option<bool> {
         let number = entries(address, 1)[0] & ((1 << 55) - 1);
@@ -297,7 +297,7 @@ mod tests {
         Some(flags >> 15 & 0b11 != 0)
     }
 
-    /// A body that fills so many bytes of the tract.
+    /// Makes a body that fills all its pages.
     fn body(pages: Option<ArenaPages>, byte: u8) -> FilledBody<ArenaPages> {
         let mut room = FillBuffer::new(pages.expect("as much is left"));
         drop(room.push(&vec![byte; room.missing()]));
@@ -360,7 +360,7 @@ mod tests {
         assert!(second.iter().all(|&byte| byte == 1));
     }
 
-    /// Others' tracts are counted too, and have far fewer bytes.
+    /// Other tests' tracts are counted too, and have far fewer bytes.
     #[test]
     fn what_tracts_take_is_counted_as_long_as_a_body_is_in_them() {
         const MANY: u64 = 8 << 30;

@@ -1,12 +1,12 @@
-//! Memory that many bodies share: pages that are cut into room for bodies from their beginning on,
-//! once.
+//! Memory that many bodies share: pages cut into rooms for bodies, from their start on, once.
 //!
-//! What has been cut off belongs to one body until that is dropped, and is not given to another
-//! before nobody has any part of the whole: then its one owner may begin anew ([`Span::clear`]).
-//! Until then pages in which no body is left may go back to the system
-//! ([`Span::return_dead_pages`]). A count of bodies for each page tells which those are: it rises
-//! under the lock under which room is cut off, so that one that is found at zero there stays at
-//! zero meanwhile.
+//! A room belongs to one body until the body is dropped. A room is reused only once the span has no
+//! body left: its one owner may then fill it again ([`Span::clear`]). Before that, pages without
+//! bodies may return to the system ([`Span::return_dead_pages`]).
+//!
+//! A count of bodies for each page tells which pages those are. The count rises under the lock
+//! under which rooms are cut. A count found at zero under the lock therefore stays at zero while
+//! the lock is held.
 
 use super::fill::{BodyMemory, FillBuffer};
 use memmap2::{MmapMut, MmapRaw};
@@ -19,22 +19,22 @@ use std::sync::atomic::{
     Ordering::{Acquire, Relaxed, Release},
 };
 
-/// A stretch of memory for bodies.
+/// Stretch of memory for bodies.
 pub(crate) struct Span {
     map: MmapRaw,
     page_bytes: usize,
-    /// How many bodies each page has a part of.
+    /// Number of bodies with a part in each page.
     touching: Box<[AtomicU16]>,
     live_bytes: AtomicU64,
-    /// The sum over all spans.
+    /// Sum over all spans.
     all_live_bytes: Arc<AtomicU64>,
     cut: Mutex<Cut>,
 }
 
 struct Cut {
-    /// How much has been cut off.
+    /// Bytes that have been cut off.
     bytes: usize,
-    /// Which pages went back to the system.
+    /// `true` for each page that was returned to the system.
     returned: Box<[bool]>,
 }
 
@@ -46,7 +46,7 @@ pub(crate) struct SpanSlice {
 }
 
 impl Span {
-    /// So many bytes, whole pages; what is live in it is added to `all_live_bytes` too.
+    /// Maps `bytes` bytes, whole pages. Live bytes of the span are added to `all_live_bytes` too.
     pub(crate) fn new(bytes: usize, all_live_bytes: Arc<AtomicU64>) -> io::Result<Self> {
         let page_bytes = super::page_bytes().ok_or(io::ErrorKind::Unsupported)?;
         if !bytes.is_multiple_of(page_bytes) || u32::try_from(bytes).is_err() {
@@ -63,17 +63,18 @@ impl Span {
         })
     }
 
-    /// Its length in bytes.
+    /// Returns the span's length in bytes.
     pub(crate) fn bytes(&self) -> usize {
         self.map.len()
     }
 
-    /// Bytes of room that bodies have.
+    /// Returns the bytes of room that live bodies have.
     pub(crate) fn live_bytes(&self) -> u64 {
         self.live_bytes.load(Relaxed)
     }
 
-    /// Room for a body of so many bytes, at least one. `None` when so much is not left.
+    /// Reserves room for a body of `length` bytes, at least one. Returns `None` if the span has
+    /// less left.
     pub(crate) fn room(self: &Arc<Self>, length: usize) -> Option<FillBuffer<SpanSlice>> {
         let mut cut = self.cut.lock();
         let start = cut.bytes;
@@ -92,28 +93,28 @@ impl Span {
         Some(FillBuffer::new(packed))
     }
 
-    /// Bytes that are not cut off yet.
+    /// Returns the bytes that are not cut off yet.
     pub(crate) fn left_bytes(&self) -> usize {
         self.bytes() - self.cut.lock().bytes
     }
 
-    /// Begins anew. Nobody has any part of it, or there were others with a reference.
+    /// Empties the span for reuse. `&mut self` proves that no body has a part of it.
     pub(crate) fn clear(&mut self) {
         let cut = self.cut.get_mut();
         cut.bytes = 0;
         cut.returned.fill(false);
     }
 
-    /// Gives pages in which no body is left back to the system; what is cut off next may be in the
-    /// last of them. Returns how many bytes it has given back altogether since it was cleared.
+    /// Returns pages without bodies to the system; the next room may begin in the last of them.
+    /// Returns the number of bytes given back since the span was cleared.
     pub(crate) fn return_dead_pages(&self) -> u64 {
         let mut cut = self.cut.lock();
         for page in 0..cut.bytes.div_ceil(self.page_bytes) {
             if !cut.returned[page] && self.touching[page].load(Acquire) == 0 {
                 // SAFETY: the page lies in the mapping, which is anonymous and lives as long as
-                // `self`. No body has a part of it: their readers are done with it, which `Acquire`
-                // sees, and none can begin while the lock is held under which the count rises. So
-                // nobody reads it until somebody has written to it.
+                // `self`. No body has a part of the page: earlier readers are done with it, as
+                // `Acquire` sees. No new body can come while the lock is held under which the count
+                // rises. So the page is written before it is read again.
                 let done = unsafe {
                     let start = self.map.as_mut_ptr().add(page * self.page_bytes);
                     libc::madvise(start.cast(), self.page_bytes, libc::MADV_DONTNEED)
@@ -126,7 +127,7 @@ impl Span {
 }
 
 impl SpanSlice {
-    /// Whether it is in this span.
+    /// Returns `true` if the body is in this span.
     pub(crate) fn is_in(&self, span: &Arc<Span>) -> bool {
         Arc::ptr_eq(&self.span, span)
     }
@@ -142,8 +143,8 @@ impl SpanSlice {
 }
 
 // SAFETY: the body lies in the mapping, which is anonymous and lives as long as the span, which
-// this holds. It was cut off for this body alone. Its pages are not given away before this is
-// dropped: their counts are above zero, and who clears the span has its only reference.
+// this holds. The room was cut off for this body alone. Its pages are not given away before this is
+// dropped: their counts are above zero, and clearing the span needs its only reference.
 unsafe impl BodyMemory for SpanSlice {
     fn start(&self) -> *mut u8 {
         self.span.map.as_mut_ptr().wrapping_add(self.start as usize)
@@ -164,13 +165,13 @@ impl Drop for SpanSlice {
     }
 }
 
-/// What a body takes of a span.
+/// Returns the bytes of a span that a body takes.
 fn room_bytes(length: usize) -> usize {
     length.next_multiple_of(ALIGNMENT)
 }
 
-/// Bodies begin at multiples of this, so that they are copied in whole words. It divides a page: of
-/// a span that is whole pages what is left is a multiple too.
+/// Alignment of bodies in bytes, so that they are copied in whole words. It divides a page, and so
+/// also the bytes left of a span.
 const ALIGNMENT: usize = 8;
 
 #[cfg(test)]
@@ -253,7 +254,7 @@ mod tests {
         let (mut span, _) = span(8);
         let mut bodies: Vec<_> = (0..5).map(|byte| packed(&span, &[byte; 6000])).collect();
         assert_eq!(span.return_dead_pages(), 0);
-        // The second has page 1 with the first and page 2 with the third.
+        // The second body shares page 1 with the first and page 2 with the third.
         bodies[1] = None;
         assert_eq!(span.return_dead_pages(), 0);
         bodies[2] = None;

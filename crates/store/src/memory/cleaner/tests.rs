@@ -1,5 +1,4 @@
-//! Spans stay dense whatever comes and goes, bodies stay what they are, and what is held stays
-//! where it is.
+//! Spans stay dense under any load, bodies keep their bytes, and held bodies keep their place.
 
 use super::*;
 use crate::memory::tests::{Article, key};
@@ -15,13 +14,13 @@ fn tier(bytes: u64) -> Tier {
     MemoryTier::new(MemoryBudget::new(bytes), 4)
 }
 
-/// Numbers that look like chance.
+/// Returns a number that looks random.
 fn mixed(number: u64) -> u64 {
     let mixed = (number ^ number >> 31).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     mixed ^ mixed >> 29
 }
 
-/// The body of an article, made from its number and its edition. Mostly short ones, few long.
+/// Returns the body of an article, made from its number and edition. Most are short, few long.
 fn content(number: u64, edition: u64) -> Vec<u8> {
     let chance = mixed(number * 31 + edition);
     let length = (chance >> 8) % (100 << (chance % 10));
@@ -40,7 +39,7 @@ fn check(article: &Article) {
     assert_eq!(article.body[..], content(article.number, article.edition), "article {}", article.number);
 }
 
-/// Bytes that the bodies in the tier have, a multiple of eight each.
+/// Returns the bytes of the bodies in the tier, each rounded up to a multiple of eight.
 fn live(tier: &Tier, numbers: u64) -> u64 {
     let bodies = (0..numbers).filter_map(|number| tier.peek(key(number)));
     bodies.map(|article| (article.body.len() as u64).next_multiple_of(8)).sum()
@@ -52,7 +51,7 @@ fn spans_stay_dense_whatever_comes_and_goes() {
     let tier = tier(32 << 20);
     let mut come = 0;
     for step in 0..80_000_u64 {
-        // Some are asked for much more often than others, and stay.
+        // Some numbers are asked for much more often than others, and stay.
         let chance = mixed(step);
         let number = if chance.is_multiple_of(2) { mixed(chance) % (NUMBERS / 20) } else { chance % NUMBERS };
         match tier.get(key(number)) {
@@ -90,7 +89,7 @@ fn who_holds_a_body_sees_it_unchanged_and_keeps_little_else_in_memory() {
         }
     }
     let live: u64 = live(&tier, 8_000);
-    // A body that is held may keep two pages that it has a part of.
+    // A held body may keep two pages of which it has a part.
     let allowed = live + live / 16 + (2 << 20) + held.len() as u64 * 8192;
     let taken = tier.usage().span_bytes;
     assert!(taken <= allowed, "{taken} in spans, {live} live");
@@ -110,7 +109,7 @@ fn nothing_is_left_of_what_has_been_removed() {
     }
     let taken = tier.usage().span_bytes;
     assert!(taken < 4 << 20, "{taken} bytes in spans of which none are live");
-    // What is removed lingers until somebody asks for room.
+    // Removed objects linger until a caller asks for room.
     assert!(tier.insert_empty(2_000));
     assert_eq!(tier.spans.live_bytes(), 0);
     for number in 0..200 {
@@ -254,7 +253,7 @@ fn put_if_room(tier: &Tier, number: u64, edition: u64) -> bool {
     tier.insert(key(number), Arc::new(Article { number, edition, body }), length)
 }
 
-/// Puts a successor with the same body in the place of an article, as a validation does.
+/// Replaces an article with a successor that has the same body, as a validation does.
 fn renew(tier: &Tier, article: &Article) {
     let next = Article { body: article.body.clone(), ..*article };
     let length = next.body.len() as u64;
