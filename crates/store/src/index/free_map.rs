@@ -1,19 +1,21 @@
-//! Which numbers are in use: a bit for each, and summaries above, so that the next free one is
+//! Map of the numbers in use: a bit for each, and summaries above, so that the next free number is
 //! found at once.
 //!
-//! For namings that choose among the free numbers (Kroonmaa 1998: the lowest, or the next one
-//! counting up). A bit is 1 where the number is in use, so that a new file of zeros is right. Level
-//! 0 has a bit for each number; a bit of a higher level is 1 where the word below it is all ones;
-//! the highest level is one word. Finding, setting and clearing touch one word a level: four levels
-//! at 10^6 numbers, 1/64 more than a bit a number in all.
+//! Used by namings that choose among the free numbers (Kroonmaa 1998: the lowest, or the next one
+//! counting up). A bit is 1 for a number in use, so that a new file of zeros is right. Level 0 has
+//! a bit for each number. A bit of a higher level is 1 if the word below it is all ones. The
+//! highest level is one word.
 //!
-//! The bits are a guide, the entries decide: after a power loss both may be of different age. A
-//! number that is in use and marked free is marked when a claim meets it; one that is free and
-//! marked in use is found by the hand or an audit.
+//! Finding, setting and clearing touch one word a level: four levels at 10^6 numbers. All levels
+//! take 1/64 more than a bit a number.
+//!
+//! The bits are a guide, and the entries decide: after a power loss the two may be of different
+//! age. A used number marked free is corrected when a claim meets it. A free number marked in use
+//! is found by the hand or an audit.
 
 use super::layout::Geometry;
 
-/// Where the levels stand.
+/// Positions of the levels.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct FreeMap {
     levels: [Level; LEVELS_MAX],
@@ -26,19 +28,19 @@ struct Level {
     bits: usize,
 }
 
-/// Which free number the next object gets.
+/// Rule for the number that the next object gets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Numbers {
-    /// The one that was freed last; there is a list of them, and no map.
+    /// Number freed last; the index has a list of free numbers, and no map.
     Any,
-    /// The next one counting up from the one given last, wrapping at the end.
+    /// Next number counting up from the last one given, wrapping at the end.
     Next,
-    /// The lowest.
+    /// Lowest number.
     Lowest,
 }
 
 impl FreeMap {
-    /// The map of an index; `None` when it has none.
+    /// Returns the map of an index; `None` if it has none.
     pub(super) fn of(geometry: &Geometry) -> Option<Self> {
         let mut at = geometry.free_map()?;
         let mut map = Self { levels: [Level::default(); LEVELS_MAX], count: 0 };
@@ -55,7 +57,7 @@ impl FreeMap {
         }
     }
 
-    /// Words that the map of so many numbers takes.
+    /// Returns the words that the map of `numbers` numbers takes.
     pub(super) fn words(numbers: u32) -> usize {
         let levels = std::iter::successors(Some((numbers as usize).div_ceil(64)), |words| {
             (*words > 1).then(|| words.div_ceil(64))
@@ -63,7 +65,7 @@ impl FreeMap {
         levels.sum()
     }
 
-    /// The first number from `from` on that is marked free.
+    /// Returns the first number from `from` on that is marked free.
     pub(super) fn find(&self, load: &dyn Fn(usize) -> u64, from: u32) -> Option<u32> {
         let found = self.find_in(load, 0, from as usize)?;
         u32::try_from(found).ok()
@@ -72,7 +74,7 @@ impl FreeMap {
     fn find_in(&self, load: &dyn Fn(usize) -> u64, level: usize, from: usize) -> Option<usize> {
         let Level { at, bits } = self.levels[level];
         let mut from = from;
-        // Again only where a summary is behind the word below it.
+        // Repeats only if a summary disagrees with the word below it.
         for _ in 0..STALE_MAX {
             if from >= bits {
                 return None;
@@ -91,13 +93,13 @@ impl FreeMap {
         None
     }
 
-    /// Whether a number is marked free.
+    /// Returns `true` if a number is marked free.
     pub(super) fn is_free(&self, load: &dyn Fn(usize) -> u64, number: u32) -> bool {
         let at = self.levels[0].at + number as usize / 64;
         load(at) >> (number % 64) & 1 == 0
     }
 
-    /// Marks a number: `store` is told each word that changes, and its value.
+    /// Marks a number. Calls `store` with each word that changes, and its value.
     pub(super) fn mark(
         &self,
         load: &dyn Fn(usize) -> u64,
@@ -113,8 +115,8 @@ impl FreeMap {
             if after != before {
                 store(at, after);
             }
-            // A summary stays as it is while a free number is left below it; on freeing all are
-            // looked at, since one may be wrong.
+            // A summary stays as it is while a free number is left below it. A freed number is
+            // marked in all levels, since one may be wrong.
             if !is_free && after != u64::MAX {
                 return;
             }
@@ -123,9 +125,9 @@ impl FreeMap {
     }
 }
 
-/// 64^6 is more than there are numbers.
+/// Most levels: 64^6 is more than there are numbers.
 const LEVELS_MAX: usize = 6;
-/// Summaries in one level that a search finds to be behind before it gives up.
+/// Wrong summaries that a search meets in one level before it gives up.
 const STALE_MAX: usize = 64;
 
 #[cfg(test)]
@@ -205,7 +207,7 @@ mod tests {
         assert_eq!(map.find(&load, 0), None);
         mark(&map, &words, 123_456, true);
         assert_eq!(map.find(&load, 5), Some(123_456));
-        // Summaries that promise what is not there.
+        // Summaries that promise free numbers where there are none.
         (first..words.count()).for_each(|at| words.store(at, u64::MAX));
         (map.levels[1].at..words.count()).for_each(|at| words.store(at, 0));
         assert_eq!(map.find(&load, 0), None, "and it comes to an end");

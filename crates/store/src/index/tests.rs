@@ -1,4 +1,4 @@
-//! The index by itself: against a map, under collisions, across sessions.
+//! Tests of the index by itself: against a map, under collisions, across sessions.
 
 use super::*;
 use shoal_policy::Clock;
@@ -60,7 +60,7 @@ fn charge(index: &Index, number: u32, blocks: u32) -> Charge {
     }
 }
 
-/// Claims, charges and commits; gives up what the hand says when there is no room.
+/// Claims, charges and commits; frees the hand's victims if there is no room.
 fn insert(index: &Index, key: Key, blocks: u32, mut given_up: impl FnMut(u32)) -> Option<u32> {
     let mut make_room = || loop {
         match index.sweep(|_| false) {
@@ -94,7 +94,7 @@ fn insert(index: &Index, key: Key, blocks: u32, mut given_up: impl FnMut(u32)) -
     Some(number)
 }
 
-/// The slow, obvious version: what each key has, and under which number.
+/// Compares with the slow, obvious version: a map of each key's number.
 #[test]
 fn agrees_with_a_map_over_many_sessions() {
     for seed in 0..20 {
@@ -201,7 +201,7 @@ fn the_ceiling_is_on_disk_before_charges_rise_to_it() {
     let words = home();
     let (index, _) = open(&words, 1);
     insert(&index, key(1), 200, |_| {}).unwrap();
-    // Only what was synced is left, as if power were lost before any write-back.
+    // Only synced words are left, as if power were lost before any write-back.
     let lost = words.after_power_loss(|_| 0);
     let (after, condition) = open(&lost, 2);
     assert_eq!(condition, Condition::Suspect);
@@ -328,7 +328,7 @@ fn a_map_older_than_its_entries_gives_out_no_number_twice() {
     words.store(at, 0);
     assert_eq!(insert(&index, key(100), 1, |_| {}), Some(20));
     assert!(index.is_damaged());
-    // And the other way: numbers that are free and marked in use come back by the hand.
+    // The opposite case: the hand brings back free numbers that are marked in use.
     words.store(at, u64::MAX);
     let number = insert(&index, key(101), 1, |_| {}).unwrap();
     assert!(number < 21, "what the hand gave up or found: {number}");

@@ -1,7 +1,7 @@
-//! Free numbers: which one a claim gets, and where one goes that is freed.
+//! Free numbers: the choice for a claim, and the way back of a freed number.
 //!
-//! Either a list through the free entries, last in first out, with the numbers never used behind
-//! it; or a map (see `free_map`), from which the lowest or the next one is picked.
+//! Either a list through the free entries, last in first out, followed by the numbers never used.
+//! Or a map (see `free_map`), which gives the lowest number or the next one.
 
 use super::edit::{Change, blank};
 use crate::index::free_map::{FreeMap, Numbers};
@@ -9,7 +9,7 @@ use crate::index::layout::{CURSOR_AT, FREE_AT, FREE_LIST_AT, FRESH_AT, IndexEntr
 use shoal_core::Key;
 
 impl Change<'_> {
-    /// A free number, which is the caller's once it is busy.
+    /// Picks a free number, which is the caller's once it is busy.
     pub(super) fn pick(&mut self) -> Option<u32> {
         match self.index.free_map {
             None => self.pop_free().or_else(|| self.pop_fresh()),
@@ -17,7 +17,7 @@ impl Change<'_> {
         }
     }
 
-    /// Makes the number free and leaves it to a later claim.
+    /// Makes the number free for a later claim.
     pub(in crate::index) fn list(&mut self, number: u32, entry: &IndexEntry) {
         let free = IndexEntry { generation: entry.generation, ..blank(State::Free) };
         if let Some(map) = self.index.free_map {
@@ -31,8 +31,8 @@ impl Change<'_> {
         self.set(FREE_AT, u64::from(number) + 1);
     }
 
-    /// Whether a claim may come upon a free entry: it stands in the list that is valid now, or is
-    /// marked in the map.
+    /// Returns `true` if a claim may meet a free entry: the entry is in the valid list, or marked
+    /// in the map.
     pub(in crate::index) fn is_listed(&self, number: u32, entry: &IndexEntry) -> bool {
         match self.index.free_map {
             Some(map) => map.is_free(&|at| self.transaction.load(at), number),
@@ -40,12 +40,13 @@ impl Change<'_> {
         }
     }
 
-    /// Whether exactly this number may be taken though it is free: not out of the middle of a list.
+    /// Returns `true` if exactly this free number may be taken: one in the middle of a list may
+    /// not.
     pub(in crate::index) fn is_free_to_take(&self, number: u32, entry: &IndexEntry) -> bool {
         self.index.free_map.is_some() || !self.is_listed(number, entry)
     }
 
-    /// The number is, or was, in use.
+    /// Notes that the number is or was in use.
     pub(in crate::index) fn note_used(&mut self, number: u32) {
         if u64::from(number) >= self.get(FRESH_AT) {
             self.set(FRESH_AT, u64::from(number) + 1);
@@ -79,15 +80,14 @@ impl Change<'_> {
                 self.note_used(number);
                 return Some(number);
             }
-            // The map is older than the entry. It is only a guide, so that this needs no
-            // transaction.
+            // The map is older than the entry. It is only a guide, so this needs no transaction.
             self.index.report_damage();
             map.mark(&load, number, false, |at, word| words.store(at, word));
         }
         None
     }
 
-    /// What entries of the valid list carry: never zero, which is what unused entries carry.
+    /// Returns the mark of entries in the valid list: never zero, the mark of unused entries.
     fn list_mark(&self) -> u64 {
         self.get(FREE_LIST_AT) + 1
     }
@@ -100,7 +100,7 @@ impl Change<'_> {
                 Some(number)
             }
             None => {
-                // What is on the list is lost until the hand comes by.
+                // Numbers on the list are lost until the hand meets them.
                 self.index.report_damage();
                 self.set(FREE_LIST_AT, (self.get(FREE_LIST_AT) + 1) & SEALED_MAX);
                 self.set(FREE_AT, 0);
@@ -123,7 +123,7 @@ impl Change<'_> {
     }
 }
 
-/// Numbers in use that a claim finds marked free before it gives up; each is marked for good.
+/// Used numbers that a claim finds marked free before it gives up; each is marked for good.
 const PICKS_MAX: u32 = 1024;
 /// Entries beyond the mark of fresh numbers that a claim looks at.
 const FRESH_TRIES: u32 = 64;

@@ -1,4 +1,4 @@
-//! What is fixed when an index is made: its size, what made it, and where its parts stand.
+//! Fixed part of an index: its size, its maker, and the positions of its parts.
 
 use super::{ENTRY_WORDS, hash};
 use crate::index::free_map::{FreeMap, Numbers};
@@ -9,40 +9,40 @@ use shoal_core::Key;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Geometry {
     version: u32,
-    /// Entries, which are file numbers too.
+    /// Number of entries, and so of file numbers.
     pub max_objects: u32,
-    /// Objects that may be in transition at once.
+    /// Most objects in transition at once.
     pub berths: u32,
     /// Unit of space accounting, in bytes.
     pub block_bytes: u32,
-    /// What the architecture needs to know, such as numbers of folders.
+    /// Numbers that the architecture keeps, such as numbers of folders.
     pub parameters: [u32; PARAMETERS],
-    /// Whether each entry has a side word.
+    /// `true` if each entry has a side word.
     pub sides: bool,
-    /// Whether there is a map of the numbers in use, instead of a list of the free ones.
+    /// `true` if the index has a map of the numbers in use, and no list of the free ones.
     has_free_map: bool,
     maker: [u8; MAKER_BYTES],
 }
 
-/// What an index is made for.
+/// Properties of an index to be made.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Shape<'a> {
-    /// The cache architecture, by name; at most 24 bytes are kept of it.
+    /// Name of the cache architecture; at most 24 bytes are kept.
     pub architecture: &'a str,
     /// Objects held at most.
     pub max_objects: u32,
     /// Unit of space accounting, in bytes.
     pub block_bytes: u32,
-    /// What the architecture needs to know when it opens the index again.
+    /// Numbers that the architecture needs when it opens the index again.
     pub parameters: [u32; PARAMETERS],
-    /// Whether each entry has a side word.
+    /// `true` if each entry has a side word.
     pub sides: bool,
-    /// Which free number the next object gets.
+    /// Rule for the free number that the next object gets.
     pub numbers: Numbers,
 }
 
 impl Geometry {
-    /// The geometry of a new index.
+    /// Returns the geometry of a new index.
     pub fn new(shape: &Shape<'_>) -> Self {
         let berths = (shape.max_objects / 8).clamp(64, BERTHS_MAX);
         let mut maker = [0; MAKER_BYTES];
@@ -60,8 +60,8 @@ impl Geometry {
         }
     }
 
-    /// The architecture that the index was made for. Version 1 has no word for it: then there was
-    /// one only.
+    /// Returns the architecture that the index was made for. Version 1 has no word for it: there
+    /// was only one then.
     pub fn architecture(&self) -> &str {
         if self.version == 1 {
             return "squid";
@@ -70,7 +70,7 @@ impl Geometry {
         std::str::from_utf8(&self.maker[..end]).unwrap_or("an architecture of another program")
     }
 
-    /// Size of the whole index, in words.
+    /// Returns the size of the whole index, in words.
     pub fn words(&self) -> usize {
         let map = if self.has_free_map { FreeMap::words(self.max_objects) } else { 0 };
         (self.end_of_sides().next_multiple_of(PAGE_WORDS) + map).next_multiple_of(PAGE_WORDS)
@@ -80,7 +80,7 @@ impl Geometry {
         BERTHS_AT + berth as usize
     }
 
-    /// The word that holds a bucket, and how far it is shifted in it.
+    /// Returns the word that holds a bucket, and the bucket's shift in the word.
     pub(in crate::index) fn bucket(&self, bucket: u32) -> (usize, u32) {
         (self.berth(self.berths) + bucket as usize / 2, bucket % 2 * 32)
     }
@@ -91,13 +91,14 @@ impl Geometry {
         entries_at + number as usize * ENTRY_WORDS
     }
 
-    /// The side word of a number; `None` when there are none.
+    /// Returns the position of a number's side word; `None` if there are none.
     pub(crate) fn side(&self, number: u32) -> Option<usize> {
         let sides_at = self.entry(self.max_objects).next_multiple_of(PAGE_WORDS);
         self.sides.then(|| sides_at + number as usize)
     }
 
-    /// Where the map of the numbers in use stands; `None` when there is a list of the free ones.
+    /// Returns the position of the map of numbers in use; `None` if the index has a list of free
+    /// ones.
     pub(crate) fn free_map(&self) -> Option<usize> {
         self.has_free_map.then(|| self.end_of_sides().next_multiple_of(PAGE_WORDS))
     }
@@ -106,7 +107,7 @@ impl Geometry {
         self.side(self.max_objects).unwrap_or_else(|| self.entry(self.max_objects))
     }
 
-    /// The bucket of a key: one for each entry, chosen by the key's high bits.
+    /// Returns the bucket of a key: one for each entry, chosen by the key's high bits.
     pub(in crate::index) fn bucket_of(&self, key: Key) -> u32 {
         ((u128::from(key.high()) * u128::from(self.max_objects)) >> 64) as u32
     }
@@ -120,7 +121,7 @@ impl Geometry {
         words.store(0, MAGIC);
     }
 
-    /// Reads it back. The error says in what respect this is no index of ours.
+    /// Reads the geometry back. The error says in which respect the words are no index of ours.
     pub(crate) fn read(words: &dyn Words) -> Result<Self, &'static str> {
         if words.count() < PAGE_WORDS {
             return Err("too short");
@@ -152,7 +153,7 @@ impl Geometry {
                 *bytes = words.load(at).to_le_bytes();
             }
         }
-        // What is not as it would be written (unknown flags among it) fails here.
+        // Words that differ from those that `write` would write, such as unknown flags, fail here.
         let is_as_written = geometry.is_fixed(|at| words.load(at));
         if !is_as_written || words.load(CHECK_AT) != geometry.check() {
             return Err("damaged in its header");
@@ -166,7 +167,7 @@ impl Geometry {
         Ok(geometry)
     }
 
-    /// The fixed words, in the order of [`FIXED_AT`].
+    /// Returns the fixed words, in the order of [`FIXED_AT`].
     fn fixed(&self) -> [u64; FIXED_AT.len()] {
         let pair = |low: u32, high: u32| u64::from(low) | u64::from(high) << 32;
         let flags = if self.sides { SIDES } else { 0 } | if self.has_free_map { FREE_MAP } else { 0 };
@@ -185,7 +186,7 @@ impl Geometry {
         ]
     }
 
-    /// How many of the fixed words this version has.
+    /// Returns the number of fixed words of this version.
     fn fixed_count(&self) -> usize {
         if self.version == 1 { FIXED_OF_VERSION_1 } else { FIXED_AT.len() }
     }
@@ -202,7 +203,7 @@ impl Geometry {
 /// "SHOALIDX", little-endian.
 const MAGIC: u64 = u64::from_le_bytes(*b"SHOALIDX");
 const VERSION: u32 = 2;
-/// More objects than this would need wider links.
+/// Most objects: more would need wider links.
 const OBJECTS_MAX: u32 = u32::MAX - 1;
 const BERTHS_MAX: u32 = 4096;
 /// Numbers that an architecture may keep in the header.
@@ -213,7 +214,7 @@ const MAKER_BYTES: usize = 24;
 const SIDES: u32 = 1;
 /// Flag: there is a map of the numbers in use.
 const FREE_MAP: u32 = 2;
-/// Where the fixed words stand. Version 1 has the first five.
+/// Positions of the fixed words. Version 1 has the first five.
 const FIXED_AT: [usize; 9] = [0, 1, 2, 3, 4, MAKER_AT, MAKER_AT + 1, MAKER_AT + 2, PARAMETERS_AT];
 const FIXED_OF_VERSION_1: usize = 5;
 const CHECK_AT: usize = 5;
