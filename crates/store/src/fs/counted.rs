@@ -1,11 +1,11 @@
-//! A door that counts: the I/O budget tests compare its numbers with the promise.
+//! File system that counts calls: the I/O budget tests compare its numbers with the promise.
 
 use super::{Access, File, FileSystem, LoadedWords, Mapping, Space};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// Wraps a file system and counts the calls to it by kind.
+/// Wrapper of a file system that counts calls by kind.
 pub struct CountingFs {
     inner: Arc<dyn FileSystem>,
     tally: Arc<Tally>,
@@ -24,7 +24,7 @@ pub struct Calls {
     pub writes: u64,
     /// Names removed.
     pub unlinks: u64,
-    /// Everything else: lengths asked for and set, files renamed, folders made, removed and listed,
+    /// All other calls: lengths asked for and set, files renamed, folders made, removed and listed,
     /// space, sync.
     pub others: u64,
     /// Reads of mapped files.
@@ -38,12 +38,12 @@ pub struct Calls {
 }
 
 impl CountingFs {
-    /// Counts from zero.
+    /// Wraps `inner` and counts from zero.
     pub fn new(inner: Arc<dyn FileSystem>) -> Self {
         Self { inner, tally: Arc::default() }
     }
 
-    /// Calls since the last time this was asked.
+    /// Returns the calls since the previous `take`.
     pub fn take(&self) -> Calls {
         let [
             creates,
@@ -147,7 +147,7 @@ impl FileSystem for CountingFs {
     }
 }
 
-/// A mapped file whose reads and writes are counted.
+/// Mapped file with counted reads and writes.
 struct CountedMapping {
     inner: Box<dyn Mapping>,
     tally: Arc<Tally>,
@@ -171,7 +171,7 @@ impl Mapping for CountedMapping {
     }
 }
 
-/// An open file whose reads and writes are counted.
+/// Open file with counted reads and writes.
 struct CountedFile {
     inner: Box<dyn File>,
     tally: Arc<Tally>,
@@ -213,7 +213,7 @@ impl File for CountedFile {
     }
 }
 
-/// What is counted, in the order of the fields of [`Calls`].
+/// Kinds of counts, in the order of the fields of [`Calls`].
 #[derive(Clone, Copy)]
 enum Kind {
     Create,

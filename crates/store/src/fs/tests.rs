@@ -1,9 +1,9 @@
-//! All bodies of the door behave as one, and each adds what it is for.
+//! Tests of the file systems: all behave alike, and each adds its own purpose.
 
 use super::*;
 use std::sync::Arc;
 
-/// What every body must do.
+/// Checks the behaviour that every file system must have.
 fn behaves(door: &dyn FileSystem) {
     assert!(door.make_folder("00").unwrap());
     assert!(!door.make_folder("00").unwrap());
@@ -93,7 +93,7 @@ fn asking_which_pages_are_resident_reads_none_in() {
     let resident = || (0..64).filter(|page| mapping.is_resident(page * PAGE_BYTES + 5)).count();
     assert_eq!(resident(), 64);
     assert!(!mapping.is_resident(64 * PAGE_BYTES) && !mapping.is_resident(u64::MAX));
-    // Only clean pages can be let go, and some file systems keep them all the same.
+    // Only clean pages can be dropped, and some file systems keep even those.
     door.sync().unwrap();
     let file = std::fs::File::open(folder.path().join("mapped")).unwrap();
     rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed).unwrap();

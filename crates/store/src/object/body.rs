@@ -1,4 +1,4 @@
-//! Reading a complete body: every block is compared with its checksum before a byte of it is given
+//! Reader of a complete body: every block is compared with its checksum before its bytes are given
 //! out.
 
 use super::{BLOCK_BYTES, CHECK_BYTES, Header, ObjectHead, block_check};
@@ -8,7 +8,7 @@ use bytes::Bytes;
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-/// Keeps a file from being given up, and hears of what is wrong with it.
+/// Owner of a body's file: keeps the file from being given up, and learns of its damage.
 pub(crate) trait BodyOwner: Send + Sync {
     /// The file's bytes do not match their checksums.
     fn found_corrupt(&self, part: &'static str);
@@ -17,33 +17,33 @@ pub(crate) trait BodyOwner: Send + Sync {
     fn failed(&self, error: &std::io::Error);
 }
 
-/// A complete body in an open file.
+/// Complete body in an open file.
 pub(crate) struct OpenBody<S> {
     header: Header,
     file: Box<dyn File>,
-    /// The whole file, when it is small.
+    /// Bytes of the whole file, if it is small.
     whole: Option<Whole>,
-    /// The checksums read last: the number of the first, and the checksums.
+    /// Checksums read last, after the number of the first one.
     checks: Mutex<(u64, Vec<u64>)>,
     source: S,
 }
 
-/// A small object in memory.
+/// Small object in memory.
 struct Whole {
     bytes: Bytes,
-    /// Its checksums have been compared.
+    /// `true` once the checksums have been compared.
     verified: AtomicBool,
 }
 
 impl<S: BodyOwner> OpenBody<S> {
-    /// The body that a head belongs to.
+    /// Makes the body that belongs to a head.
     pub(crate) fn new(head: &ObjectHead, file: Box<dyn File>, source: S) -> Self {
         let is_whole = head.lead.len() as u64 >= head.header.file_bytes();
         let whole = is_whole.then(|| Whole { bytes: head.lead.clone(), verified: AtomicBool::new(false) });
         Self { header: head.header, file, whole, checks: Mutex::new((0, Vec::new())), source }
     }
 
-    /// Bytes `from..to` of the body, from whole blocks that have been verified.
+    /// Returns bytes `from..to` of the body, from whole blocks that have been verified.
     fn verified(&self, from: u64, to: u64) -> Result<Bytes, Error> {
         if let Some(whole) = &self.whole {
             return self.verified_in_memory(whole, from as usize, to as usize);
@@ -75,11 +75,11 @@ impl<S: BodyOwner> OpenBody<S> {
             }
             whole.verified.store(true, Relaxed);
         }
-        // A slice would keep head, slack and checksums in memory for as long as the bytes are kept.
+        // A slice would keep head, slack and checksums in memory for as long as the bytes live.
         Ok(Bytes::copy_from_slice(&whole.bytes[body_at + from..body_at + to]))
     }
 
-    /// The checksum of a block as stored; one read brings those of the next 32 MiB.
+    /// Returns the stored checksum of a block. One read fetches the checksums of the next 32 MiB.
     fn check_of(&self, block: u64) -> Result<u64, Error> {
         let mut checks = self.checks.lock();
         let known = |checks: &(u64, Vec<u64>)| -> Option<u64> {
@@ -124,5 +124,5 @@ impl<S: BodyOwner> StoredBody for OpenBody<S> {
     }
 }
 
-/// Checksums read at once: a page.
+/// Checksums read at once: a page of them.
 const CHECKS_READ: u64 = 512;

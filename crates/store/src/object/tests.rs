@@ -1,4 +1,4 @@
-//! The format: what is written is read, and no damage passes.
+//! Tests of the format: the written object is read back, and no damage passes.
 
 use super::*;
 use crate::fs::{Access, File, FileSystem, MemoryFs, write_full};
@@ -8,7 +8,7 @@ use proptest::prelude::*;
 use shoal_core::ObjectKey;
 use std::sync::Arc;
 
-/// A room without limits, under one path.
+/// Target without limits, under one path.
 struct Free(Arc<MemoryFs>);
 
 impl InsertTarget for Free {
@@ -25,7 +25,7 @@ impl InsertTarget for Free {
     }
 }
 
-/// Remembers what it was told.
+/// Owner that remembers the reports it gets.
 #[derive(Clone, Default)]
 struct Reports(Arc<Mutex<Vec<&'static str>>>);
 
@@ -55,7 +55,7 @@ fn written(length: usize) -> Arc<MemoryFs> {
     files
 }
 
-/// Opens and reads the whole object; `None` for whatever counts as a miss.
+/// Opens and reads the whole object; `None` for all cases that count as a miss.
 fn read_back(files: &MemoryFs) -> Option<(Vec<u8>, Vec<u8>)> {
     let file = files.open("object", Access::Read).ok()?;
     let length = files.length("object").ok()?.next_multiple_of(4096);
@@ -165,7 +165,7 @@ proptest! {
                 bytes.truncate(cut.index(bytes.len()));
             }
         });
-        // Damage in the slack, or that undoes itself, harms nobody; other damage is a miss.
+        // Damage in the slack, or that undoes itself, does no harm; other damage is a miss.
         let after = read_back(&files);
         prop_assert!(after.is_none() || after == before);
     }

@@ -1,4 +1,4 @@
-//! A device that is a plain file in RAM.
+//! Tests on a device that is a plain file in RAM.
 
 use super::*;
 use crate::architectures::{ArchitectureOptions, StoreEnv, open_store};
@@ -7,7 +7,7 @@ use crate::index::MemoryHome;
 use crate::{Insert, Store};
 use shoal_core::{ObjectKey, Timestamp};
 
-/// A file that stands for a device.
+/// File that stands for a device.
 struct Plain(Arc<MemoryFs>, Box<dyn File>);
 
 impl DeviceIo for Plain {
@@ -116,7 +116,7 @@ fn a_torn_table_leaves_the_one_before_and_two_are_refused() {
     device.create("a").expect("made");
     device.create("b").expect("made");
     drop(device);
-    // The second copy has the later of the two: three changes after the first.
+    // The second copy has the later table: three changes after the first.
     let newer = if names_without_copy(&memory, 0) == ["a"] { 0 } else { COPY_BYTES };
     assert_eq!(names_without_copy(&memory, newer), ["a"], "the one before has what was there before");
     memory.tamper(PATH, |content| {
@@ -128,7 +128,7 @@ fn a_torn_table_leaves_the_one_before_and_two_are_refused() {
     assert!(refusal(&memory).contains("of another version"), "{}", refusal(&memory));
 }
 
-/// The extents that are found when the copy at `at` is torn.
+/// Returns the extents found when the copy at `at` is torn.
 fn names_without_copy(memory: &Arc<MemoryFs>, at: usize) -> Vec<String> {
     let flip = |content: &mut Vec<u8>| content[at + 100] ^= 1;
     memory.tamper(PATH, flip);
@@ -159,7 +159,7 @@ fn volume(memory: &Arc<MemoryFs>) -> Result<Arc<dyn Store>, Error> {
 #[test]
 fn a_volume_lives_on_a_device_that_held_other_things_and_is_found_again() {
     let memory = blank();
-    // What an erased device still has beyond its beginning must not pass for an index.
+    // Old bytes beyond the beginning of an erased device must not pass for an index.
     memory.tamper(PATH, |content| content[1 << 20..].fill(0xa5));
     DeviceFs::format(&*medium(&memory), true).expect("erased");
     let key = |number: u32| ObjectKey::new(format!("http://a.example/{number}").into_bytes());
