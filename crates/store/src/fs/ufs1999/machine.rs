@@ -1,92 +1,91 @@
-//! What the modelled machine is made of: every assumption of the model as a documented field.
+//! Parts of the modelled machine: every assumption of the model as a documented field.
 //!
 //! The presets are the two machines of section 4 of Maltzahn, Richardson and Grunwald, "Reducing
-//! the Disk I/O of Web Proxy Server Caches" (USENIX 1999). Where the paper is silent the value is
-//! marked as an assumption, so that an experiment can vary it and say how much hangs on it.
+//! the Disk I/O of Web Proxy Server Caches" (USENIX 1999). A value that the paper does not give is
+//! marked as an assumption. An experiment can vary the value and measure its effect.
 
 use super::disk::DiskModel;
 use std::time::Duration;
 
-/// A machine: disks, one file system on each, memory and a processor.
+/// Machine: disks, one file system on each, memory and a processor.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Machine {
     /// The disks, each with a file system of its own: "UFS cannot span multiple disks so we needed
     /// a separate file system for each disk" (section 4). At least one, at most 256.
     pub disks: Vec<DiskPlace>,
-    /// Which disk holds files in the root, the memory-mapped file among them; an index into
-    /// `disks`.
+    /// Index in `disks` of the disk for files in the root, such as the memory-mapped file.
     pub mapped_disk: usize,
-    /// Folders of which level are dealt out to the disks, with all below them; 1 is right below the
-    /// root.
+    /// Level of the folders that are dealt out to the disks, with everything below them. Level 1 is
+    /// right below the root.
     pub dealt_level: usize,
-    /// How the file systems are made.
+    /// Parameters of the file systems.
     pub file_system: FileSystemShape,
-    /// How memory is divided.
+    /// Division of memory.
     pub memory: MemorySizes,
-    /// When and in what pieces data reach the disk.
+    /// Timing and size of transfers to the disk.
     pub transfers: Transfers,
-    /// What calls cost without any disk.
+    /// Processor time of calls.
     pub processor: ProcessorCosts,
 }
 
-/// A disk and what it is for.
+/// Disk and its purpose.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DiskPlace {
     /// The mechanism.
     pub model: DiskModel,
-    /// Its share of the second-level folders, relative to the other disks' shares; 0 holds none.
+    /// Share of the second-level folders, relative to the other disks' shares; 0 holds none.
     pub folder_share: u32,
 }
 
 /// Parameters of `newfs`, as 4.4BSD has them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FileSystemShape {
-    /// Bytes of disk for which one inode is made (`newfs -i`; 4096 in Digital UNIX).
+    /// Bytes of disk for each inode (`newfs -i`; 4096 in Digital UNIX).
     pub bytes_per_inode: u32,
     /// "Cylinder groups which are sets of typically sixteen adjacent cylinders" (2.1).
     pub cylinders_per_group: u32,
-    /// Per cent of the space that only the superuser may fill (`minfree`).
+    /// Per cent of the space reserved for the superuser (`minfree`).
     pub reserved_percent: u32,
-    /// Blocks of one file in a group before the next group is taken (`maxbpg`): what one indirect
-    /// block addresses.
+    /// Blocks of one file in a group before the next group is taken (`maxbpg`): the number that one
+    /// indirect block addresses.
     pub blocks_per_group_and_file: u32,
-    /// Where a new directory goes.
+    /// Group for a new directory.
     pub directory_preference: DirectoryPreference,
-    /// Whether reading a file marks its inode for writing, as UFS does unless it is told not to.
+    /// `true` if reading a file marks its inode for writing, as UFS does by default.
     pub access_times: bool,
-    /// What of metadata is on the disk before a call returns.
+    /// Metadata on the disk before a call returns.
     pub metadata_writes: MetadataWrites,
 }
 
-/// What of metadata is on the disk before a call returns that makes, removes or renames something.
+/// Metadata on the disk before a call returns that makes, removes or renames something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MetadataWrites {
     /// The blocks that changed, in the order that keeps the file system whole: UFS.
     Synchronous,
-    /// Nothing: changes go to a log, 8 KB of them in one write, and the blocks follow with the
-    /// cleaning. As AdvFS does, "Digital's Advanced File System", on which Figure 4 was measured;
-    /// in all else the file system stays UFS.
+    /// Nothing: changes go to a log, 8 KB in one write, and cleaning writes the blocks later.
+    /// AdvFS, "Digital's Advanced File System", does so; Figure 4 was measured on it. In all else
+    /// the file system stays UFS.
     Logged {
         /// Bytes that one change takes in the log. Assumption.
         change_bytes: u32,
     },
 }
 
-/// Where a new directory goes.
+/// Group for a new directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DirectoryPreference {
-    /// Of the groups with an above-average number of free inodes, the one with the fewest
-    /// directories (McKusick et al., "A Fast File System for UNIX", TOCS 1984, section 3): spreads
-    /// directories over the disk.
+    /// The group with the fewest directories, among those with an above-average number of free
+    /// inodes. Spreads directories over the disk. (McKusick et al., "A Fast File System for UNIX",
+    /// TOCS 1984, section 3.)
     FewestDirectories,
-    /// The group of the parent directory: what a later BSD's `dirpref` tends to. For comparison.
+    /// The group of the parent directory: the tendency of a later BSD's `dirpref`. For comparison.
     WithParent,
 }
 
-/// How memory is divided, in bytes.
+/// Division of memory, in bytes.
 ///
-/// Digital UNIX 4.0 keeps file data in a unified buffer cache (UBC) whose pages are the virtual
-/// memory's own, and file system metadata (inodes, directories, cylinder groups, indirect blocks)
+/// Digital UNIX 4.0 keeps file data in a unified buffer cache (UBC), in pages of the virtual memory
+/// itself. Metadata of the file system (inodes, directories, cylinder groups, indirect blocks) is
 /// in a small buffer cache of fixed size, 3% of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemorySizes {
@@ -101,20 +100,20 @@ pub struct MemorySizes {
     pub names: usize,
     /// Inodes held in memory, open or not. Assumption: 5% of memory, 640 bytes each.
     pub inodes: usize,
-    /// Whether a lookup that finds nothing is remembered, as 4.4BSD does.
+    /// `true` if a lookup that finds nothing is remembered, as in 4.4BSD.
     pub negative_names: bool,
-    /// Longest name that is remembered (`NCHNAMLEN`).
+    /// Longest name remembered (`NCHNAMLEN`).
     pub name_bytes_max: usize,
-    /// Whether an inode that leaves memory takes the file's pages along, as a 4.4BSD vnode does.
+    /// `true` if an inode that leaves memory takes the file's pages along, as a 4.4BSD vnode does.
     pub inodes_take_pages: bool,
-    /// Which page is reused when memory is full.
+    /// Choice of the page reused when memory is full.
     pub replacement: PageReplacement,
 }
 
-/// Which page is reused when memory is full.
+/// Choice of the page reused when memory is full.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PageReplacement {
-    /// The one not used for longest.
+    /// Least recently used page.
     Lru,
     /// LRU, but most recently used within long sequences of page faults; see
     /// [`Sequences`](SequenceLimits).
@@ -125,13 +124,13 @@ pub enum PageReplacement {
 /// Behavior", SIGMETRICS 1997), in pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SequenceLimits {
-    /// A sequence counts from this length on (L).
+    /// Least length of a sequence that counts (L).
     pub length_min: u32,
-    /// Pages next to its head that are spared (M).
+    /// Pages next to a sequence's head that are spared (M).
     pub head_spared: u32,
-    /// Sequences are compared by the time of their so-manieth last fault (N).
+    /// Number, counted back, of the fault by whose time sequences are compared (N).
     pub recent_faults: u32,
-    /// Sequences remembered.
+    /// Most sequences remembered.
     pub sequences_max: usize,
 }
 
@@ -141,26 +140,27 @@ impl Default for SequenceLimits {
     }
 }
 
-/// When and in what pieces data reach the disk.
+/// Timing and size of transfers to the disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transfers {
     /// "Dirty pages are also cleaned periodically, typically every 30 seconds" (3.1).
     pub cleaning_interval: Duration,
     /// Adjacent blocks moved at once (`maxcontig`): 8 of 8 KB are 64 KB.
     pub cluster_blocks: u32,
-    /// Whether the last, fragmented block of a file may join a transfer. In 4.4BSD it may not.
+    /// `true` if the last, fragmented block of a file may join a transfer. In 4.4BSD it may not.
     pub cluster_tails: bool,
-    /// Whether sequential reads of files fetch a doubling number of blocks ahead, up to a cluster.
+    /// `true` if sequential reads of files fetch a doubling number of blocks ahead, up to a
+    /// cluster.
     pub read_ahead: bool,
-    /// The same for page faults.
+    /// `true` if sequential page faults fetch blocks ahead in the same way.
     pub fault_ahead: bool,
-    /// Whether a page of a mapped file that was never written is filled with zeros instead of being
-    /// read. "Disk space of the memory-mapped file is allocated once" (2.4.2): then its blocks
-    /// exist and a fault reads them.
+    /// `true` if a never written page of a mapped file is filled with zeros, and not read. "Disk
+    /// space of the memory-mapped file is allocated once" (2.4.2): its blocks exist then, and a
+    /// fault reads them.
     pub zero_fill: bool,
 }
 
-/// What calls cost without any disk. Assumptions for a 266 MHz Alpha.
+/// Processor time of calls. Assumptions for a 266 MHz Alpha.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ProcessorCosts {
     /// Entering and leaving the kernel.
@@ -218,8 +218,8 @@ impl Default for Transfers {
 }
 
 impl MemorySizes {
-    /// Digital UNIX 4.0 with so much memory and the given `maxusers`, of which `other` bytes are
-    /// not for files.
+    /// Returns Digital UNIX 4.0 with `ram` bytes of memory and the given `maxusers`. `other` bytes
+    /// of the memory are not for files.
     pub fn digital_unix(ram: u64, other: u64, maxusers: usize) -> Self {
         Self {
             ram,
@@ -234,15 +234,15 @@ impl MemorySizes {
         }
     }
 
-    /// Pages that file data and mapped pages share.
+    /// Returns the number of pages that file data and mapped pages share.
     pub fn shared_pages(&self) -> usize {
         (self.ram.saturating_sub(self.other + self.metadata) / PAGE_BYTES as u64).max(16) as usize
     }
 }
 
 impl Machine {
-    /// The machine of the infinite cache experiments: 512 MB, folders on one disk of 2 GB and two
-    /// of 4 GB, 820 and twice 1638 of 4096.
+    /// Returns the machine of the infinite cache experiments: 512 MB, folders on one disk of 2 GB
+    /// and two of 4 GB, 820 and twice 1638 of 4096.
     pub fn infinite() -> Self {
         let place = |model: DiskModel, folder_share| DiskPlace { model, folder_share };
         Self {
@@ -260,8 +260,8 @@ impl Machine {
         }
     }
 
-    /// The same for architectures with a mapped file: 2048 folders on each 4 GB disk, and "the 2G
-    /// Byte disk exclusively for the memory-mapped file".
+    /// Returns that machine for architectures with a mapped file: 2048 folders on each 4 GB disk,
+    /// and "the 2G Byte disk exclusively for the memory-mapped file".
     pub fn infinite_mapped() -> Self {
         let mut machine = Self::infinite();
         for (place, share) in machine.disks.iter_mut().zip([0, 2048, 2048]) {
@@ -270,8 +270,8 @@ impl Machine {
         machine
     }
 
-    /// The machine of the finite cache experiments: 64 MB, of which 24 MB are left for the pages of
-    /// the mapped file of [`FINITE_MAPPED_BYTES`], and one disk of 1.6 GB.
+    /// Returns the machine of the finite cache experiments: 64 MB and one disk of 1.6 GB. 24 MB are
+    /// left for the pages of the mapped file of [`FINITE_MAPPED_BYTES`].
     pub fn finite() -> Self {
         let ram: u64 = 64 << 20;
         let metadata = ram * 3 / 100;
@@ -283,7 +283,7 @@ impl Machine {
         }
     }
 
-    /// The same machine with another number of disks' worth of memory for files, in bytes.
+    /// Returns the machine with `bytes` bytes of memory for files.
     pub fn with_shared_memory(mut self, bytes: u64) -> Self {
         self.memory.ram = self.memory.other + self.memory.metadata + bytes;
         self
@@ -292,9 +292,9 @@ impl Machine {
 
 /// "We set the size of the memory-mapped file to 160M Bytes" (section 4).
 pub const FINITE_MAPPED_BYTES: u64 = 160 << 20;
-/// A page of an Alpha, and a block of the file system.
+/// Bytes of an Alpha's page, and of a block of the file system.
 pub(super) const PAGE_BYTES: usize = 8192;
-/// A fragment, the least that is allocated.
+/// Bytes of a fragment, the least that is allocated.
 pub(super) const FRAGMENT_BYTES: u32 = 1024;
 /// Fragments of a block.
 pub(super) const FRAGMENTS: u32 = PAGE_BYTES as u32 / FRAGMENT_BYTES;

@@ -1,42 +1,55 @@
-//! `ufs1999`: a deterministic model of the machine on which the papers measured, as a body of the
-//! door.
+//! `ufs1999`: a deterministic model of the machine that the papers measured, as a file system.
 //!
-//! Maltzahn, Richardson and Grunwald, "Reducing the Disk I/O of Web Proxy Server Caches" (USENIX 1999) ran their workload on
-//! Digital UNIX 4.0 with UFS on SCSI disks. This is such a machine without one: a Fast File System (`ffs`), caches of names, inodes,
-//! metadata and pages (`cache`), disks with one arm each (`disk`), a kernel that puts them together (`kernel`), and a virtual clock.
-//! Any architecture of the store runs on it; the [`Report`] says which transfers that took and how long. The same calls give the same
-//! report, on every machine. It is a model for counting I/O, not a simulator of a processor: calls cost a stated, small time.
+//! Maltzahn, Richardson and Grunwald, "Reducing the Disk I/O of Web Proxy Server Caches" (USENIX
+//! 1999) ran their workload on Digital UNIX 4.0 with UFS on SCSI disks. The model has these parts:
 //!
-//! What calls cost in transfers, when nothing is in memory that the first column does not name, and
-//! the directory is one block. The tests check this table.
+//! - a Fast File System (`ffs`),
+//! - caches of names, inodes, metadata and pages (`cache`),
+//! - disks with one arm each (`disk`),
+//! - a kernel that combines them (`kernel`), and a virtual clock.
+//!
+//! Any architecture of the store runs on the model. The [`Report`] has the transfers and their
+//! time. The same calls give the same report, on every machine. The model counts I/O and does not
+//! simulate a processor: calls cost a stated, small time.
+//!
+//! The table has the transfers of each call. Memory then holds only the things that the first
+//! column names, and the directory is one block. The tests check this table.
 //!
 //! | call | reads | written before it returns | written later |
 //! |---|---|---|---|
-//! | create in a cold folder `x/y` | 3 inode blocks (root, x, y), 3 directory blocks, the group | inode, directory | inode and directory's inode (as blocks), group |
+//! | create in a cold folder `x/y` | 3 inodes, 3 directories, group | inode, directory | both inodes, group |
 //! | create in a warm folder | none | inode, directory | as above |
 //! | write up to 8 KB | none | none | the fragments, in one transfer |
 //! | write of 64 KB in one file | none | none | one transfer, started at once |
-//! | open and read, nothing in memory | 3 directory blocks, an inode block for each of 4 names unless they share one, the data | none | the inode, for its access time |
+//! | open and read, nothing in memory | 3 directories, 4 inodes, data | none | the inode, for its access time |
 //! | open and read, all in memory | none | none | the inode, for its access time |
 //! | unlink, all in memory | none | directory, inode | inode, group |
-//! | make a folder | its inode block, the group | inode twice, parent's inode, its own block, parent's directory block | group |
+//! | make a folder | its inode, group | 3 inodes, 2 directories | group |
 //! | page fault | 8 KB | none, or the dirty page whose place it takes | |
 //! | whole page into the mapping | none | none, or as above | 8 KB, adjacent ones together |
 //!
-//! # What it rests on
+//! # Blocks in the table
 //!
-//! The structure is 4.4BSD's where Digital's is not published: synchronous writes, name cache
-//! rules, allocation, clustering, C-LOOK. From Digital: metadata in a fixed cache of 3% of memory,
-//! file data and mapped pages together in the rest, name cache of 2 (148 + 10 maxusers) 11 / 10
-//! names. From the paper: section 4's machines, 8 KB blocks and 1 KB fragments, cleaning every 30
-//! seconds. Assumptions are marked in [`Machine`] and its parts, and their weight is measured in
-//! docs/experiments/ufs1999.md.
+//! - A cold folder's create reads the inodes and directories of root, x and y. Later it writes the
+//!   file's and the directory's inodes, as blocks.
+//! - An open with nothing in memory reads an inode block for each of 4 names, unless they share one.
+//! - A new folder's writes are its inode twice, the parent's inode, its own block, and the parent's
+//!   directory block.
 //!
-//! # What it leaves out
+//! # Sources
+//!
+//! The structure follows 4.4BSD in all that Digital has not published: synchronous writes, name
+//! cache rules, allocation, clustering, C-LOOK. From Digital: metadata in a fixed cache of 3% of
+//! memory, file data and mapped pages together in the rest, name cache of 2 (148 + 10 maxusers) 11
+//! / 10 names. From the paper: section 4's machines, 8 KB blocks and 1 KB fragments, cleaning every
+//! 30 seconds. Assumptions are marked in [`Machine`] and its parts. `docs/experiments/ufs1999.md`
+//! measures their weight.
+//!
+//! # Left out
 //!
 //! Zones of the disks, bad blocks, rotational placement, reordering inside the drive, the paging of
-//! programs, other processes, the superblock's own writes. Page replacement knows every access; a
-//! real one samples reference bits.
+//! programs, other processes, the superblock's own writes. Page replacement in the model sees every
+//! access; a real one samples reference bits.
 
 mod cache;
 mod disk;
@@ -62,7 +75,7 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// The modelled machine. Calls from several threads take their turn, and only calls from one are
+/// Modelled machine. Calls from several threads take turns; only calls from one thread are
 /// deterministic.
 #[derive(Debug)]
 pub struct Ufs1999 {
@@ -70,11 +83,11 @@ pub struct Ufs1999 {
 }
 
 impl Ufs1999 {
-    /// A machine with newly made, empty file systems, at time zero.
+    /// Makes a machine with new, empty file systems, at time zero.
     ///
     /// # Panics
-    /// When the machine has no disk or more than 256, when `mapped_disk` is none of them, or no
-    /// disk has a share of folders.
+    /// If the machine has no disk or more than 256, `mapped_disk` is out of range, or no disk has a
+    /// share of folders.
     pub fn new(machine: Machine) -> Arc<Self> {
         assert!((1..=256).contains(&machine.disks.len()), "a machine has 1 to 256 disks");
         assert!(machine.mapped_disk < machine.disks.len(), "the mapped file's disk exists");
@@ -82,17 +95,17 @@ impl Ufs1999 {
         Arc::new(Self { kernel: Arc::new(Mutex::new(Kernel::new(machine))) })
     }
 
-    /// Everything counted so far. The difference of two reports is a measured phase.
+    /// Returns everything counted so far. The difference of two reports is a measured phase.
     pub fn report(&self) -> Report {
         self.kernel.lock().report()
     }
 
-    /// Virtual time since the machine was made.
+    /// Returns the virtual time since the machine was made.
     pub fn now(&self) -> Duration {
         self.kernel.lock().now()
     }
 
-    /// Lets time pass without calls, as between requests. Cleaning goes on meanwhile.
+    /// Lets time pass without calls, as between requests. Cleaning continues meanwhile.
     pub fn advance(&self, duration: Duration) {
         self.kernel.lock().advance(duration);
     }
@@ -153,7 +166,7 @@ impl FileSystem for Ufs1999 {
     }
 }
 
-/// An open file.
+/// Open file.
 struct Handle {
     kernel: Arc<Mutex<Kernel>>,
     file: FileId,
@@ -193,7 +206,7 @@ impl Drop for Handle {
     }
 }
 
-/// A memory-mapped file.
+/// Memory-mapped file.
 struct MappedFile {
     kernel: Arc<Mutex<Kernel>>,
     file: FileId,

@@ -1,17 +1,16 @@
-//! What the model counts: transfers by disk, direction and kind, the time they took, and how the
-//! caches did.
+//! Counts of the model: transfers by disk, direction and kind, their time, and cache hits.
 
 use std::ops::Sub;
 use std::time::Duration;
 
-/// All counts since the machine was made. The difference of two is what happened in between.
+/// All counts since the machine was made. The difference of two reports covers the time in between.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Report {
     /// Virtual time.
     pub now: Duration,
-    /// Of that, time that the caller waited for a disk.
+    /// Time, of `now`, that the caller waited for a disk.
     pub waited: Duration,
-    /// By disk, in the machine's order.
+    /// Reports of the disks, in the machine's order.
     pub disks: Vec<DiskReport>,
     /// Names looked up in the name cache.
     pub names: Lookups,
@@ -21,9 +20,9 @@ pub struct Report {
     pub metadata: Lookups,
     /// Pages of files looked up in memory, for reading or for partial overwriting.
     pub pages: Lookups,
-    /// Pages of mapped files looked up in memory: what misses is a page fault.
+    /// Pages of mapped files looked up in memory. A miss is a page fault.
     pub mapped_pages: Lookups,
-    /// Pages that had to be cleaned when they were to be reused.
+    /// Dirty pages that had to be cleaned before reuse.
     pub dirty_victims: u64,
 }
 
@@ -53,24 +52,24 @@ pub struct DiskReport {
 /// Transfers of one sort.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Transfers {
-    /// How many.
+    /// Number of transfers.
     pub count: u64,
-    /// Bytes moved by them.
+    /// Bytes moved.
     pub bytes: u64,
 }
 
-/// What a transfer is for.
+/// Sort of a transfer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Traffic {
-    /// To the disk.
+    /// `true` for a transfer to the disk.
     pub is_write: bool,
-    /// Of a memory-mapped file, its indirect blocks included.
+    /// `true` for a memory-mapped file, including its indirect blocks.
     pub is_mapped: bool,
-    /// Of what.
+    /// Kind of the blocks.
     pub kind: Kind,
 }
 
-/// What the blocks of a transfer hold.
+/// Kind of a transfer's blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// Content of files.
@@ -81,7 +80,7 @@ pub enum Kind {
     Inode,
     /// Addresses of further blocks.
     Indirect,
-    /// What is free in a cylinder group.
+    /// Free map of a cylinder group.
     Group,
     /// Changes of metadata, in a log.
     Log,
@@ -94,18 +93,18 @@ impl Kind {
 }
 
 impl DiskReport {
-    /// The transfers of one sort.
+    /// Returns the transfers of one sort.
     pub fn of(&self, traffic: Traffic) -> Transfers {
         self.transfers[traffic.position()]
     }
 
-    /// The transfers that `choose` says yes to.
+    /// Returns the sum of the transfers that `choose` accepts.
     pub fn sum(&self, choose: impl Fn(Traffic) -> bool) -> Transfers {
         let sorts = Traffic::all().filter(|traffic| choose(*traffic));
         sorts.map(|traffic| self.of(traffic)).fold(Transfers::default(), Transfers::plus)
     }
 
-    /// Time in which the disk was busy.
+    /// Returns the time in which the disk was busy.
     pub fn busy(&self) -> Duration {
         self.overhead + self.seek + self.rotation + self.transfer
     }
@@ -133,28 +132,28 @@ impl DiskReport {
 }
 
 impl Report {
-    /// The transfers of all disks that `choose` says yes to.
+    /// Returns the sum of all disks' transfers that `choose` accepts.
     pub fn sum(&self, choose: impl Fn(Traffic) -> bool) -> Transfers {
         self.disks.iter().map(|disk| disk.sum(&choose)).fold(Transfers::default(), Transfers::plus)
     }
 
-    /// All transfers.
+    /// Returns the sum of all transfers.
     pub fn total(&self) -> Transfers {
         self.sum(|_| true)
     }
 
-    /// Transfers for files and folders, the mapped file left out: the paper's "file system
-    /// traffic".
+    /// Returns the transfers for files and folders, without the mapped file: the paper's "file
+    /// system traffic".
     pub fn file_system(&self) -> Transfers {
         self.sum(|traffic| !traffic.is_mapped)
     }
 
-    /// The paper's "memory-mapped file traffic".
+    /// Returns the paper's "memory-mapped file traffic".
     pub fn mapped(&self) -> Transfers {
         self.sum(|traffic| traffic.is_mapped)
     }
 
-    /// Time in which the disks were busy, summed over them.
+    /// Returns the time in which the disks were busy, summed over them.
     pub fn busy(&self) -> Duration {
         self.disks.iter().map(DiskReport::busy).sum()
     }
@@ -163,7 +162,7 @@ impl Report {
 impl Sub<&Report> for Report {
     type Output = Report;
 
-    /// What happened since an `earlier` report of the same machine.
+    /// Returns the counts since an `earlier` report of the same machine.
     fn sub(self, earlier: &Report) -> Report {
         Report {
             now: self.now - earlier.now,
@@ -180,7 +179,7 @@ impl Sub<&Report> for Report {
 }
 
 impl Transfers {
-    /// Mean size of a transfer in bytes; 0 when there was none.
+    /// Returns the mean size of a transfer in bytes; 0 if there was none.
     pub fn mean_bytes(&self) -> f64 {
         if self.count == 0 { 0.0 } else { self.bytes as f64 / self.count as f64 }
     }
@@ -191,7 +190,7 @@ impl Transfers {
 }
 
 impl Lookups {
-    /// Hits over lookups; 0 when there was none.
+    /// Returns hits over lookups; 0 if there was none.
     pub fn hit_ratio(&self) -> f64 {
         match self.hits + self.misses {
             0 => 0.0,
@@ -211,7 +210,7 @@ impl Lookups {
 }
 
 impl Traffic {
-    /// Every sort of traffic.
+    /// Returns every sort of traffic.
     pub fn all() -> impl Iterator<Item = Self> {
         let flags = [(false, false), (false, true), (true, false), (true, true)];
         flags

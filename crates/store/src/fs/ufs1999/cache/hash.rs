@@ -1,13 +1,13 @@
-//! A hash without a seed, so that the same calls take the same course in every run, and a cheap
-//! one, since each call of the model looks up several tables. Its keys are the model's own numbers;
-//! nobody chooses them against it.
+//! Hash without a seed, so that equal calls take the same course in every run. It is cheap, since
+//! each call of the model looks up several tables. The keys are the model's own numbers, which no
+//! attacker chooses.
 
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// Builds hashers for the model's tables.
+/// Builder of hashers for the model's tables.
 pub(in super::super) type Mixed = BuildHasherDefault<Mix>;
 
-/// Rotates, adds in and multiplies, as the compiler's own tables do.
+/// Hasher that rotates, adds in and multiplies, as the compiler's own tables do.
 #[derive(Default)]
 pub(in super::super) struct Mix(u64);
 
@@ -37,7 +37,7 @@ impl Hasher for Mix {
     }
 }
 
-/// A number for a name in a directory.
+/// Returns a number for a name in a directory.
 pub(in super::super) fn mix_name(directory: u64, name: &str) -> u64 {
     let mut mix = Mix(directory.wrapping_mul(0xd6e8_feb8_6659_fd93));
     mix.write(name.as_bytes());

@@ -1,12 +1,10 @@
-//! A table in order of use: the base of all caches of the model. Every operation takes constant
-//! time.
+//! Table in order of use: the base of all caches of the model. Every operation takes constant time.
 
 use super::Mixed;
 use std::collections::HashMap;
 use std::hash::Hash;
 
-/// Keys with values, the least recently used first in line to go. Has no limit of its own; its
-/// owner does.
+/// Keys with values, in order of use. The table has no limit; its owner has one.
 #[derive(Debug)]
 pub(in super::super) struct Lru<K, V> {
     places: HashMap<K, u32, Mixed>,
@@ -38,12 +36,12 @@ impl<K: Copy + Eq + Hash, V> Lru<K, V> {
         self.places.contains_key(&key)
     }
 
-    /// The value, without counting as a use.
+    /// Returns the value, without counting a use.
     pub(in super::super) fn peek(&self, key: K) -> Option<&V> {
         self.places.get(&key).map(|place| &self.nodes[*place as usize].value)
     }
 
-    /// The value; its key is the most recently used now.
+    /// Returns the value, and makes its key the most recently used.
     pub(in super::super) fn touch(&mut self, key: K) -> Option<&mut V> {
         let place = *self.places.get(&key)?;
         if place != self.newest {
@@ -53,7 +51,7 @@ impl<K: Copy + Eq + Hash, V> Lru<K, V> {
         Some(&mut self.nodes[place as usize].value)
     }
 
-    /// Puts in a key that is not there, as the most recently used.
+    /// Inserts an absent key as the most recently used.
     pub(in super::super) fn insert(&mut self, key: K, value: V)
     where
         V: Default,
@@ -74,7 +72,7 @@ impl<K: Copy + Eq + Hash, V> Lru<K, V> {
         self.link(place);
     }
 
-    /// Takes a key out.
+    /// Removes a key.
     pub(in super::super) fn remove(&mut self, key: K) -> Option<V>
     where
         V: Default,
@@ -85,7 +83,7 @@ impl<K: Copy + Eq + Hash, V> Lru<K, V> {
         Some(std::mem::take(&mut self.nodes[place as usize].value))
     }
 
-    /// The key that was not used for longest.
+    /// Returns the least recently used key.
     pub(in super::super) fn oldest(&self) -> Option<K> {
         self.nodes.get(self.oldest as usize).map(|node| node.key)
     }
@@ -114,7 +112,7 @@ impl<K: Copy + Eq + Hash, V> Lru<K, V> {
     }
 }
 
-/// No node.
+/// Index that stands for no node.
 const NONE: u32 = u32::MAX;
 
 #[cfg(test)]

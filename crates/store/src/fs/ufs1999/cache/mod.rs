@@ -1,4 +1,4 @@
-//! What memory remembers: names, inodes, metadata blocks, pages of files.
+//! Caches in memory: names, inodes, metadata blocks, pages of files.
 
 mod hash;
 mod lru;

@@ -1,15 +1,20 @@
 //! The name cache: "stores file and directory name resolutions which associate file and directory
 //! names with file system data structures that otherwise reside on disk" (Maltzahn 1999, 2.1).
 //!
-//! As in 4.4BSD's `vfs_cache.c`: an entry is good only while its inode stays in memory, so entries
-//! carry the inode's generation there; names longer than a limit are not remembered; a lookup that
+//! As in 4.4BSD's `vfs_cache.c`:
+//!
+//! - An entry is good only while its inode stays in memory, so entries carry the inode's generation
+//!   there.
+//! - Names longer than a limit are not remembered.
+//! - A lookup that found nothing may be remembered.
+//! - A create enters nothing; the first open afterwards does.
 //! found nothing may be; a create enters nothing, the first open afterwards does.
 
 use super::{Lru, mix_name};
 
-/// Resolved names, the least recently used going first. A name and its directory are kept as 64
-/// bits of hash: two names that collide would be charged wrongly, which at a few thousand entries
-/// happens in none of many runs, and the resolution itself is never taken from here.
+/// Resolved names, the least recently used evicted first. A name and its directory are kept as 64
+/// bits of hash. Two names that collide would be charged wrongly. At a few thousand entries that
+/// happens in none of many runs, and the resolution itself never comes from here.
 #[derive(Debug)]
 pub(in super::super) struct NameCache {
     entries: Lru<u64, Remembered>,
@@ -17,13 +22,13 @@ pub(in super::super) struct NameCache {
     name_bytes_max: usize,
 }
 
-/// What is remembered of a name.
+/// Remembered result of a lookup.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in super::super) enum Remembered {
-    /// That there is none.
+    /// The name does not exist.
     #[default]
     Absent,
-    /// The number under which its inode is in memory.
+    /// Generation of the name's inode in memory.
     Generation(u64),
 }
 

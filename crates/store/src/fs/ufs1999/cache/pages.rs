@@ -1,6 +1,6 @@
-//! Memory for the content of files: one pool of 8 KB pages for what is read and written and for
-//! what is mapped ("loaded virtual memory pages and buffer cache buffers can refer to the same
-//! physical memory location", Maltzahn 1999, 3.1). Which page goes is LRU's choice, or SEQ's.
+//! Memory for the content of files: one pool of 8 KB pages for file data and mapped files. "Loaded
+//! virtual memory pages and buffer cache buffers can refer to the same physical memory location"
+//! (Maltzahn 1999, 3.1). LRU or SEQ chooses the page to evict.
 
 use super::Lru;
 use super::sequences::Sequences;
@@ -8,18 +8,18 @@ use crate::fs::ufs1999::kernel::FileId;
 use crate::fs::ufs1999::machine::{MemorySizes, PageReplacement};
 use std::collections::BTreeSet;
 
-/// A page of a file.
+/// Page of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(in super::super) struct PageKey {
     pub(in super::super) file: FileId,
     pub(in super::super) page: u32,
 }
 
-/// The pages in memory.
+/// Pages in memory.
 #[derive(Debug)]
 pub(in super::super) struct Pages {
     resident: Lru<PageKey, ()>,
-    /// Those that differ from the disk, in order of files and places.
+    /// Pages that differ from the disk, in order of files and positions.
     dirty: BTreeSet<PageKey>,
     limit: usize,
     sequences: Option<Sequences>,
@@ -34,7 +34,7 @@ impl Pages {
         Self { resident: Lru::new(), dirty: BTreeSet::new(), limit: sizes.shared_pages(), sequences }
     }
 
-    /// Whether the page is in memory; counts as a use.
+    /// Returns `true` if the page is in memory; counts as a use.
     pub(in super::super) fn touch(&mut self, page: PageKey) -> bool {
         self.resident.touch(page).is_some()
     }
@@ -43,7 +43,7 @@ impl Pages {
         self.resident.contains(page)
     }
 
-    /// The page that must go before another can come; `None` while there is room.
+    /// Returns the page to evict before another can come; `None` while there is room.
     pub(in super::super) fn victim(&self) -> Option<PageKey> {
         if self.resident.len() < self.limit {
             return None;
@@ -53,14 +53,14 @@ impl Pages {
         sequential.or_else(|| self.resident.oldest())
     }
 
-    /// Takes note of a page fault, for policies that look at them.
+    /// Notes a page fault, for policies that use faults.
     pub(in super::super) fn fault(&mut self, page: PageKey) {
         if let Some(sequences) = &mut self.sequences {
             sequences.fault(page);
         }
     }
 
-    /// Puts a page in; the caller has made room.
+    /// Inserts a page; the caller has made room.
     pub(in super::super) fn insert(&mut self, page: PageKey) {
         if !self.touch(page) {
             self.resident.insert(page, ());
@@ -79,18 +79,18 @@ impl Pages {
         self.dirty.contains(&page)
     }
 
-    /// Takes a page out, dirty or not.
+    /// Removes a page, dirty or not.
     pub(in super::super) fn remove(&mut self, page: PageKey) {
         self.resident.remove(page);
         self.dirty.remove(&page);
     }
 
-    /// The first dirty page from a place on.
+    /// Returns the first dirty page from a position on.
     pub(in super::super) fn dirty_from(&self, from: PageKey) -> Option<PageKey> {
         self.dirty.range(from..).next().copied()
     }
 
-    /// The dirty pages of a file.
+    /// Returns the first dirty page of a file.
     pub(in super::super) fn dirty_of(&self, file: FileId) -> Option<PageKey> {
         self.dirty_from(PageKey { file, page: 0 }).filter(|page| page.file == file)
     }

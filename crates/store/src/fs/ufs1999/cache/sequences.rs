@@ -1,13 +1,15 @@
-//! SEQ: long sequences of page faults are recognised, and memory is taken from them rather than
-//! from the rest.
+//! SEQ: recognizes long sequences of page faults, and takes memory from them rather than from the
+//! rest.
 //!
 //! Glass and Cao, "Adaptive Page Replacement Based on Memory Reference Behavior" (SIGMETRICS 1997).
 //! LRU fails on a loop over more pages than memory holds: each page goes just before it is used
-//! again. SEQ looks at faults alone. A fault next to the head of a known sequence extends it; one
-//! elsewhere begins a sequence of its own. When a page is needed, the sequences of at least L pages
-//! are compared by the time of their N-th last fault, and the one with the latest time, the fastest
-//! growing, gives up its page nearest to the head that is at least M pages behind it: the most
-//! recently used ones, but for those in use. Without such a sequence the choice is LRU.
+//! again. SEQ looks at faults alone. A fault next to the head of a known sequence extends that
+//! sequence; any other fault begins one.
+//!
+//! When a page is needed, the sequences of at least L pages are compared by the time of their N-th
+//! last fault. The sequence with the latest time grows fastest, and gives up its resident page
+//! nearest to the head that is at least M pages behind. Thus the most recently used pages go,
+//! except those in use. Without such a sequence the choice is LRU.
 //!
 //! Cost: O(sequences) at a fault, at most 200 by default, and O(length) in the worst case for a
 //! victim.
@@ -16,28 +18,28 @@ use super::PageKey;
 use crate::fs::ufs1999::machine::SequenceLimits;
 use std::collections::VecDeque;
 
-/// The sequences that are known.
+/// Sequences known.
 #[derive(Debug)]
 pub(super) struct Sequences {
     limits: SequenceLimits,
     known: Vec<Sequence>,
-    /// Faults so far: the time.
+    /// Number of faults so far, which is the time.
     faults: u64,
 }
 
 #[derive(Debug)]
 struct Sequence {
-    /// The page that was faulted last.
+    /// Page of the last fault.
     head: PageKey,
     length: u32,
     direction: Direction,
-    /// Times of the last faults, the latest in front, at most N.
+    /// Times of the last faults, the latest first, at most N.
     times: VecDeque<u64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Direction {
-    /// Of one page, which may go either way.
+    /// Sequence of one page, which may go either way.
     Open,
     Up,
     Down,
@@ -48,14 +50,14 @@ impl Sequences {
         Self { limits, known: Vec::new(), faults: 0 }
     }
 
-    /// Takes note of a page fault.
+    /// Notes a page fault.
     pub(super) fn fault(&mut self, page: PageKey) {
         self.faults += 1;
         let (now, recent) = (self.faults, self.limits.recent_faults as usize);
         if let Some(sequence) = self.known.iter_mut().find(|sequence| sequence.is_extended_by(page)) {
             sequence.extend(page, now, recent);
             let head = sequence.head;
-            // Another sequence that the fault runs into or that begins there is over.
+            // The fault also ends another sequence with that head.
             let mut first = true;
             self.known.retain(|sequence| sequence.head != head || std::mem::take(&mut first));
             return;
@@ -70,7 +72,7 @@ impl Sequences {
         self.known.push(Sequence { head: page, length: 1, direction: Direction::Open, times });
     }
 
-    /// The page to give up, of those in memory; `None` leaves the choice to LRU.
+    /// Returns the page to evict, of those in memory; `None` leaves the choice to LRU.
     pub(super) fn victim(&self, is_resident: impl Fn(PageKey) -> bool) -> Option<PageKey> {
         let recent = self.limits.recent_faults as usize;
         let is_long = |sequence: &&Sequence| {
@@ -103,7 +105,7 @@ impl Sequence {
         self.times.truncate(recent.max(1));
     }
 
-    /// The page so far behind the head.
+    /// Returns the page at this distance behind the head.
     fn behind(&self, distance: u32) -> Option<PageKey> {
         let page = match self.direction {
             Direction::Down => self.head.page.checked_add(distance)?,

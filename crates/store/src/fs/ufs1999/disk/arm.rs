@@ -1,27 +1,27 @@
-//! The arm over the turning platters: how long one transfer takes from where the last one ended.
+//! Arm over the turning platters: the time of one transfer, from the place of the one before.
 
 use super::model::SECTOR_BYTES;
 use super::{DiskModel, Nanos, Transfer};
 use crate::fs::ufs1999::machine::FRAGMENT_BYTES;
 use std::ops::AddAssign;
 
-/// The mechanical state of a disk.
+/// Mechanical state of a disk.
 #[derive(Debug)]
 pub(super) struct Arm {
     model: DiskModel,
     cylinder: u32,
-    /// What the drive reads on after a read.
+    /// Read-ahead after a read.
     ahead: Option<Ahead>,
 }
 
-/// The drive's buffer: from this sector on, which passed the head at this time.
+/// Buffer of the drive: the sector after the last read, and the time when the head reached it.
 #[derive(Clone, Copy, Debug)]
 struct Ahead {
     sector: u64,
     passed: Nanos,
 }
 
-/// What a transfer spent its time on.
+/// Parts of a transfer's time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in super::super) struct Service {
     pub(in super::super) overhead: Nanos,
@@ -46,12 +46,12 @@ impl AddAssign for Service {
 }
 
 impl Arm {
-    /// At rest over the first cylinder.
+    /// Makes an arm at rest over the first cylinder.
     pub(super) fn new(model: DiskModel) -> Self {
         Self { model, cylinder: 0, ahead: None }
     }
 
-    /// Does one transfer that begins at `start`.
+    /// Does one transfer that begins at `start`, and returns its time.
     pub(super) fn serve(&mut self, start: Nanos, transfer: &Transfer) -> Service {
         let first = u64::from(transfer.fragment) * u64::from(FRAGMENT_BYTES) / SECTOR_BYTES;
         let sectors = u64::from(transfer.bytes).div_ceil(SECTOR_BYTES);
@@ -76,7 +76,8 @@ impl Arm {
         !transfer.traffic.is_write && ahead.sector == first && transfer.bytes <= self.model.read_ahead_bytes
     }
 
-    /// What the drive has read ahead goes over the bus while the rest comes by.
+    /// Returns the time of a read from the drive's buffer. Bytes read ahead go over the bus while
+    /// the rest passes the head.
     fn read_buffered(&self, start: Nanos, ahead: Ahead, sectors: u64) -> Service {
         let overhead = self.model.overhead.as_nanos() as Nanos;
         let bus = sectors * SECTOR_BYTES * 1_000_000_000 / self.model.bus_bytes_per_second;
@@ -94,7 +95,7 @@ impl Arm {
         Service { overhead, seek, rotation, transfer: self.pass_from(first, sectors) }
     }
 
-    /// When in a turn a sector begins, in nanoseconds.
+    /// Returns the time in a turn at which a sector begins, in nanoseconds.
     fn angle(&self, sector: u64) -> Nanos {
         let per_track = u64::from(self.model.sectors_per_track);
         let track = sector / per_track;
@@ -103,7 +104,7 @@ impl Arm {
         self.model.pass((sector + skew) % per_track)
     }
 
-    /// The time in which consecutive sectors pass, switches of heads and cylinders included.
+    /// Returns the time in which consecutive sectors pass, with switches of heads and cylinders.
     fn pass_from(&self, first: u64, sectors: u64) -> Nanos {
         let per_track = u64::from(self.model.sectors_per_track);
         let last = first + sectors - 1;

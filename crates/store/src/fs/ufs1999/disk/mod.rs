@@ -1,11 +1,14 @@
-//! A disk: what a transfer takes, and in which order waiting transfers are served.
+//! Disk: the time of a transfer, and the order in which waiting transfers are served.
 //!
 //! After Ruemmler and Wilkes, "An Introduction to Disk Drive Modeling" (IEEE Computer, March 1994):
-//! a seek grows with the square root of a short distance, while the arm speeds up, and linearly
-//! with a long one; then the platter turns until the first sector comes by; heads are switched, and
-//! the next cylinder reached, within a skew that the layout leaves for it; the drive reads on into
-//! a buffer after a read, so that a sequential reader waits for no turn. A write has no such help:
-//! the drives of the time did not report a write before it was on the platter.
+//!
+//! - A seek grows with the square root of a short distance, while the arm speeds up, and linearly
+//!   with a long one. Then the platter turns until the first sector comes by.
+//! - Heads switch, and the arm reaches the next cylinder, within a skew that the layout leaves for
+//!   it.
+//! - The drive reads on into a buffer after a read, so that a sequential reader waits for no turn.
+//! - A write has no such help: drives of that time did not report a write before it was on the
+//!   platter.
 
 mod arm;
 mod model;

@@ -1,13 +1,13 @@
-//! The published figures of a drive and what follows from them.
+//! Published figures of a drive, and times computed from them.
 
 use super::Nanos;
 use std::time::Duration;
 
-/// A drive. Sectors have 512 bytes; all tracks have the mean number of them, zones are not
+/// Drive. Sectors have 512 bytes. All tracks have the mean number of sectors: zones are not
 /// modelled.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DiskModel {
-    /// What it is called.
+    /// Name of the drive.
     pub name: &'static str,
     /// Positions of the arm.
     pub cylinders: u32,
@@ -23,7 +23,7 @@ pub struct DiskModel {
     pub seek_average: Duration,
     /// Seek over all cylinders.
     pub seek_full: Duration,
-    /// From one head to another of the same cylinder.
+    /// Time to switch from one head to another of the same cylinder.
     pub head_switch: Duration,
     /// The controller's time for a command.
     pub overhead: Duration,
@@ -34,7 +34,7 @@ pub struct DiskModel {
 }
 
 impl DiskModel {
-    /// Digital's RZ28: 2.1 GB at 5400 turns a minute.
+    /// Returns Digital's RZ28: 2.1 GB at 5400 turns a minute.
     pub fn rz28() -> Self {
         Self {
             name: "RZ28",
@@ -49,7 +49,7 @@ impl DiskModel {
         }
     }
 
-    /// Digital's RZ29: 4.3 GB at 7200 turns a minute.
+    /// Returns Digital's RZ29: 4.3 GB at 7200 turns a minute.
     pub fn rz29() -> Self {
         Self {
             name: "RZ29",
@@ -67,12 +67,12 @@ impl DiskModel {
         }
     }
 
-    /// Digital's RZ27: 1.6 GB at 5400 turns a minute.
+    /// Returns Digital's RZ27: 1.6 GB at 5400 turns a minute.
     pub fn rz27() -> Self {
         Self { name: "RZ27", cylinders: 2082, sectors_per_track: 94, ..Self::rz28() }
     }
 
-    /// Bytes of the whole disk.
+    /// Returns the bytes of the whole disk.
     pub fn bytes(&self) -> u64 {
         u64::from(self.cylinders) * self.sectors_per_cylinder() * SECTOR_BYTES
     }
@@ -81,18 +81,18 @@ impl DiskModel {
         u64::from(self.heads) * u64::from(self.sectors_per_track)
     }
 
-    /// One turn.
+    /// Returns the time of one turn.
     pub(super) fn turn(&self) -> Nanos {
         60_000_000_000 / u64::from(self.rpm)
     }
 
-    /// The time in which so many sectors pass the head.
+    /// Returns the time in which `sectors` sectors pass the head.
     pub(super) fn pass(&self, sectors: u64) -> Nanos {
         sectors * self.turn() / u64::from(self.sectors_per_track)
     }
 
-    /// Time of a seek over so many cylinders: through the three published points, with the square
-    /// root up to a third of the stroke and linear beyond.
+    /// Returns the time of a seek over `distance` cylinders, through the three published points:
+    /// with the square root up to a third of the stroke, and linear beyond.
     pub(super) fn seek(&self, distance: u32) -> Nanos {
         let [one, average, full] =
             [self.seek_one, self.seek_average, self.seek_full].map(|t| t.as_nanos() as f64);
@@ -108,13 +108,13 @@ impl DiskModel {
         time as Nanos
     }
 
-    /// Sectors by which a track begins later than the one before it, so that the switch of heads
-    /// fits.
+    /// Returns the sectors by which a track begins later than the one before, so that the head
+    /// switch fits.
     pub(super) fn track_skew(&self) -> u64 {
         self.sectors_in(self.head_switch)
     }
 
-    /// Sectors by which the first track of a cylinder begins later still.
+    /// Returns the additional sectors by which the first track of a cylinder begins later.
     pub(super) fn cylinder_skew(&self) -> u64 {
         self.sectors_in(self.seek_one).saturating_sub(self.track_skew())
     }

@@ -5,22 +5,22 @@ use super::arm::Arm;
 use super::{DiskModel, Nanos, Service, Transfer};
 use std::collections::BTreeMap;
 
-/// A disk with what waits for it.
+/// Disk with its waiting transfers.
 #[derive(Debug)]
 pub(in super::super) struct Disk {
     arm: Arm,
-    /// By first fragment, then by arrival.
+    /// Waiting transfers by first fragment, then by arrival.
     waiting: BTreeMap<(u32, Ticket), (Nanos, Transfer)>,
-    /// Where the sweep stands.
+    /// Position of the sweep.
     position: u32,
     free_at: Nanos,
-    /// When the first of those that wait came.
+    /// Arrival of the first waiting transfer.
     waiting_since: Nanos,
     next: Ticket,
     spent: Service,
 }
 
-/// Tells a transfer from others.
+/// Number that identifies a transfer.
 pub(in super::super) type Ticket = u64;
 
 impl Disk {
@@ -29,7 +29,7 @@ impl Disk {
         Self { arm, waiting, position: 0, free_at: 0, waiting_since: 0, next: 0, spent: Service::default() }
     }
 
-    /// Takes a transfer. Time only moves forward from call to call.
+    /// Queues a transfer. Time only moves forward from call to call.
     pub(in super::super) fn submit(&mut self, now: Nanos, transfer: Transfer) -> Ticket {
         self.run_until(now);
         if self.waiting.is_empty() {
@@ -41,7 +41,7 @@ impl Disk {
         ticket
     }
 
-    /// Serves what waits until this transfer is done, and says when that is.
+    /// Serves waiting transfers until this one is done. Returns the time of its end.
     pub(in super::super) fn finish(&mut self, fragment: u32, ticket: Ticket) -> Nanos {
         while self.waiting.contains_key(&(fragment, ticket)) {
             self.serve_next();
@@ -49,14 +49,14 @@ impl Disk {
         self.free_at
     }
 
-    /// Serves what begins before `now`.
+    /// Serves transfers that begin before `now`.
     pub(in super::super) fn run_until(&mut self, now: Nanos) {
         while !self.waiting.is_empty() && self.free_at.max(self.waiting_since) < now {
             self.serve_next();
         }
     }
 
-    /// Serves everything, and says when that is done.
+    /// Serves all waiting transfers. Returns the time of the end.
     pub(in super::super) fn finish_all(&mut self) -> Nanos {
         while !self.waiting.is_empty() {
             self.serve_next();
@@ -64,7 +64,7 @@ impl Disk {
         self.free_at
     }
 
-    /// The time spent on transfers.
+    /// Returns the time spent on transfers.
     pub(in super::super) fn spent(&self) -> Service {
         self.spent
     }
@@ -101,7 +101,7 @@ mod tests {
     }
 
     impl Disk {
-        /// When a transfer would be done, leaving this disk as it is.
+        /// Returns the time when a transfer would be done, without changing this disk.
         fn clone_finish(&self, fragment: u32, ticket: Ticket) -> Nanos {
             let mut copy = Disk::new(DiskModel::rz28());
             (copy.position, copy.next) = (self.position, self.next);

@@ -1,18 +1,17 @@
 //! Blocks for files: 4.4BSD's `ffs_balloc`, `ffs_blkpref` and `ffs_realloccg`.
 //!
-//! A file's data begin in its inode's group and go on behind each other; after every so many
-//! blocks, and with each indirect block, the file moves on to a group with above-average free
-//! space, so that one large file does not fill the group of its directory. The last block of a
-//! short file is as many fragments as it needs.
+//! A file's data begin in its inode's group, one block behind the other. After every
+//! `blocks_per_group_and_file` blocks, and with each indirect block, the file continues in another
+//! group with above-average free space. One large file thus does not fill the group of its
+//! directory. The last block of a short file is only as many fragments as it needs.
 
 use super::inode::{DIRECT, Extent, POINTERS, slots};
 use super::volume::{Full, Volume};
 use crate::fs::ufs1999::machine::{FRAGMENT_BYTES, FRAGMENTS};
 
 impl Volume {
-    /// Makes sure that a block of a file has room for its first `bytes` bytes. A fragmented last
-    /// block before it is made whole first. Returns the extent that data have to be moved from,
-    /// when a tail had to move.
+    /// Gives a block of a file room for its first `bytes` bytes. Makes a fragmented last block
+    /// before it whole first.
     pub(in super::super) fn grow(&mut self, inode: u32, block: u32, bytes: u32) -> Result<(), Full> {
         let last = self.inode(inode).blocks.len() as u32;
         if last > 0 && last - 1 < block && self.inode(inode).extent(last - 1).is_some() {
@@ -23,7 +22,7 @@ impl Volume {
         self.grow_extent(inode, block, wanted.clamp(1, FRAGMENTS))
     }
 
-    /// Gives back what lies behind `length` bytes.
+    /// Frees all space behind `length` bytes.
     pub(in super::super) fn truncate_blocks(&mut self, inode: u32, length: u64) {
         let bytes = u64::from(FRAGMENTS * FRAGMENT_BYTES);
         let kept = length.div_ceil(bytes) as usize;
@@ -61,7 +60,7 @@ impl Volume {
         }
         self.make_way(inode, block)?;
         let preferred = self.preferred_place(inode, block);
-        // A tail that grows gets a whole block, of which the rest is given back: it may grow again
+        // A tail that grows gets a whole block, and the rest is given back: the tail may grow again
         // (`FS_OPTTIME`).
         let asked = if held.fragments > 0 { FRAGMENTS } else { wanted };
         let address = self.take(preferred, asked)?;
@@ -93,7 +92,7 @@ impl Volume {
         Ok(())
     }
 
-    /// Where a block should stand, as a fragment's address.
+    /// Returns the preferred place of a block, as a fragment's address.
     fn preferred_place(&self, inode: u32, block: u32) -> u32 {
         let file = self.inode(inode);
         let before = block.checked_sub(1).and_then(|before| file.extent(before));
@@ -102,13 +101,14 @@ impl Volume {
         match before {
             Some(before) if !moves_on => before.address + FRAGMENTS,
             _ if block < DIRECT => self.shape.group_start(self.shape.group_of_inode(inode)),
-            // The first block behind an indirect one follows it, which has moved on already.
+            // The first block behind an indirect one follows it; the indirect one is in the new
+            // group already.
             _ if place == 0 => file.way_to(block).last().map_or(0, |indirect| indirect + FRAGMENTS),
             _ => self.next_group(inode, block),
         }
     }
 
-    /// The next group with above-average free space, from the one of the block before on.
+    /// Returns the next group with above-average free space, from that of the previous block on.
     fn next_group(&self, inode: u32, block: u32) -> u32 {
         let before = block.checked_sub(1).and_then(|before| self.inode(inode).extent(before));
         let start = match before {
@@ -165,7 +165,7 @@ impl Volume {
     }
 }
 
-/// The indirect blocks that a file of so many blocks needs, by their numbers.
+/// Returns the numbers of the indirect blocks that a file of `blocks` blocks needs.
 fn slots_below(blocks: u32) -> std::ops::Range<u32> {
     match slots(blocks - 1).last() {
         None => 0..0,

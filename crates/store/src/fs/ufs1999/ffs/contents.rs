@@ -1,11 +1,11 @@
-//! The bytes of a file, kept compactly: the store reads back its own headers and checks them, so
-//! that they must be there, but the bodies of a replay are mostly a pattern, and millions of them
-//! have to fit.
+//! Bytes of a file, kept compactly. The store reads back its own headers and checks them, so their
+//! bytes must be there. The bodies of a replay are mostly a pattern, and millions of them have to
+//! fit.
 //!
-//! Bytes stand in pieces of 1 KB. A piece that repeats its first 64 bytes is kept as those.
-//! Everything else is kept as it is.
+//! Bytes are kept in pieces of 1 KB. A piece that repeats its first 64 bytes is kept as those.
+//! Every other piece is kept as it is.
 
-/// The bytes of a file; what was never written is zero.
+/// Bytes of a file; bytes never written are zero.
 #[derive(Debug, Default)]
 pub(in super::super) struct Contents(Vec<Piece>);
 

@@ -1,33 +1,33 @@
-//! A directory's entries and where they stand in it.
+//! Entries of a directory, and their positions in it.
 //!
-//! 4.4BSD: a directory is a file of chunks of 512 bytes, entries do not cross chunks, an entry
+//! 4.4BSD: a directory is a file of chunks of 512 bytes, and entries do not cross chunks. An entry
 //! takes 8 bytes and its name with a closing zero, rounded up to 4. A new entry goes into the first
-//! chunk with room, or a new chunk is added; removing leaves room and never shortens the file. A
+//! chunk with room, or a new chunk is added. A removal leaves room and never shortens the file. A
 //! lookup goes through the blocks one after the other, beginning where the last one ended.
 
 use crate::fs::ufs1999::cache::Mixed;
 use std::collections::HashMap;
 
-/// The entries of a directory.
+/// Entries of a directory.
 #[derive(Debug)]
 pub(in super::super) struct Directory {
     entries: HashMap<Box<str>, Entry, Mixed>,
     /// Free bytes of each chunk.
     free: Vec<u16>,
-    /// The chunk in which the last lookup found what it looked for.
+    /// Chunk in which the last lookup found its name.
     cursor: u32,
 }
 
-/// Where a name leads.
+/// Target of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) struct Entry {
     pub(in super::super) inode: u32,
-    /// The chunk of 512 bytes that the entry stands in.
+    /// Chunk of 512 bytes that holds the entry.
     pub(in super::super) chunk: u32,
 }
 
 impl Directory {
-    /// With entries for itself and its parent, in one chunk.
+    /// Makes a directory with entries for itself and its parent, in one chunk.
     pub(super) fn new() -> Self {
         let free = vec![CHUNK_BYTES - entry_bytes(".") - entry_bytes("..")];
         Self { entries: HashMap::default(), free, cursor: 0 }
@@ -41,23 +41,23 @@ impl Directory {
         self.entries.is_empty()
     }
 
-    /// All names, in no order.
+    /// Returns all names, in no order.
     pub(in super::super) fn names(&self) -> impl Iterator<Item = &str> {
         self.entries.keys().map(|name| &**name)
     }
 
-    /// The length of the directory as a file.
+    /// Returns the length of the directory as a file.
     pub(in super::super) fn bytes(&self) -> u64 {
         self.free.len() as u64 * u64::from(CHUNK_BYTES)
     }
 
-    /// The chunk that a new entry would go into; one past the last when it needs a new one.
+    /// Returns the chunk for a new entry: one past the last if no chunk has room.
     pub(in super::super) fn room_for(&self, name: &str) -> u32 {
         let needed = entry_bytes(name);
         self.free.iter().position(|free| *free >= needed).unwrap_or(self.free.len()) as u32
     }
 
-    /// Enters a name that is not there, and says in which chunk it stands now.
+    /// Enters an absent name. Returns its chunk.
     pub(in super::super) fn enter(&mut self, name: &str, inode: u32) -> u32 {
         let chunk = self.room_for(name);
         if chunk as usize == self.free.len() {
@@ -68,7 +68,7 @@ impl Directory {
         chunk
     }
 
-    /// Lets a name lead to another inode, and says in which chunk it stands.
+    /// Lets a name lead to another inode. Returns its chunk.
     pub(in super::super) fn redirect(&mut self, name: &str, inode: u32) -> Option<u32> {
         let entry = self.entries.get_mut(name)?;
         entry.inode = inode;
@@ -82,8 +82,8 @@ impl Directory {
         Some(entry)
     }
 
-    /// The blocks that a lookup reads: from where the last one ended to where the entry is; all of
-    /// them when it is not there, or when a place for a new entry is sought at the same time.
+    /// Returns the blocks that a lookup reads: from the end of the last lookup to the entry. All
+    /// blocks if the name is absent, or if a place for a new entry is sought at the same time.
     pub(in super::super) fn search(&mut self, name: &str, for_creation: bool) -> Vec<u32> {
         let blocks = (self.free.len() as u32).div_ceil(CHUNKS_PER_BLOCK);
         let start = if for_creation { 0 } else { self.cursor / CHUNKS_PER_BLOCK };
@@ -96,12 +96,12 @@ impl Directory {
     }
 }
 
-/// Bytes that an entry takes.
+/// Returns the bytes that an entry takes.
 fn entry_bytes(name: &str) -> u16 {
     (8 + name.len().min(NAME_BYTES_MAX) as u16 + 1).next_multiple_of(4)
 }
 
-/// The least that a directory grows by, and what an update writes atomically (`DIRBLKSIZ`).
+/// Least growth of a directory, which an update writes atomically (`DIRBLKSIZ`).
 pub(in super::super) const CHUNK_BYTES: u16 = 512;
 const CHUNKS_PER_BLOCK: u32 = 16;
 /// Longest name of a file.

@@ -1,8 +1,8 @@
-//! A cylinder group: which of its fragments and inodes are free, and the searches within it.
+//! Cylinder group: its free fragments and inodes, and the searches within it.
 
 use crate::fs::ufs1999::machine::FRAGMENTS;
 
-/// The free maps of a group. Fragments and blocks are numbered within it.
+/// Free maps of a group. Fragments and blocks are numbered within the group.
 #[derive(Debug)]
 pub(super) struct Group {
     /// A bit for each free fragment, a byte for each block.
@@ -17,14 +17,14 @@ pub(super) struct Group {
     inodes: u32,
     pub(super) inodes_free: u32,
     pub(super) directories: u32,
-    /// Where searches without a preference go on.
+    /// Position at which searches without a preference continue.
     block_rotor: u32,
     fragment_rotor: u32,
     inode_rotor: u32,
 }
 
 impl Group {
-    /// All free but what lies before the data.
+    /// Makes a group with all fragments free except those before the data.
     pub(super) fn new(fragments: u32, before_data: u32, inodes: u32) -> Self {
         let (blocks, reserved) = (fragments / FRAGMENTS, before_data.div_ceil(FRAGMENTS));
         let mut group = Self {
@@ -47,8 +47,8 @@ impl Group {
         group
     }
 
-    /// Takes a whole block: the preferred one, or the next free one from there, or from where the
-    /// last search ended.
+    /// Takes a whole block: the preferred one, or the next free one. Without a preference the
+    /// search continues where the last one ended.
     pub(super) fn take_block(&mut self, preferred: Option<u32>) -> Option<u32> {
         let start = preferred.unwrap_or(self.block_rotor);
         let block = self.free_block_from(start).or_else(|| self.free_block_from(0))?;
@@ -59,8 +59,8 @@ impl Group {
         Some(block * FRAGMENTS)
     }
 
-    /// Takes adjacent fragments within one block, fewer than a block has: from the shortest run
-    /// that is long enough ("best fit"), or else from a free block that is broken up for them.
+    /// Takes adjacent fragments within one block, fewer than a block has. The shortest run that is
+    /// long enough gives them ("best fit"), or else a free block that is broken up.
     pub(super) fn take_fragments(&mut self, count: u32, preferred: Option<u32>) -> Option<u32> {
         let Some(length) = (count..FRAGMENTS).find(|length| self.runs[*length as usize] > 0) else {
             let first = self.take_block(preferred)?;
@@ -78,8 +78,8 @@ impl Group {
         Some(block * FRAGMENTS + first)
     }
 
-    /// Takes the fragments behind a tail of `held` fragments, so that it has `wanted`; false when
-    /// they are in use.
+    /// Takes the fragments behind a tail of `held` fragments, so that it has `wanted`. Returns
+    /// `false` if they are in use.
     pub(super) fn extend(&mut self, first: u32, held: u32, wanted: u32) -> bool {
         let (block, start) = (first / FRAGMENTS, first % FRAGMENTS);
         if start + wanted > FRAGMENTS {
@@ -102,7 +102,7 @@ impl Group {
         self.set(block, self.free[block as usize] | freed);
     }
 
-    /// Takes an inode: the preferred one, or the next free one from where the last search ended.
+    /// Takes an inode: the preferred one, or the next free one from the end of the last search.
     pub(super) fn take_inode(&mut self, preferred: Option<u32>) -> Option<u32> {
         let is_free = |inode: u32| self.used_inodes[inode as usize / 64] >> (inode % 64) & 1 == 0;
         let inode = match preferred.filter(|inode| is_free(*inode)) {
@@ -151,12 +151,12 @@ impl Group {
     }
 }
 
-/// The bits of fragments `first` to `first + count` of a block.
+/// Returns the bits of fragments `first` to `first + count` of a block.
 fn mask(first: u32, count: u32) -> u8 {
     (((1u32 << count) - 1) << first) as u8
 }
 
-/// The runs of free fragments in a map, as first fragment and length.
+/// Returns the runs of free fragments in a map, as first fragment and length.
 fn runs(map: u8) -> impl Iterator<Item = (u32, u32)> {
     let mut rest = u32::from(map);
     std::iter::from_fn(move || {
@@ -170,12 +170,12 @@ fn runs(map: u8) -> impl Iterator<Item = (u32, u32)> {
     })
 }
 
-/// Where a run of exactly this length begins.
+/// Returns the first fragment of a run of exactly this length.
 fn run_of(map: u8, length: u32) -> Option<u32> {
     runs(map).find(|(_, found)| *found == length).map(|(first, _)| first)
 }
 
-/// A block that is free as a whole.
+/// Map of a block that is free as a whole.
 const ALL: u8 = u8::MAX;
 
 #[cfg(test)]

@@ -1,64 +1,64 @@
-//! An inode: what the file system knows of a file. In memory the block addresses are one list;
-//! which of them stand in indirect blocks, and in which, follows from their positions ("the first
-//! 12 pointers are direct pointers while the last three pointers refer to indirect blocks",
-//! Maltzahn 1999, 2.1).
+//! Inode: the file system's state of a file. In memory the block addresses are one list. The
+//! addresses in indirect blocks follow from their positions ("the first 12 pointers are direct
+//! pointers while the last three pointers refer to indirect blocks", Maltzahn 1999, 2.1).
 
 use super::contents::Contents;
 use super::directory::Directory;
 use crate::fs::ufs1999::machine::{FRAGMENT_BYTES, FRAGMENTS};
 use std::collections::BTreeMap;
 
-/// A file or directory.
+/// File or directory.
 #[derive(Debug, Default)]
 pub(in super::super) struct Inode {
     /// Length in bytes.
     pub(in super::super) size: u64,
     pub(super) blocks: Vec<Extent>,
-    /// Indirect blocks: the single one is 0, the double one's root 1, those below it from 2 on.
+    /// Indirect blocks by number: the single one is 0, the double one's root 1, those below it from
+    /// 2 on.
     pub(super) indirect: BTreeMap<u32, u32>,
     pub(in super::super) contents: Contents,
     pub(in super::super) directory: Option<Directory>,
-    /// Handles and mappings that are open.
+    /// Number of open handles and mappings.
     pub(in super::super) opens: u32,
-    /// Whether no name leads here any more.
+    /// `true` if no name leads to the file any more.
     pub(in super::super) is_unlinked: bool,
-    /// Whether the file is memory-mapped: its traffic is told apart.
+    /// `true` if the file is memory-mapped: its traffic is counted apart.
     pub(in super::super) is_mapped: bool,
-    /// Pages up to here have been in memory at some time, or may have been.
+    /// Number of the file's first pages that have been in memory at some time, or may have been.
     pub(in super::super) pages_seen: u32,
-    /// Pages up to here have been written at some time, or may have been.
+    /// Number of the file's first pages that have been written at some time, or may have been.
     pub(in super::super) written_pages: u32,
-    /// Where a sequential reader would go on, and how many blocks it would get.
+    /// Next block of a sequential reader, and the number of blocks that it would get.
     pub(in super::super) ahead: ReadAhead,
-    /// Page faults in the same way.
+    /// Next page of sequential faults, likewise.
     pub(in super::super) fault_ahead: ReadAhead,
     /// Whole blocks written one after the other.
     pub(in super::super) run: Run,
 }
 
-/// Blocks that were written one after the other and may be on their way to a full cluster.
+/// Blocks written one after the other, which may become a full cluster.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in super::super) struct Run {
     pub(in super::super) start: u32,
     pub(in super::super) length: u32,
 }
 
-/// A last block that is not whole.
+/// Last block that is not whole.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) struct Tail {
     pub(in super::super) page: u32,
     pub(in super::super) bytes: u32,
 }
 
-/// Recognises sequential reading.
+/// Recognition of sequential reading.
 #[derive(Clone, Copy, Debug, Default)]
 pub(in super::super) struct ReadAhead {
     pub(in super::super) next: u32,
     pub(in super::super) window: u32,
 }
 
-/// Adjacent fragments that hold a block of a file, or its last part. At address 0, where the boot
-/// block is, nothing is.
+/// Adjacent fragments that hold a block of a file, or its last part. Address 0, of the boot block,
+/// holds no file.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(in super::super) struct Extent {
     pub(in super::super) address: u32,
@@ -66,13 +66,13 @@ pub(in super::super) struct Extent {
 }
 
 impl Inode {
-    /// Where a block stands; `None` when it was never written.
+    /// Returns the extent of a block; `None` if it was never written.
     pub(in super::super) fn extent(&self, block: u32) -> Option<Extent> {
         self.blocks.get(block as usize).copied().filter(|extent| extent.fragments > 0)
     }
 
-    /// How many blocks from this one on stand next to each other and are whole, at most `limit`;
-    /// `with_tail` counts a fragmented last one too.
+    /// Returns the number of whole, adjacent blocks from this one on, at most `limit`. `with_tail`
+    /// counts a fragmented last block too.
     pub(in super::super) fn adjacent(&self, block: u32, limit: u32, with_tail: bool) -> u32 {
         let Some(first) = self.extent(block) else { return 0 };
         let follows = |count: &u32| {
@@ -88,37 +88,37 @@ impl Inode {
         1 + (1..limit.max(1)).take_while(follows).count() as u32
     }
 
-    /// The indirect blocks on the way to a block, by address.
+    /// Returns the addresses of the indirect blocks on the way to a block.
     pub(in super::super) fn way_to(&self, block: u32) -> Vec<u32> {
         slots(block).filter_map(|slot| self.indirect.get(&slot).copied()).collect()
     }
 
-    /// The last block, when it is not whole.
+    /// Returns the last block if it is not whole.
     pub(in super::super) fn short_tail(&self) -> Option<Tail> {
         let last = self.blocks.last().filter(|last| (1..FRAGMENTS).contains(&last.fragments))?;
         Some(Tail { page: self.blocks.len() as u32 - 1, bytes: last.fragments * FRAGMENT_BYTES })
     }
 
-    /// All indirect blocks, by address.
+    /// Returns the addresses of all indirect blocks.
     pub(in super::super) fn indirect_blocks(&self) -> Vec<u32> {
         self.indirect.values().copied().collect()
     }
 
-    /// Fragments that the file takes, indirect blocks included.
+    /// Returns the number of fragments that the file takes, indirect blocks included.
     pub(in super::super) fn fragments(&self) -> u64 {
         let data: u64 = self.blocks.iter().map(|extent| u64::from(extent.fragments)).sum();
         data + self.indirect.len() as u64 * u64::from(FRAGMENTS)
     }
 }
 
-/// The numbers of the indirect blocks on the way to a block, from the inode on.
+/// Returns the numbers of the indirect blocks on the way to a block, from the inode on.
 pub(super) fn slots(block: u32) -> impl Iterator<Item = u32> {
     let single = (DIRECT..DIRECT + POINTERS).contains(&block).then_some(0);
     let double = block.checked_sub(DIRECT + POINTERS).map(|behind| [1, 2 + behind / POINTERS]);
     single.into_iter().chain(double.into_iter().flatten())
 }
 
-/// Blocks whose addresses stand in the inode.
+/// Blocks with addresses in the inode.
 pub(in super::super) const DIRECT: u32 = 12;
 /// Addresses of 4 bytes in a block.
 pub(super) const POINTERS: u32 = 2048;

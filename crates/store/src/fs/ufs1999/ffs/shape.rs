@@ -1,4 +1,4 @@
-//! Where things stand: the arithmetic of cylinder groups.
+//! Positions on a disk: the arithmetic of cylinder groups.
 //!
 //! ```text
 //! group:  boot, superblock copy | group block | inode blocks, 64 inodes each | data blocks
@@ -8,7 +8,7 @@
 use crate::fs::ufs1999::disk::DiskModel;
 use crate::fs::ufs1999::machine::{FRAGMENT_BYTES, FRAGMENTS, FileSystemShape};
 
-/// A file system's measures, in fragments where nothing else is said.
+/// Measures of a file system, in fragments unless otherwise stated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Shape {
     pub(super) groups: u32,
@@ -17,7 +17,7 @@ pub(super) struct Shape {
 }
 
 impl Shape {
-    /// As `newfs` would make it; what is left of the disk behind the last whole group is not used.
+    /// Returns the shape that `newfs` would make. Space behind the last whole group is not used.
     pub(super) fn new(model: &DiskModel, parameters: &FileSystemShape) -> Self {
         let cylinder_bytes = model.bytes() / u64::from(model.cylinders);
         let group_bytes = cylinder_bytes * u64::from(parameters.cylinders_per_group.max(1));
@@ -31,7 +31,7 @@ impl Shape {
         Self { groups, fragments_per_group, inodes_per_group }
     }
 
-    /// Fragments at the start of each group that hold no data.
+    /// Returns the number of fragments at the start of each group that hold no data.
     pub(super) fn fragments_before_data(&self) -> u32 {
         INODES_AT + self.inodes_per_group / INODES_PER_BLOCK * FRAGMENTS
     }
@@ -44,13 +44,13 @@ impl Shape {
         fragment / self.fragments_per_group
     }
 
-    /// The block that holds an inode.
+    /// Returns the block that holds an inode.
     pub(super) fn inode_block(&self, inode: u32) -> u32 {
         let block = inode % self.inodes_per_group / INODES_PER_BLOCK;
         self.group_start(self.group_of_inode(inode)) + INODES_AT + block * FRAGMENTS
     }
 
-    /// The block that says what is free in a group.
+    /// Returns the block with a group's free maps.
     pub(super) fn group_block(&self, group: u32) -> u32 {
         self.group_start(group) + GROUP_AT
     }
@@ -59,13 +59,13 @@ impl Shape {
         group * self.fragments_per_group
     }
 
-    /// Fragments for data on the whole disk.
+    /// Returns the number of fragments for data on the whole disk.
     pub(super) fn data_fragments(&self) -> u64 {
         u64::from(self.groups) * u64::from(self.fragments_per_group - self.fragments_before_data())
     }
 }
 
-/// 8192 bytes of 128.
+/// Inodes of a block: 8192 bytes of 128.
 const INODES_PER_BLOCK: u32 = 64;
 const GROUP_AT: u32 = 2 * FRAGMENTS;
 const INODES_AT: u32 = 3 * FRAGMENTS;

@@ -1,4 +1,4 @@
-//! A file system: its inodes, its groups, and what is charged for using them.
+//! File system on a disk: its inodes, its groups, and the changes to charge.
 
 use super::directory::Directory;
 use super::group::Group;
@@ -9,8 +9,8 @@ use crate::fs::ufs1999::disk::DiskModel;
 use crate::fs::ufs1999::machine::{DirectoryPreference, FRAGMENTS, FileSystemShape};
 use std::collections::HashMap;
 
-/// A file system on a disk. It knows where things are and does no I/O: what an allocation changed
-/// is gathered in [`Effects`] and charged by the kernel.
+/// File system on a disk. It knows all positions and does no I/O. Changes of an allocation are
+/// gathered in [`Effects`], and the kernel charges them.
 #[derive(Debug)]
 pub(in super::super) struct Volume {
     pub(super) shape: Shape,
@@ -22,21 +22,21 @@ pub(in super::super) struct Volume {
     pub(super) effects: Effects,
 }
 
-/// What allocating and freeing changed on the way.
+/// Changes made by allocating and freeing.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(in super::super) struct Effects {
-    /// Groups whose maps changed.
+    /// Groups with changed maps.
     pub(in super::super) groups: Vec<u32>,
     /// Indirect blocks that were made.
     pub(in super::super) new_indirect: Vec<u32>,
 }
 
-/// No room: fragments or inodes.
+/// No fragments or inodes are left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) struct Full;
 
 impl Volume {
-    /// A new file system with an empty root, whose chunk of entries stands in the first group.
+    /// Makes a file system with an empty root. The root's chunk of entries is in the first group.
     pub(in super::super) fn new(model: &DiskModel, parameters: &FileSystemShape) -> Self {
         let shape = Shape::new(model, parameters);
         let group =
@@ -65,18 +65,18 @@ impl Volume {
         volume
     }
 
-    /// An inode that is in use.
+    /// Returns an inode in use.
     pub(in super::super) fn inode(&self, inode: u32) -> &Inode {
         self.inodes.get(&inode).expect("the kernel names only inodes that it was given and has not freed")
     }
 
-    /// An inode that is in use.
+    /// Returns an inode in use.
     pub(in super::super) fn inode_mut(&mut self, inode: u32) -> &mut Inode {
         self.inodes.get_mut(&inode).expect("the kernel names only inodes that it was given and has not freed")
     }
 
-    /// Takes an inode for a new file or directory in `parent`: a file's next to its directory, a
-    /// directory's by preference.
+    /// Takes an inode for a new file or directory in `parent`. A file's inode is next to its
+    /// directory's; the preference chooses a directory's.
     pub(in super::super) fn new_inode(&mut self, parent: u32, is_directory: bool) -> Result<u32, Full> {
         let parent_group = self.shape.group_of_inode(parent);
         let (group, preferred) = match is_directory {
@@ -97,7 +97,7 @@ impl Volume {
         Ok(inode)
     }
 
-    /// Gives an inode and its blocks back.
+    /// Frees an inode and its blocks.
     pub(in super::super) fn free_inode(&mut self, inode: u32) {
         self.truncate_blocks(inode, 0);
         let Some(gone) = self.inodes.remove(&inode) else { return };
@@ -108,28 +108,28 @@ impl Volume {
         self.touch(group);
     }
 
-    /// The block that holds an inode.
+    /// Returns the block that holds an inode.
     pub(in super::super) fn inode_block(&self, inode: u32) -> u32 {
         self.shape.inode_block(inode)
     }
 
-    /// The block that holds a group's maps.
+    /// Returns the block that holds a group's maps.
     pub(in super::super) fn group_block(&self, group: u32) -> u32 {
         self.shape.group_block(group)
     }
 
-    /// What has changed since this was last asked.
+    /// Returns the changes since the previous call.
     pub(in super::super) fn take_effects(&mut self) -> Effects {
         std::mem::take(&mut self.effects)
     }
 
-    /// Fragments that may still be allocated.
+    /// Returns the number of fragments that may still be allocated.
     pub(in super::super) fn available(&self) -> u64 {
         let reserved = self.shape.data_fragments() * u64::from(self.parameters.reserved_percent) / 100;
         self.fragments_free.saturating_sub(reserved)
     }
 
-    /// The group for a new directory.
+    /// Returns the group for a new directory.
     fn directory_group(&self, parent_group: u32) -> u32 {
         match self.parameters.directory_preference {
             DirectoryPreference::WithParent => parent_group,
@@ -149,8 +149,8 @@ impl Volume {
         }
     }
 
-    /// Tries groups until one has what is wanted: the preferred one, then at doubling distances,
-    /// then one after the other (4.4BSD's `ffs_hashalloc`).
+    /// Tries groups until `take` succeeds: the preferred one, then at doubling distances, then one
+    /// after the other (4.4BSD's `ffs_hashalloc`).
     pub(super) fn search_groups<T>(
         &mut self,
         preferred: u32,

@@ -1,5 +1,5 @@
-//! The metadata cache: blocks of inodes, directories, cylinder groups and addresses. Fixed in size
-//! and apart from the memory for file data, since Digital UNIX 4.0's buffer cache "only needs to
+//! Metadata cache: blocks of inodes, directories, cylinder groups and addresses. The cache has a
+//! fixed size, apart from the memory for file data. Digital UNIX 4.0's buffer cache "only needs to
 //! cache metadata, requiring only 3% of physical memory".
 
 use super::{Kernel, traffic};
@@ -10,7 +10,7 @@ use crate::fs::ufs1999::machine::{MetadataWrites, PAGE_BYTES};
 use crate::fs::ufs1999::report::Kind;
 use std::collections::BTreeSet;
 
-/// A metadata block on a disk.
+/// Metadata block on a disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Block {
     pub(super) disk: u8,
@@ -22,7 +22,7 @@ pub(super) struct Block {
 
 type Place = (u8, u32);
 
-/// The blocks in memory.
+/// Blocks in memory.
 #[derive(Debug)]
 pub(super) struct Buffers {
     resident: Lru<Place, Option<Block>>,
@@ -44,7 +44,7 @@ impl Buffers {
 }
 
 impl Block {
-    /// A whole block.
+    /// Returns a whole block.
     pub(super) fn whole(disk: u8, fragment: u32, kind: Kind, is_mapped: bool) -> Self {
         Self { disk, fragment, bytes: PAGE_BYTES as u32, kind, is_mapped }
     }
@@ -60,7 +60,7 @@ impl Block {
 }
 
 impl Kernel {
-    /// Has a block in memory, reading it when it is not there (`bread`).
+    /// Brings a block into memory, reading it if it is not there (`bread`).
     pub(super) fn read_block(&mut self, block: Block) {
         let is_hit = self.buffers.resident.touch(block.place()).is_some();
         if !self.counts.metadata.count(is_hit) {
@@ -69,7 +69,7 @@ impl Kernel {
         }
     }
 
-    /// Has a block in memory whose content on disk does not matter.
+    /// Gives a block memory without reading its content.
     pub(super) fn hold_block(&mut self, block: Block) {
         self.buffers.remove(block.place());
         while self.buffers.bytes + u64::from(block.bytes) > self.buffers.limit
@@ -86,12 +86,12 @@ impl Kernel {
         self.buffers.resident.insert(block.place(), Some(block));
     }
 
-    /// Changes a block that is in memory; the disk sees it with the next cleaning (`bdwrite`).
+    /// Changes a block in memory; the next cleaning writes it to the disk (`bdwrite`).
     pub(super) fn change_block(&mut self, block: Block) {
         self.buffers.dirty.insert(block.place());
     }
 
-    /// Changes a block and waits until the disk has it (`bwrite`), or the log will.
+    /// Changes a block, and waits until the disk has it (`bwrite`) or the log does.
     pub(super) fn write_block(&mut self, block: Block) {
         match self.machine.file_system.metadata_writes {
             MetadataWrites::Synchronous => {
@@ -121,8 +121,9 @@ impl Kernel {
         }
     }
 
-    /// Charges what an allocation changed: groups' maps with a delay; new blocks of addresses at
-    /// once, "so that indirect blocks never point at garbage" (4.4BSD, `ffs_balloc.c`).
+    /// Charges the changes of an allocation. Groups' maps are written with a delay. New blocks of
+    /// addresses are written at once, "so that indirect blocks never point at garbage" (4.4BSD,
+    /// `ffs_balloc.c`).
     pub(super) fn charge_effects(&mut self, disk: u8, is_mapped: bool) {
         let Effects { groups, new_indirect } = self.volume(disk).take_effects();
         for group in groups {

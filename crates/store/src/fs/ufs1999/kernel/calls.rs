@@ -1,7 +1,7 @@
-//! Calls on files by name: create, open, length, rename, unlink, and the end of a handle. What
-//! 4.4BSD has on the disk before such a call returns is there here too, inodes and entries in the
-//! order that never lets a name lead to an inode that is not written (McKusick, Bostic, Karels and
-//! Quarterman, *The Design and Implementation of the 4.4BSD Operating System*, 1996, chapter 8).
+//! Calls on files by name: create, open, length, rename, unlink, and the end of a handle. The same
+//! metadata as in 4.4BSD is on the disk before such a call returns. Inodes and entries are written
+//! in an order that never lets a name lead to an unwritten inode. (McKusick, Bostic, Karels and
+//! Quarterman, *The Design and Implementation of the 4.4BSD Operating System*, 1996, chapter 8.)
 
 use super::lookup::Intent;
 use super::{FileId, Kernel};
@@ -9,7 +9,7 @@ use crate::fs::ufs1999::ffs::NAME_BYTES_MAX;
 use rustix::io::Errno;
 
 impl Kernel {
-    /// Makes a file: its inode is written, then its entry. Leaves it open.
+    /// Makes a file: writes its inode, then its entry. Leaves the file open.
     pub(super) fn make_file(&mut self, disk: u8, folders: &[&str], name: &str) -> Result<FileId, Errno> {
         let parent = self.walk(disk, folders)?;
         if self.step(parent, name, Intent::Create)?.is_some() {
@@ -37,14 +37,14 @@ impl Kernel {
         Ok(file)
     }
 
-    /// The length of a file.
+    /// Returns the length of a file.
     pub(in super::super) fn length(&mut self, path: &str) -> Result<u64, Errno> {
         let file = self.find(path)?;
         Ok(self.inode(file).size)
     }
 
-    /// Removes a name: the directory's block is written at once. Without open handles the file goes
-    /// with it.
+    /// Removes a name, and writes the directory's block at once. A file without open handles goes
+    /// too.
     pub(in super::super) fn unlink(&mut self, path: &str) -> Result<(), Errno> {
         self.enter();
         let (disk, folders, name) = self.locate(path)?;
@@ -62,9 +62,9 @@ impl Kernel {
         Ok(())
     }
 
-    /// Gives a file another name on the same disk, in place of a file that has it. The inode is
-    /// written first, with a link more, then the new entry, then the old one's removal and the
-    /// inode again (`ufs_rename`).
+    /// Renames a file on its disk, replacing a file of the new name. Writes the inode first, with
+    /// one more link, and then the new entry. The removal of the old entry and the inode again
+    /// follow (`ufs_rename`).
     pub(in super::super) fn rename(&mut self, from: &str, to: &str) -> Result<(), Errno> {
         self.enter();
         let (disk, from_folders, from_name) = self.locate(from)?;
@@ -96,7 +96,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// Lets a name lead to another file; the one that it led to goes when it has no handles.
+    /// Lets a name lead to another file. The former file is freed if it has no handles.
     fn replace_name(&mut self, directory: FileId, name: &str, file: FileId, replaced: FileId) {
         self.redirect_name(directory, name, file);
         self.inode_mut(replaced).is_unlinked = true;
@@ -119,14 +119,13 @@ impl Kernel {
     fn find(&mut self, path: &str) -> Result<FileId, Errno> {
         self.enter();
         let (disk, folders, name) = self.locate(path)?;
-        // What is asked for may be a folder that was dealt to another disk than what stands beside
-        // it.
+        // The path may be a folder that was dealt to another disk than its neighbours.
         let parent = self.walk(self.placement.dealt_to(path).unwrap_or(disk), &folders)?;
         let file = self.step(parent, name, Intent::Find)?.ok_or(Errno::NOENT)?;
         if self.inode(file).directory.is_some() { Err(Errno::ISDIR) } else { Ok(file) }
     }
 
-    /// The disk, the folders and the name of a path.
+    /// Returns the disk, the folders and the name of a path.
     fn locate<'a>(&self, path: &'a str) -> Result<(u8, Vec<&'a str>, &'a str), Errno> {
         let (folder, name) = path.rsplit_once('/').unwrap_or(("", path));
         check_name(name)?;
@@ -134,7 +133,7 @@ impl Kernel {
         Ok((disk, names(folder), name))
     }
 
-    /// Takes an inode and has it in memory.
+    /// Takes an inode and holds it in memory.
     pub(super) fn make_inode(&mut self, parent: FileId, is_directory: bool) -> Result<FileId, Errno> {
         let disk = parent.disk;
         let inode = self.volume(disk).new_inode(parent.inode, is_directory).map_err(|_| Errno::NOSPC)?;
@@ -144,8 +143,8 @@ impl Kernel {
         Ok(file)
     }
 
-    /// Gives a file without names and handles back. Before its blocks go, an inode without them is
-    /// written, so that no two files can come to have them (`ffs_truncate`).
+    /// Frees a file without names and handles. The inode is written without its blocks before they
+    /// are freed, so that no two files can get them (`ffs_truncate`).
     pub(super) fn reclaim(&mut self, file: FileId) {
         let inode = self.inode(file);
         let is_mapped = inode.is_mapped;
@@ -163,7 +162,7 @@ impl Kernel {
     }
 }
 
-/// The names of a folder's path.
+/// Returns the names of a folder's path.
 pub(super) fn names(folder: &str) -> Vec<&str> {
     folder.split('/').filter(|name| !name.is_empty()).collect()
 }

@@ -1,9 +1,10 @@
-//! Cleaning: what is dirty reaches the disk every 30 seconds, or when its memory is wanted.
+//! Cleaning: dirty pages and blocks reach the disk every 30 seconds, or when their memory is
+//! needed.
 //!
-//! Adjacent dirty pages of a file that are adjacent on the disk too are written in one transfer, up
-//! to a cluster. The periodic cleaning queues all its transfers at once, and the disk serves them
-//! in its order, so that a call that needs the disk meanwhile waits among them: cleaning "can delay
-//! read and write system calls" (Maltzahn 1999, 3.3).
+//! Dirty pages adjacent both in the file and on the disk are written in one transfer, up to a
+//! cluster. The periodic cleaning queues all its transfers at once, and the disk serves them in its
+//! own order. A call that needs the disk meanwhile waits among them: cleaning "can delay read and
+//! write system calls" (Maltzahn 1999, 3.3).
 
 use super::{FileId, Kernel, nanos, traffic};
 use crate::fs::ufs1999::cache::PageKey;
@@ -12,7 +13,7 @@ use crate::fs::ufs1999::machine::FRAGMENT_BYTES;
 use crate::fs::ufs1999::report::Kind;
 
 impl Kernel {
-    /// Cleans when it is time.
+    /// Cleans if it is time.
     pub(super) fn clean_when_due(&mut self) {
         while self.next_cleaning <= self.now {
             self.next_cleaning += nanos(self.machine.transfers.cleaning_interval).max(1);
@@ -22,7 +23,7 @@ impl Kernel {
         }
     }
 
-    /// Starts writing all that is dirty.
+    /// Starts writing everything that is dirty.
     pub(super) fn clean(&mut self) {
         self.clean_inodes();
         self.write_logs();
@@ -34,7 +35,7 @@ impl Kernel {
         self.clean_blocks();
     }
 
-    /// Writes all that is dirty and waits for it.
+    /// Writes everything that is dirty, and waits for the end.
     pub(in super::super) fn sync(&mut self) {
         self.enter();
         self.clean();
@@ -51,7 +52,7 @@ impl Kernel {
         }
     }
 
-    /// Starts writing the dirty ones of some pages.
+    /// Starts writing the dirty pages among these.
     pub(super) fn clean_range(&mut self, first: PageKey, count: u32) {
         let end = PageKey { page: first.page + count, ..first };
         while let Some(page) = self.pages.dirty_from(first).filter(|page| *page < end) {
@@ -72,7 +73,8 @@ impl Kernel {
         }
     }
 
-    /// The first page of a transfer that cleans this one with as many before it as belong together.
+    /// Returns the first page of the transfer that cleans this page along with adjacent ones before
+    /// it.
     fn cluster_start(&self, page: PageKey) -> PageKey {
         let inode = self.inode(page.file);
         let limit = self.machine.transfers.cluster_blocks.max(1);
@@ -85,8 +87,7 @@ impl Kernel {
         PageKey { page: page.page - before, ..page }
     }
 
-    /// Writes a dirty page and those that follow it and are dirty and adjacent, and says how many
-    /// those are together.
+    /// Writes a dirty page together with the adjacent dirty pages behind it. Returns their number.
     fn write_cluster(&mut self, first: PageKey, waits: bool) -> u32 {
         let transfers = self.machine.transfers;
         let inode = self.inode(first.file);

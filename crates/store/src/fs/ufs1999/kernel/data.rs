@@ -10,7 +10,7 @@ use crate::fs::ufs1999::report::Kind;
 use rustix::io::Errno;
 
 impl Kernel {
-    /// Reads what there is of a file from a place on.
+    /// Reads a file from an offset, up to its end.
     pub(in super::super) fn read(&mut self, file: FileId, buffer: &mut [u8], offset: u64) -> usize {
         self.enter();
         self.hold_inode(file);
@@ -30,7 +30,7 @@ impl Kernel {
         length
     }
 
-    /// Writes into a file, with a delay; only when the disk is full, less than everything.
+    /// Writes into a file, with a delay. Writes less than everything only if the disk is full.
     pub(in super::super) fn write(
         &mut self,
         file: FileId,
@@ -57,7 +57,7 @@ impl Kernel {
         Ok(done)
     }
 
-    /// Cuts a file off, or lets it go on with nothing.
+    /// Sets a file's length; a longer file gets no blocks for the new part.
     pub(in super::super) fn set_length(&mut self, file: FileId, bytes: u64) -> Result<(), Errno> {
         self.enter();
         self.hold_inode(file);
@@ -83,7 +83,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// Has a page in memory, by a page fault or for a call.
+    /// Brings a page into memory, by a page fault or for a call.
     pub(super) fn load_page(&mut self, page: PageKey, is_fault: bool) {
         let is_hit = self.pages.touch(page);
         let counts = &mut self.counts;
@@ -110,8 +110,7 @@ impl Kernel {
         }
     }
 
-    /// Reads a page, and what is adjacent on the disk and not in memory, at most `window` pages
-    /// together.
+    /// Reads a page, and absent pages adjacent to it on the disk, at most `window` pages together.
     fn read_pages(&mut self, first: PageKey, window: u32) {
         self.read_way(first);
         let inode = self.inode(first.file);
@@ -140,7 +139,7 @@ impl Kernel {
         }
     }
 
-    /// Has memory for a page, whatever is in it.
+    /// Gives a page memory, without reading its content.
     pub(super) fn hold_page(&mut self, page: PageKey) {
         if !self.pages.is_resident(page) {
             self.make_page_room();
@@ -150,8 +149,8 @@ impl Kernel {
         inode.pages_seen = inode.pages_seen.max(page.page + 1);
     }
 
-    /// How many pages are worth reading at once: 1, and twice as many with each read that goes on
-    /// where the last one ended, as in 4.4BSD's `cluster_read`.
+    /// Returns the number of pages to read at once: 1, doubled with each read that begins at the
+    /// end of the last one. As in 4.4BSD's `cluster_read`.
     fn window(&mut self, page: PageKey, is_fault: bool, is_hit: bool) -> u32 {
         let transfers = self.machine.transfers;
         let (is_on, limit) = match is_fault {
@@ -160,8 +159,8 @@ impl Kernel {
         };
         let inode = self.inode_mut(page.file);
         let ahead = if is_fault { &mut inode.fault_ahead } else { &mut inode.ahead };
-        // A fault within a window that was read ahead is none, so faults may come that much further
-        // on.
+        // A fault within a window that was read ahead does not happen, so the next fault may be
+        // that much further on.
         let is_next = if is_fault {
             (ahead.next..ahead.next + ahead.window.max(1)).contains(&page.page)
         } else {
@@ -199,16 +198,16 @@ impl Kernel {
         Ok(())
     }
 
-    /// Whether a write replaces all that the file has of a page.
+    /// Returns `true` if a write replaces all bytes that the file has of a page.
     fn overwrites_all(&self, page: PageKey, bytes: &[u8], until: usize) -> bool {
         let end = u64::from(page.page) * PAGE_BYTES as u64 + until as u64;
         bytes.len() == until && end >= self.inode(page.file).size
     }
 
-    /// Allocates what a page needs for its first `bytes` bytes.
+    /// Allocates space for the first `bytes` bytes of a page.
     pub(super) fn grow(&mut self, page: PageKey, bytes: u32) -> Result<(), Errno> {
         let file = page.file;
-        // A tail that may have to move, when the file goes on behind it, is in memory first.
+        // A tail that may have to move, if the file continues behind it, comes into memory first.
         let tail = self.inode(file).short_tail();
         let tail =
             tail.filter(|tail| tail.page < page.page || (tail.page == page.page && tail.bytes < bytes));
@@ -236,7 +235,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// Starts writing a cluster when it is full: blocks written one after the other do not wait for
+    /// Starts writing a cluster when it is full. Blocks written one after the other do not wait for
     /// the cleaning (`cluster_write`).
     fn count_run(&mut self, page: PageKey) {
         let limit = self.machine.transfers.cluster_blocks.max(1);
@@ -251,11 +250,12 @@ impl Kernel {
     }
 }
 
-/// The pages of a range, which is not empty.
+/// Returns the pages of a range, which is not empty.
 pub(super) fn pages(offset: u64, length: usize) -> std::ops::RangeInclusive<u32> {
     let last = offset + length as u64 - 1;
     (offset / PAGE_BYTES as u64) as u32..=(last / PAGE_BYTES as u64) as u32
 }
 
-/// What block addresses of a double indirect block reach, in round numbers: 32 GB.
+/// Longest file in bytes: the reach of a double indirect block's addresses, in round numbers, 32
+/// GB.
 pub(super) const FILE_BYTES_MAX: u64 = 32 << 30;

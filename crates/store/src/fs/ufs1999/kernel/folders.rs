@@ -9,7 +9,7 @@ use rustix::io::Errno;
 use std::collections::BTreeSet;
 
 impl Kernel {
-    /// Makes a folder on the disk that is its turn; false when it was there.
+    /// Makes a folder on the disk of its turn. Returns `false` if the folder existed.
     pub(in super::super) fn make_folder(&mut self, path: &str) -> Result<bool, Errno> {
         self.enter();
         let names = names(path);
@@ -57,7 +57,7 @@ impl Kernel {
         Ok(())
     }
 
-    /// Names in a folder, on all disks that have it.
+    /// Returns names in a folder, on all disks that have the folder.
     pub(in super::super) fn list(&mut self, path: &str, limit: usize) -> Result<Vec<String>, Errno> {
         self.enter();
         let mut names_found = BTreeSet::new();
@@ -75,7 +75,7 @@ impl Kernel {
         Ok(names_found.into_iter().take(limit).collect())
     }
 
-    /// The directories that a folder's path leads to, one on each disk that has it; at least one.
+    /// Returns the directories of a folder's path, one on each disk that has it; at least one.
     fn folders_at(&mut self, names: &[&str]) -> Result<Vec<FileId>, Errno> {
         let mut found = Vec::new();
         let mut failure = Errno::NOENT;
@@ -89,8 +89,8 @@ impl Kernel {
         if found.is_empty() { Err(failure) } else { Ok(found) }
     }
 
-    /// Makes a directory: five writes, one after the other (`ufs_mkdir`): its inode, the parent's,
-    /// its first block, its inode again, the parent's entry.
+    /// Makes a directory by five writes, one after the other (`ufs_mkdir`): its inode, the
+    /// parent's, its first block, its inode again, the parent's entry.
     fn make_directory(&mut self, parent: FileId, name: &str) -> Result<FileId, Errno> {
         let grows = self.make_entry_room(parent, name)?;
         let directory = self.make_inode(parent, true)?;
@@ -111,7 +111,7 @@ impl Kernel {
         Ok(directory)
     }
 
-    /// Makes sure that a directory has room for a name; true when it had to grow for it.
+    /// Makes room for a name in a directory. Returns `true` if the directory had to grow.
     pub(super) fn make_entry_room(&mut self, directory: FileId, name: &str) -> Result<bool, Errno> {
         let entries = self.inode(directory).directory.as_ref().ok_or(Errno::NOTDIR)?;
         let end = (u64::from(entries.room_for(name)) + 1) * u64::from(CHUNK_BYTES);
@@ -124,8 +124,7 @@ impl Kernel {
         let grown = self.volume(directory.disk).grow(directory.inode, block, bytes);
         grown.map_err(|_| Errno::NOSPC)?;
         self.charge_effects(directory.disk, false);
-        // What was read of the block before is in memory; it goes on under its new place and
-        // length.
+        // The block's former content is in memory; it continues under its new position and length.
         if let Some(before) = before {
             self.read_block(before);
             self.forget_block(directory.disk, before.fragment);
@@ -136,7 +135,7 @@ impl Kernel {
         Ok(true)
     }
 
-    /// Enters a name and writes its block; a directory that grew has its inode written too.
+    /// Enters a name and writes its block. Also writes the inode of a directory that grew.
     pub(super) fn enter_name(&mut self, directory: FileId, name: &str, file: FileId, grew: bool) {
         let inode = self.inode_mut(directory);
         let Some(entries) = &mut inode.directory else { return };

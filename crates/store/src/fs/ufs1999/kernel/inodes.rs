@@ -1,4 +1,4 @@
-//! Inodes in memory: a limited number, the least recently used ones leave when they are not open.
+//! Inodes in memory: a limited number. The least recently used ones leave unless they are open.
 
 use super::Kernel;
 use super::buffers::Block;
@@ -6,22 +6,22 @@ use crate::fs::ufs1999::cache::PageKey;
 use crate::fs::ufs1999::ffs::Inode;
 use crate::fs::ufs1999::report::Kind;
 
-/// An inode of a disk's file system.
+/// Inode of a disk's file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(in super::super) struct FileId {
     pub(in super::super) disk: u8,
     pub(in super::super) inode: u32,
 }
 
-/// What memory adds to an inode.
+/// State of an inode in memory.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct InCore {
-    /// Tells this stay in memory from others.
+    /// Number of this stay in memory.
     pub(super) generation: u64,
 }
 
 impl FileId {
-    /// As one number.
+    /// Returns the inode as one number.
     pub(super) fn number(self) -> u64 {
         u64::from(self.disk) << 32 | u64::from(self.inode)
     }
@@ -36,7 +36,7 @@ impl Kernel {
         self.volumes[usize::from(file.disk)].inode_mut(file.inode)
     }
 
-    /// Has an inode in memory, reading its block when it is not there (`iget`).
+    /// Brings an inode into memory, reading its block if it is not there (`iget`).
     pub(super) fn hold_inode(&mut self, file: FileId) {
         let is_hit = self.inodes.touch(file).is_some();
         if !self.counts.inodes.count(is_hit) {
@@ -61,7 +61,7 @@ impl Kernel {
         self.write_block(block);
     }
 
-    /// Copies changed inodes into their blocks, which are then to be written.
+    /// Copies changed inodes into their blocks, which are dirty then.
     pub(super) fn clean_inodes(&mut self) {
         for file in std::mem::take(&mut self.dirty_inodes) {
             self.put_inode(file);
@@ -75,7 +75,7 @@ impl Kernel {
         self.change_block(block);
     }
 
-    /// Takes an inode and all that memory holds of it out, without writing: the file is no more.
+    /// Removes an inode and its pages from memory, without writing: the file is gone.
     pub(super) fn forget_inode(&mut self, file: FileId) {
         self.inodes.remove(file);
         self.dirty_inodes.remove(&file);
@@ -94,7 +94,7 @@ impl Kernel {
     }
 
     fn make_inode_room(&mut self) {
-        // Open ones are passed over; at most each of them once.
+        // Open ones are passed over, each once at most.
         for _ in 0..self.inodes.len() {
             if self.inodes.len() < self.machine.memory.inodes.max(1) {
                 break;

@@ -1,26 +1,26 @@
-//! The log of a file system that writes its changes of metadata there first, as AdvFS does and UFS
-//! does not.
+//! Log of a file system that writes its changes of metadata there first, as AdvFS does and UFS does
+//! not.
 //!
-//! Changes gather in a page of memory, which is written when it is full and when memory is cleaned;
-//! nobody waits for it. The log is a ring at the beginning of the disk. Its room is not taken from
-//! the file system: it is there for the arm's ways alone.
+//! Changes gather in a page of memory. The page is written when it is full and at each cleaning; no
+//! call waits for it. The log is a ring at the beginning of the disk. Its space is not taken from
+//! the file system: the log exists only for the movements of the arm.
 
 use super::{Kernel, traffic};
 use crate::fs::ufs1999::disk::Transfer;
 use crate::fs::ufs1999::machine::{FRAGMENT_BYTES, FRAGMENTS, PAGE_BYTES};
 use crate::fs::ufs1999::report::Kind;
 
-/// One disk's log.
+/// Log of one disk.
 #[derive(Debug, Default)]
 pub(super) struct Log {
     /// Bytes of changes that the disk has not seen.
     waiting: u32,
-    /// The page of the ring that is written next.
+    /// Page of the ring to be written next.
     next: u32,
 }
 
 impl Kernel {
-    /// Notes a change of so many bytes.
+    /// Notes a change of `change_bytes` bytes.
     pub(super) fn log(&mut self, disk: u8, change_bytes: u32) {
         let log = &mut self.logs[usize::from(disk)];
         log.waiting += change_bytes;
@@ -30,7 +30,7 @@ impl Kernel {
         }
     }
 
-    /// Starts writing what waits in the logs.
+    /// Starts writing the waiting changes of all logs.
     pub(super) fn write_logs(&mut self) {
         for disk in 0..self.logs.len() as u8 {
             let waiting = std::mem::take(&mut self.logs[usize::from(disk)].waiting);

@@ -9,19 +9,19 @@ use crate::fs::ufs1999::ffs::ROOT;
 use crate::fs::ufs1999::report::Kind;
 use rustix::io::Errno;
 
-/// What a name is looked up for.
+/// Purpose of a lookup.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Intent {
-    /// To use what it names.
+    /// Use the named file.
     Find,
-    /// To enter it. What is known of it is forgotten.
+    /// Enter the name. The cache forgets it.
     Create,
-    /// To remove it. Its entry is sought in the directory in any case.
+    /// Remove the name. Its entry is sought in the directory in any case.
     Remove,
 }
 
 impl Kernel {
-    /// The directory that names lead to from the root of a disk.
+    /// Returns the directory that names lead to from the root of a disk.
     pub(super) fn walk(&mut self, disk: u8, names: &[&str]) -> Result<FileId, Errno> {
         let mut directory = FileId { disk, inode: ROOT };
         self.hold_inode(directory);
@@ -55,7 +55,7 @@ impl Kernel {
         Ok(found)
     }
 
-    /// The block of a directory, as its cache knows it.
+    /// Returns the block of a directory, as its cache knows it.
     pub(super) fn directory_block(&self, directory: FileId, block: u32) -> Option<Block> {
         let extent = self.inode(directory).extent(block)?;
         let bytes = extent.fragments * crate::fs::ufs1999::machine::FRAGMENT_BYTES;
@@ -63,7 +63,7 @@ impl Kernel {
         Some(Block { disk, fragment, bytes, kind: Kind::Directory, is_mapped: false })
     }
 
-    /// Whether the name cache answers.
+    /// Returns `true` if the name cache answers.
     fn is_remembered(
         &mut self,
         directory: FileId,

@@ -7,10 +7,9 @@ use crate::fs::ufs1999::machine::PAGE_BYTES;
 use rustix::io::Errno;
 
 impl Kernel {
-    /// Opens a file of this length, or makes it with all its blocks, and counts the mapping as a
-    /// handle: "disk space of the memory-mapped file is allocated once" (Maltzahn 1999, 2.4.2).
-    /// What the first writing of its zeros would cost is not charged: it belongs to the making of
-    /// the store.
+    /// Opens a file of this length, or makes it with all its blocks. Counts the mapping as a
+    /// handle. "Disk space of the memory-mapped file is allocated once" (Maltzahn 1999, 2.4.2). The
+    /// first writing of the file's zeros is not charged: it belongs to the making of the store.
     pub(in super::super) fn map(&mut self, path: &str, bytes: u64) -> Result<FileId, Errno> {
         if bytes > FILE_BYTES_MAX {
             return Err(Errno::FBIG);
@@ -29,7 +28,7 @@ impl Kernel {
         }
     }
 
-    /// Copies bytes out of the mapping. The caller keeps to its length.
+    /// Copies bytes out of the mapping. The caller stays within its length.
     pub(in super::super) fn load(&mut self, file: FileId, buffer: &mut [u8], offset: u64) {
         if buffer.is_empty() {
             return;
@@ -68,7 +67,7 @@ impl Kernel {
         self.change_inode(file);
     }
 
-    /// Whether the page at a place is in memory.
+    /// Returns `true` if the page at an offset is in memory.
     pub(in super::super) fn is_resident(&self, file: FileId, offset: u64) -> bool {
         u32::try_from(offset / PAGE_BYTES as u64)
             .is_ok_and(|page| self.pages.is_resident(PageKey { file, page }))

@@ -1,5 +1,5 @@
-//! What the operating system does between a call and the disk: the clock, the caches, and when what
-//! is read and written.
+//! Operating system between calls and disks: the clock, the caches, and the timing of reads and
+//! writes.
 
 mod buffers;
 mod calls;
@@ -26,7 +26,7 @@ use placement::Placement;
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// The modelled machine at work. One caller at a time, as in the paper: "our workload generators
+/// Modelled machine at work. One caller at a time, as in the paper: "our workload generators
 /// process requests sequentially" (section 4).
 #[derive(Debug)]
 pub(super) struct Kernel {
@@ -35,21 +35,21 @@ pub(super) struct Kernel {
     next_cleaning: Nanos,
     disks: Vec<Disk>,
     volumes: Vec<Volume>,
-    /// One for each disk, of use where metadata are logged.
+    /// Log of each disk, used if metadata is logged.
     logs: Vec<Log>,
     placement: Placement,
     names: NameCache,
     inodes: Lru<FileId, InCore>,
-    /// Inodes whose change the disk has not seen.
+    /// Inodes with changes that the disk has not seen.
     dirty_inodes: BTreeSet<FileId>,
-    /// Numbers inodes as they come into memory.
+    /// Generation of the last inode that came into memory.
     generation: u64,
     buffers: Buffers,
     pages: Pages,
     counts: Counts,
 }
 
-/// What is counted here; the rest is asked of the disks.
+/// Counts of the kernel; the disks have the others.
 #[derive(Debug, Default)]
 struct Counts {
     disks: Vec<DiskReport>,
@@ -84,12 +84,12 @@ impl Kernel {
         }
     }
 
-    /// Virtual time since the machine was made.
+    /// Returns the virtual time since the machine was made.
     pub(super) fn now(&self) -> Duration {
         Duration::from_nanos(self.now)
     }
 
-    /// Lets time pass, with the cleaning that falls due in it.
+    /// Lets time pass, with the cleanings that fall into it.
     pub(super) fn advance(&mut self, duration: Duration) {
         let end = self.now + nanos(duration);
         while self.next_cleaning <= end {
@@ -99,7 +99,7 @@ impl Kernel {
         self.now = self.now.max(end);
     }
 
-    /// Bytes that may still be allocated, on all disks.
+    /// Returns the bytes that may still be allocated, on all disks.
     pub(super) fn free_bytes(&self) -> u64 {
         let fragments: u64 = self.volumes.iter().map(Volume::available).sum();
         fragments * u64::from(FRAGMENT_BYTES)
@@ -138,12 +138,12 @@ impl Kernel {
         self.now += nanos(duration);
     }
 
-    /// The time to copy bytes between the kernel and its caller.
+    /// Spends the time of a copy between the kernel and its caller.
     fn spend_copy(&mut self, bytes: usize) {
         self.now += nanos(self.machine.processor.copy_kilobyte) * bytes as u64 / 1024;
     }
 
-    /// Starts a transfer that nobody waits for.
+    /// Starts a transfer that no call waits for.
     fn start(&mut self, disk: u8, transfer: Transfer) -> Ticket {
         self.spend(self.machine.processor.transfer);
         self.counts.disks[usize::from(disk)].count(transfer.traffic, transfer.bytes);
@@ -167,7 +167,7 @@ impl Kernel {
     }
 }
 
-/// Sorts of traffic, in short.
+/// Returns a sort of traffic.
 fn traffic(is_write: bool, is_mapped: bool, kind: Kind) -> Traffic {
     Traffic { is_write, is_mapped, kind }
 }

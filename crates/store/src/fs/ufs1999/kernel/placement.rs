@@ -1,26 +1,28 @@
-//! Which disk holds a path: folders are dealt out by share, files in the root go with the mapped
-//! file.
+//! Placement of paths on disks: folders are dealt out by share, files in the root go with the
+//! mapped file.
 //!
 //! The unit is the second-level folder, as in section 4 of Maltzahn 1999: "These 4096 directories
 //! were distributed over the three file systems, 820 directories on the 2G Byte disk and 1638
-//! directories on each of the 4G Byte disks." How they were dealt out is not said; here each new
-//! folder goes to the disk that is furthest below its share, so that neighbours lie on different
-//! disks. What is below a second-level folder stays with it. A first-level folder has a disk of its
-//! own for the files right in it, and is made on others as their second-level folders need it. A
-//! machine may have the unit on another level, for caches whose trees branch there.
+//! directories on each of the 4G Byte disks." The paper does not say how they were dealt out. Here
+//! each new folder goes to the disk that is furthest below its share, so that neighbours are on
+//! different disks.
+//!
+//! Everything below a second-level folder stays with it. A first-level folder has a disk for the
+//! files directly in it. Other disks get the folder once they hold one of its second-level folders.
+//! A machine may have the unit on another level, for caches with trees that branch there.
 
 use crate::fs::ufs1999::cache::Mixed;
 use crate::fs::ufs1999::machine::Machine;
 use std::collections::HashMap;
 
-/// The disks of folders.
+/// Disks of folders.
 #[derive(Debug)]
 pub(super) struct Placement {
     homes: HashMap<Box<str>, u8, Mixed>,
     shares: Vec<u32>,
     /// Folders on each disk: those above the level of the unit, and units.
     dealt: [Vec<u64>; 2],
-    /// The unit's level.
+    /// Level of the unit.
     level: usize,
     root: u8,
 }
@@ -38,22 +40,22 @@ impl Placement {
         }
     }
 
-    /// Number of disks.
+    /// Returns the number of disks.
     pub(super) fn disks(&self) -> u8 {
         self.shares.len() as u8
     }
 
-    /// The disk of what stands in a folder; `None` when the folder was never made.
+    /// Returns the disk of a folder's contents; `None` if the folder was never made.
     pub(super) fn disk_of(&self, folder: &str) -> Option<u8> {
         if folder.is_empty() { Some(self.root) } else { self.homes.get(self.unit(folder)).copied() }
     }
 
-    /// The disk that exactly this folder was dealt to; `None` for what is no unit.
+    /// Returns the disk that exactly this folder was dealt to; `None` if the folder is no unit.
     pub(super) fn dealt_to(&self, folder: &str) -> Option<u8> {
         self.homes.get(folder).copied()
     }
 
-    /// The disk for a folder that is about to be made.
+    /// Returns the disk for a folder that is about to be made.
     pub(super) fn deal(&mut self, folder: &str) -> u8 {
         let unit = self.unit(folder);
         if let Some(disk) = self.homes.get(unit) {
@@ -81,12 +83,12 @@ impl Placement {
         }
     }
 
-    /// Whether the folder of so many names may be on several disks.
+    /// Returns `true` if a folder of `names` names may be on several disks.
     pub(super) fn is_above_units(&self, names: usize) -> bool {
         names < self.level
     }
 
-    /// The part of a folder's path that decides: its first names.
+    /// Returns the part of a folder's path that decides: its first names.
     fn unit<'a>(&self, folder: &'a str) -> &'a str {
         let mut ends = folder.match_indices('/').map(|(at, _)| at);
         ends.nth(self.level - 1).map_or(folder, |end| &folder[..end])

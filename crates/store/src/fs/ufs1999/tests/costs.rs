@@ -2,8 +2,8 @@
 
 use super::*;
 
-/// A machine whose memory holds nothing of the files in it: caches of a single entry, emptied by
-/// reading other folders.
+/// Returns a machine with none of its files in memory: caches of a single entry, emptied by reading
+/// other folders.
 fn cold() -> Machine {
     let mut machine = machine();
     machine.memory.inodes = 1;
@@ -92,7 +92,7 @@ fn opening_and_reading_cold_reads_the_way_and_the_data() {
     // Inodes of root, 00, 00/00 and the file; entries of the three folders; the data in one
     // transfer.
     assert_eq!(cost(&door, read), [[1, 3, 4, 0, 0], [0; 5]]);
-    // Its access time is all that is written.
+    // Only the access time is written.
     assert_eq!(cost(&door, || door.sync().unwrap())[1], [0, 0, 1, 0, 0]);
 }
 
@@ -101,7 +101,7 @@ fn a_folder_takes_five_writes() {
     let door = Ufs1999::new(machine());
     door.make_folder("00").unwrap();
     let [reads, writes] = cost(&door, || drop(door.make_folder("01")));
-    // Its inode lies in a group that nothing was read of so far.
+    // The inode is in a group of which nothing has been read.
     assert_eq!((reads, writes), ([0, 0, 1, 0, 1], [0, 2, 3, 0, 0]));
 }
 
@@ -136,8 +136,8 @@ fn reading_costs_what_is_not_in_memory() {
     put(&door, "00/a", 8192 * 3 + 100);
     put(&door, "00/b", 1);
     door.sync().unwrap();
-    // With its inode the file's pages have left. One block, two more at once, and the tail by
-    // itself.
+    // The file's pages have left memory with its inode. One block, two more at once, and the tail
+    // by itself.
     let before = door.report();
     fetch(&door, "00/a");
     let data = (door.report() - &before).sum(|traffic| traffic.kind == Kind::Data && !traffic.is_write);
@@ -156,7 +156,7 @@ fn names_are_found_without_their_directory() {
         (names.hits, names.misses)
     };
     let open = || drop(door.open("00/a", Access::Read).unwrap());
-    // The folder's name was entered when the file was made; the file's is with the first open.
+    // The folder's name was entered when the file was made; the first open enters the file's.
     assert_eq!(lookups(&open), (1, 1));
     assert_eq!(lookups(&open), (2, 0));
     let open_absent = || assert!(door.open("00/b", Access::Read).is_err());
@@ -176,7 +176,7 @@ fn unlinking_writes_directory_and_inode() {
     assert_eq!(cost(&door, || door.unlink("00/a").unwrap()), [[0; 5], [0, 1, 1, 0, 0]]);
     assert_eq!(door.space().unwrap().free_bytes, free + 5 * 1024);
     assert_eq!(cost(&door, || door.unlink("00/empty").unwrap()), [[0; 5], [0, 1, 0, 0, 0]]);
-    // What was never cleaned is not written after it has gone: inodes and maps only.
+    // Pages never cleaned are not written after the file has gone: inodes and maps only.
     assert_eq!(cost(&door, || door.sync().unwrap())[1][0], 0);
 }
 

@@ -4,7 +4,7 @@ use super::*;
 
 const PAGE: u64 = 8192;
 
-/// A machine with memory for so many pages of files.
+/// Returns a machine with memory for `pages` pages of files.
 fn with_pages(pages: u64, replacement: PageReplacement) -> Machine {
     let mut machine = machine().with_shared_memory(pages * PAGE);
     machine.memory.replacement = replacement;
@@ -99,7 +99,8 @@ fn files_and_mapped_pages_share_memory() {
     assert!((30..46).all(|page| !mapping.is_resident(page * PAGE)));
 }
 
-/// What 3.6 of the paper rests on: "an almost sequential creation of dirty pages and page faults".
+/// Checks the claim of the paper's 3.6: "an almost sequential creation of dirty pages and page
+/// faults".
 #[test]
 fn replacing_in_cycles_takes_fewer_and_larger_transfers_than_at_random() {
     let replace = |is_cyclic: bool| {
@@ -107,8 +108,8 @@ fn replacing_in_cycles_takes_fewer_and_larger_transfers_than_at_random() {
         let mapping = door.map("mapped", FINITE_MAPPED_BYTES).unwrap();
         let slots = FINITE_MAPPED_BYTES / 1024;
         let before = door.report();
-        // A permutation of the slots, odd times a place, stands for replacement that knows no
-        // places.
+        // A permutation of the slots, odd times a position, stands for replacement that ignores
+        // positions.
         let place = |step: u64| if is_cyclic { step } else { step * 98_731 % slots };
         (0..40_000).for_each(|step| mapping.write(&[1; 1024], place(step) * 1024).unwrap());
         door.sync().unwrap();

@@ -1,4 +1,5 @@
-//! The model as a whole: what calls cost, what memory and time do, and that it is a file system.
+//! Tests of the whole model: costs of calls, effects of memory and time, and behaviour as a file
+//! system.
 
 mod costs;
 mod mapped;
