@@ -195,10 +195,10 @@ const _: () = assert!(WORD_BYTES == 8 && align_of::<AtomicU64>() <= 4096);
 /// By itself, glibc keeps blocks as large as the first large block freed, up to 32 MiB each. Its
 /// heaps then stay as large and as full of holes as the largest burst made them.
 ///
-/// With these settings, a block above 32 KiB (half a block of a body) gets pages of its own if it
-/// fits in no gap of the heap. Their number is limited, to stay clear of the kernel's limit of
-/// mappings. All threads share one heap: with a heap for each, memory that one thread frees is of
-/// no use to others, and holes add up to a fifth of all. Other allocators are left as they are.
+/// With these settings, a block above 32 KiB (half a block of a body) gets its own pages unless a
+/// gap of the heap fits. Their number is limited, to stay clear of the kernel's limit of mappings.
+/// All threads share one heap: with a heap for each, memory that one thread frees is of no use to
+/// others, and holes add up to a fifth of all. Other allocators are left as they are.
 pub(crate) fn return_freed_bytes() {
     #[cfg(all(target_os = "linux", target_env = "gnu"))]
     {

@@ -128,7 +128,7 @@ pub struct SequenceLimits {
     pub length_min: u32,
     /// Pages next to a sequence's head that are spared (M).
     pub head_spared: u32,
-    /// Number, counted back, of the fault by whose time sequences are compared (N).
+    /// Position, counted back, of the fault that gives a sequence its time in comparisons (N).
     pub recent_faults: u32,
     /// Most sequences remembered.
     pub sequences_max: usize,

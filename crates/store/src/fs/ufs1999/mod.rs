@@ -1,7 +1,8 @@
 //! `ufs1999`: a deterministic model of the machine that the papers measured, as a file system.
 //!
-//! Maltzahn, Richardson and Grunwald, "Reducing the Disk I/O of Web Proxy Server Caches" (USENIX
-//! 1999) ran their workload on Digital UNIX 4.0 with UFS on SCSI disks. The model has these parts:
+//! The papers' workload ran on Digital UNIX 4.0 with UFS on SCSI disks: Maltzahn, Richardson and
+//! Grunwald, "Reducing the Disk I/O of Web Proxy Server Caches" (USENIX 1999). The model has these
+//! parts:
 //!
 //! - a Fast File System (`ffs`),
 //! - caches of names, inodes, metadata and pages (`cache`),
@@ -17,22 +18,22 @@
 //!
 //! | call | reads | written before it returns | written later |
 //! |---|---|---|---|
-//! | create in a cold folder `x/y` | 3 inodes, 3 directories, group | inode, directory | both inodes, group |
-//! | create in a warm folder | none | inode, directory | as above |
+//! | create in cold `x/y` | 3 inodes, 3 directories, group | inode, directory | 2 inodes, group |
+//! | create in warm `x/y` | none | inode, directory | as above |
 //! | write up to 8 KB | none | none | the fragments, in one transfer |
 //! | write of 64 KB in one file | none | none | one transfer, started at once |
-//! | open and read, nothing in memory | 3 directories, 4 inodes, data | none | the inode, for its access time |
-//! | open and read, all in memory | none | none | the inode, for its access time |
-//! | unlink, all in memory | none | directory, inode | inode, group |
+//! | open and read, nothing cached | 3 directories, 4 inodes, data | none | inode, for its access time |
+//! | open and read, all cached | none | none | inode, for its access time |
+//! | unlink, all cached | none | directory, inode | inode, group |
 //! | make a folder | its inode, group | 3 inodes, 2 directories | group |
 //! | page fault | 8 KB | none, or the dirty page whose place it takes | |
 //! | whole page into the mapping | none | none, or as above | 8 KB, adjacent ones together |
 //!
 //! # Blocks in the table
 //!
-//! - A cold folder's create reads the inodes and directories of root, x and y. Later it writes the
-//!   file's and the directory's inodes, as blocks.
-//! - An open with nothing in memory reads an inode block for each of 4 names, unless they share one.
+//! - A create in a cold folder `x/y` reads the inodes and directories of root, x and y. Later it
+//!   writes the file's and the directory's inodes, as blocks.
+//! - An open with nothing cached reads an inode block for each of 4 names, unless they share one.
 //! - A new folder's writes are its inode twice, the parent's inode, its own block, and the parent's
 //!   directory block.
 //!
@@ -40,7 +41,7 @@
 //!
 //! The structure follows 4.4BSD in all that Digital has not published: synchronous writes, name
 //! cache rules, allocation, clustering, C-LOOK. From Digital: metadata in a fixed cache of 3% of
-//! memory, file data and mapped pages together in the rest, name cache of 2 (148 + 10 maxusers) 11
+//! memory; file data and mapped pages together in the rest; name cache of 2 (148 + 10 maxusers) 11
 //! / 10 names. From the paper: section 4's machines, 8 KB blocks and 1 KB fragments, cleaning every
 //! 30 seconds. Assumptions are marked in [`Machine`] and its parts. `docs/experiments/ufs1999.md`
 //! measures their weight.

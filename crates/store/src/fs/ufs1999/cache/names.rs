@@ -1,5 +1,5 @@
-//! The name cache: "stores file and directory name resolutions which associate file and directory
-//! names with file system data structures that otherwise reside on disk" (Maltzahn 1999, 2.1).
+//! Name cache: "stores file and directory name resolutions which associate file and directory names
+//! with file system data structures that otherwise reside on disk" (Maltzahn 1999, 2.1).
 //!
 //! As in 4.4BSD's `vfs_cache.c`:
 //!
@@ -8,7 +8,6 @@
 //! - Names longer than a limit are not remembered.
 //! - A lookup that found nothing may be remembered.
 //! - A create enters nothing; the first open afterwards does.
-//! found nothing may be; a create enters nothing, the first open afterwards does.
 
 use super::{Lru, mix_name};
 

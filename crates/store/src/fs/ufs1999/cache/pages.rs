@@ -1,6 +1,6 @@
-//! Memory for the content of files: one pool of 8 KB pages for file data and mapped files. "Loaded
-//! virtual memory pages and buffer cache buffers can refer to the same physical memory location"
-//! (Maltzahn 1999, 3.1). LRU or SEQ chooses the page to evict.
+//! Memory for the content of files: one pool of 8 KB pages for file data and mapped files. In
+//! Digital UNIX, "loaded virtual memory pages and buffer cache buffers can refer to the same
+//! physical memory location" (Maltzahn 1999, 3.1). LRU or SEQ chooses the page to evict.
 
 use super::Lru;
 use super::sequences::Sequences;

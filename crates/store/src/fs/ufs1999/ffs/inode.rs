@@ -1,6 +1,6 @@
-//! Inode: the file system's state of a file. In memory the block addresses are one list. The
-//! addresses in indirect blocks follow from their positions ("the first 12 pointers are direct
-//! pointers while the last three pointers refer to indirect blocks", Maltzahn 1999, 2.1).
+//! Inode: the file system's state of a file. In memory the block addresses are one list. Positions
+//! tell the addresses in indirect blocks: "the first 12 pointers are direct pointers while the last
+//! three pointers refer to indirect blocks" (Maltzahn 1999, 2.1).
 
 use super::contents::Contents;
 use super::directory::Directory;

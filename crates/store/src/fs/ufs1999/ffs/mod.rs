@@ -1,7 +1,7 @@
 //! Layout of the Fast File System: positions on a disk, and the choice of places for new data.
 //!
-//! McKusick, Joy, Leffler and Fabry, "A Fast File System for UNIX" (ACM TOCS, August 1984), with
-//! the constants and the order of choices of 4.4BSD-Lite (`ffs_alloc.c`, `ffs_balloc.c`,
+//! McKusick, Joy, Leffler and Fabry, "A Fast File System for UNIX" (ACM TOCS, August 1984).
+//! Constants and the order of choices are those of 4.4BSD-Lite (`ffs_alloc.c`, `ffs_balloc.c`,
 //! `ufs_lookup.c`). Blocks have 8 KB, fragments 1 KB, inodes 128 bytes. Rotational layout within a
 //! cylinder is left out. With a drive that reads ahead, `rotdelay` was 0 and successive blocks were
 //! placed one after the other, as here.

@@ -3,9 +3,10 @@
 //!
 //! The unit is the second-level folder, as in section 4 of Maltzahn 1999: "These 4096 directories
 //! were distributed over the three file systems, 820 directories on the 2G Byte disk and 1638
-//! directories on each of the 4G Byte disks." The paper does not say how they were dealt out. Here
-//! each new folder goes to the disk that is furthest below its share, so that neighbours are on
-//! different disks.
+//! directories on each of the 4G Byte disks".
+//!
+//! The paper does not say how they were dealt out. Here each new folder goes to the disk that is
+//! furthest below its share, so that neighbours are on different disks.
 //!
 //! Everything below a second-level folder stays with it. A first-level folder has a disk for the
 //! files directly in it. Other disks get the folder once they hold one of its second-level folders.
