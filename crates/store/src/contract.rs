@@ -4,11 +4,11 @@ use bytes::Bytes;
 use shoal_core::{Key, ObjectKey};
 use std::sync::Arc;
 
-/// A cache architecture: objects on disk, found by key.
+/// Cache architecture: objects on disk, found by key.
 ///
 /// Every call may block on the disk unless it says otherwise, and may be made from any thread.
 pub trait Store: Send + Sync {
-    /// The architecture's name, as the settings spell it.
+    /// Returns the architecture's name, as the settings spell it.
     fn name(&self) -> &'static str;
 
     /// Returns the index, from 0, of the disk that has this key. Work for one disk should not wait
@@ -52,9 +52,9 @@ pub trait Store: Send + Sync {
         None
     }
 
-    /// Starts an insert. `body_bytes` is the length when it is known beforehand. Nothing becomes
-    /// visible until [`Insert::commit`]; an older object of the same key stays until then (with
-    /// `cern` it is locked).
+    /// Starts an insert. `body_bytes` is the length if known in advance. The object becomes visible
+    /// at [`Insert::commit`]. An older object of the key stays until then; with `cern` it is
+    /// locked.
     fn insert(
         &self,
         key: &ObjectKey,
@@ -146,9 +146,9 @@ pub type EvictionCallback = Arc<dyn Fn(Key) + Send + Sync>;
 
 /// Object that passed its checks on opening.
 pub struct OpenObject {
-    /// The metadata given on insert or by the last update.
+    /// Metadata given on insert or by the last update.
     pub metadata: Bytes,
-    /// The body.
+    /// Body of the object.
     pub body: Arc<dyn StoredBody>,
 }
 
@@ -184,7 +184,7 @@ pub trait StoredBody: Send + Sync {
     }
 }
 
-/// An object being written. Dropping it uncommitted leaves no trace.
+/// Object being written. Dropping it uncommitted leaves no trace.
 pub trait Insert: Send {
     /// Appends to the body.
     fn append(&mut self, bytes: &[u8]) -> Result<(), Error>;
@@ -193,7 +193,7 @@ pub trait Insert: Send {
     /// drop.
     fn body(&self) -> Arc<dyn StoredBody>;
 
-    /// Completes the object and makes it visible, with its final metadata when it changed.
+    /// Completes the object and makes it visible; `metadata` replaces the metadata given on insert.
     fn commit(self: Box<Self>, metadata: Option<&[u8]>) -> Result<(), Error>;
 
     /// Returns the index of the disk written to; see [`Store::disk_index`].
@@ -211,9 +211,9 @@ pub struct Usage {
     pub objects_max: u64,
     /// Disk space charged, in bytes.
     pub bytes: u64,
-    /// The configured limit, in bytes.
+    /// Configured limit, in bytes.
     pub bytes_max: u64,
-    /// Objects given up to make room, since start.
+    /// Objects evicted to make room, since start.
     pub evictions: u64,
     /// Evictions for which there was space, but no place in the index, since start.
     pub crowded_out: u64,

@@ -96,7 +96,7 @@ impl ServiceState {
 }
 
 impl Disk {
-    /// A disk that has not been opened.
+    /// Makes a disk that has not been opened.
     pub(super) fn new(share: DiskSpec, opener: DiskOpener) -> Self {
         let why = format!("{} does not answer; it comes into service once it does", share.path);
         let absence = Absence { service: ServiceState::Unopened, why };

@@ -64,7 +64,7 @@ pub(super) struct MeteredInsert {
 }
 
 impl MeteredInsert {
-    /// `place` is the object's key and the disk.
+    /// Wraps an insert; `place` is the object's key and the disk.
     pub(super) fn new(
         insert: Box<dyn Insert>,
         place: (ObjectKey, usize),

@@ -63,7 +63,7 @@ impl CrashPoint {
         Arc::new(Self(AtomicU64::new(calls)))
     }
 
-    /// Never stops.
+    /// Makes a point that never stops a call.
     pub fn never() -> Arc<Self> {
         Self::after(NEVER)
     }

@@ -46,7 +46,7 @@ mod tests {
     use std::os::unix::fs::{PermissionsExt, symlink};
     use std::path::Path;
 
-    /// In shared memory, where the machine has some.
+    /// Runs a test in shared memory, if the machine has some.
     fn with_folder(test: impl Fn(&Path)) {
         let Ok(parent) = tempfile::tempdir_in(SHARED_MEMORY) else {
             eprintln!("skipped: this machine has no shared memory");

@@ -68,7 +68,7 @@ pub struct MemoryUsage {
     pub objects: u64,
     /// Bytes charged for them, overhead included.
     pub bytes: u64,
-    /// Objects given up to make room, since start.
+    /// Objects evicted to make room, since start.
     pub evictions: u64,
     /// Bytes of memory in spans, with the gaps that dead bodies have left.
     pub span_bytes: u64,

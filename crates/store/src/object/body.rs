@@ -10,10 +10,10 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 /// Owner of a body's file: keeps the file from being given up, and learns of its damage.
 pub(crate) trait BodyOwner: Send + Sync {
-    /// The file's bytes do not match their checksums.
+    /// Reports that the file's bytes do not match their checksums.
     fn found_corrupt(&self, part: &'static str);
 
-    /// The disk failed to deliver.
+    /// Reports that the disk failed to deliver.
     fn failed(&self, error: &std::io::Error);
 }
 

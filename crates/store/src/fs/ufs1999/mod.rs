@@ -22,8 +22,8 @@
 //! | create in warm `x/y` | none | inode, directory | as above |
 //! | write up to 8 KB | none | none | the fragments, in one transfer |
 //! | write of 64 KB in one file | none | none | one transfer, started at once |
-//! | open and read, nothing cached | 3 directories, 4 inodes, data | none | inode, for its access time |
-//! | open and read, all cached | none | none | inode, for its access time |
+//! | open and read, nothing cached | 3 directories, 4 inodes, data | none | the access time |
+//! | open and read, all cached | none | none | the access time |
 //! | unlink, all cached | none | directory, inode | inode, group |
 //! | make a folder | its inode, group | 3 inodes, 2 directories | group |
 //! | page fault | 8 KB | none, or the dirty page whose place it takes | |

@@ -124,7 +124,8 @@ mod tests {
     use crate::fs::ufs1999::report::{Kind, Traffic};
     use std::time::Duration;
 
-    /// 100 sectors a track, a turn of 10 ms: a sector passes in 0.1 ms; no overhead.
+    /// Returns an arm with 100 sectors a track and a turn of 10 ms. A sector passes in 0.1 ms; no
+    /// overhead.
     fn arm() -> Arm {
         let model = DiskModel {
             cylinders: 1000,

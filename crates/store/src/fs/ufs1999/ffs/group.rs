@@ -182,7 +182,7 @@ const ALL: u8 = u8::MAX;
 mod tests {
     use super::*;
 
-    /// Four blocks, the first of which is not for data.
+    /// Returns a group of four blocks, the first of which is not for data.
     fn group() -> Group {
         Group::new(4 * FRAGMENTS, FRAGMENTS, 64)
     }

@@ -8,7 +8,7 @@ mod whole;
 use super::*;
 use crate::fs::write_full;
 
-/// The finite machine with one small disk, quick to make.
+/// Returns the finite machine with one small disk, quick to make.
 fn machine() -> Machine {
     let mut machine = Machine::finite();
     machine.disks[0].model.cylinders = 320;

@@ -13,7 +13,7 @@ impl Random {
     }
 }
 
-/// Many operations in folders of several disks, checked against plain bytes.
+/// Makes many operations in folders of several disks, checked against plain bytes.
 fn churn(door: &Ufs1999, seed: u64, steps: u32) -> Report {
     let (mut files, mut random) = (BTreeMap::<String, Vec<u8>>::new(), Random(seed));
     for folder in 0..8 {
