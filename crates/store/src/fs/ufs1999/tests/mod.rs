@@ -15,8 +15,8 @@ fn machine() -> Machine {
     machine
 }
 
-/// The transfers that `act` causes, by kind, as reads and writes: Data, Directory, Inode, Indirect,
-/// Group. Those to a log are left out.
+/// Returns the transfers that `act` causes, as reads and writes by kind: Data, Directory, Inode,
+/// Indirect, Group. Leaves out transfers to a log.
 fn cost(door: &Ufs1999, act: impl FnOnce()) -> [[u64; 5]; 2] {
     let before = door.report();
     act();
