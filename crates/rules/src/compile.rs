@@ -5,7 +5,10 @@ use crate::effects::{FieldEdit, FieldEdits, RequestEffects, ResponseEffects, Tem
 use crate::mistakes::RuleMistake;
 use crate::pattern::{FieldPattern, Glob, ParameterPattern, field_name};
 use crate::url::QueryEdit;
-use http::header::{CONNECTION, CONTENT_LENGTH, HOST, TE, TRAILER, TRANSFER_ENCODING, UPGRADE};
+use http::header::{
+    CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, FORWARDED, HOST, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE,
+    MAX_FORWARDS, RANGE, TE, TRAILER, TRANSFER_ENCODING, UPGRADE, VIA,
+};
 use http::uri::Authority;
 use http::{HeaderName, HeaderValue, Method, StatusCode};
 use regex::RegexBuilder;
@@ -129,6 +132,9 @@ impl Reader<'_> {
         let mut fields = FieldEdits::default();
         self.edits("request_set", &rule.request_set, FieldEdit::Set, &mut fields);
         self.removals("request_remove", &rule.request_remove, &mut fields);
+        for name in OWN.iter().filter(|name| fields.has(name)) {
+            self.note("request_set", format!("this node says {name} itself"));
+        }
         RequestEffects {
             allow_clients: rule.allow_clients.as_deref().map(Arc::from),
             deny: rule.deny.and_then(|status| StatusCode::from_u16(status).ok()),
@@ -209,6 +215,21 @@ impl Reader<'_> {
             && least > most
         {
             self.note("lifetime_min", "is above lifetime_max");
+        }
+        for text in rule.response_set.iter().chain(&rule.response_add) {
+            if text.split_once(':').is_some_and(|(_, value)| {
+                Template::parse(value.trim()).is_ok_and(|value| value.names_client())
+            }) {
+                self.note("response_set", "$client would be stored, and others would get it");
+            }
+        }
+        let edits_asked = rule.response_fields.iter().any(|text| {
+            let name = text.split(':').next().unwrap_or_default();
+            field_name(name).is_ok_and(|name| response.fields.has(&name))
+        });
+        if edits_asked || !rule.content_types.is_empty() && response.fields.has(&CONTENT_TYPE) {
+            let message = "the rule changes a field that it asks for, and responses are judged as changed";
+            self.note("response_fields", message);
         }
         if rule.deny.is_some() && rule.redirect.is_some() {
             self.note("redirect", "the rule denies the request already");
@@ -323,5 +344,19 @@ fn one_line(text: &str) -> String {
 const REGEX_BYTES: usize = 1 << 20;
 const ANY_NAME: HeaderName = HeaderName::from_static("*");
 const NEEDS_LEAVE: &str = "needs share_private = true";
+/// Request fields that this node makes itself.
+const OWN: [HeaderName; 11] = [
+    VIA,
+    HeaderName::from_static("cdn-loop"),
+    MAX_FORWARDS,
+    FORWARDED,
+    HeaderName::from_static("x-forwarded-for"),
+    HeaderName::from_static("x-forwarded-host"),
+    HeaderName::from_static("x-forwarded-proto"),
+    RANGE,
+    IF_RANGE,
+    IF_NONE_MATCH,
+    IF_MODIFIED_SINCE,
+];
 /// Fields that frame messages or belong to one connection.
 const FRAMING: [HeaderName; 7] = [CONNECTION, CONTENT_LENGTH, HOST, TE, TRAILER, TRANSFER_ENCODING, UPGRADE];

@@ -169,17 +169,21 @@ impl RequestEffects {
         cookie.into_iter().chain(folded).chain(language).chain(own)
     }
 
-    /// Returns the path that the origin is asked for; `None` when it stays.
-    pub fn upstream_path(&self, path: &str) -> Option<String> {
+    /// Returns path and query that the origin is asked for; `None` when they stay. The path is
+    /// brought into normal form first: dot segments must not lead out of the prefix.
+    pub fn upstream_path(&self, path_and_query: &str) -> Option<String> {
         if self.upstream_strip.is_none() && self.upstream_add.is_none() {
             return None;
         }
+        let end = path_and_query.find('?').unwrap_or(path_and_query.len());
+        let (path, query) = path_and_query.split_at(end);
+        let path = normal_path(path);
         let strip = self.upstream_strip.as_deref().unwrap_or_default().trim_end_matches('/');
-        let is_boundary = |rest: &&str| rest.is_empty() || rest.starts_with(['/', '?']);
-        let rest = path.strip_prefix(strip).filter(is_boundary).unwrap_or(path);
+        let is_boundary = |rest: &&str| rest.is_empty() || rest.starts_with('/');
+        let rest = path.strip_prefix(strip).filter(is_boundary).unwrap_or(&path);
         let slash = if rest.starts_with('/') { "" } else { "/" };
         let add = self.upstream_add.as_deref().unwrap_or_default().trim_end_matches('/');
-        Some(format!("{add}{slash}{rest}"))
+        Some(format!("{add}{slash}{rest}{query}"))
     }
 }
 
@@ -233,27 +237,32 @@ impl FieldEdits {
         self.0.is_empty()
     }
 
-    /// Returns the names that are edited.
-    pub fn names(&self) -> impl Iterator<Item = &HeaderName> {
-        self.0.iter().map(|(name, _)| name)
+    /// Returns `true` if an edit has `name`.
+    pub fn has(&self, name: &HeaderName) -> bool {
+        self.0.iter().any(|(other, _)| other == name)
+    }
+
+    /// Returns the names that get one value of the rules and no other.
+    pub fn set_names(&self) -> impl Iterator<Item = &HeaderName> {
+        self.0.iter().filter(|(_, edit)| matches!(edit, FieldEdit::Set(_))).map(|(name, _)| name)
     }
 
     /// Returns the edited fields; `None` without edits.
     pub fn apply(&self, fields: &FieldLines, variables: &Values<'_>) -> Option<FieldLines> {
-        let mut edited: Option<FieldLines> = None;
-        for (name, edit) in &self.0 {
-            let now = edited.as_ref().unwrap_or(fields);
-            let mut lines: Vec<(Vec<u8>, Vec<u8>)> = now
-                .lines()
-                .filter(|(other, _)| matches!(edit, FieldEdit::Add(_)) || *other != name.as_str().as_bytes())
-                .map(|(name, value)| (name.to_vec(), value.to_vec()))
-                .collect();
-            if let FieldEdit::Set(value) | FieldEdit::Add(value) = edit {
-                lines.push((name.as_str().into(), value.fill(variables).into_bytes()));
-            }
-            edited = Some(lines.into_iter().collect());
+        if self.0.is_empty() {
+            return None;
         }
-        edited
+        let stays = |name: &[u8]| {
+            let edit = self.0.iter().find(|(other, _)| other.as_str().as_bytes() == name);
+            edit.is_none_or(|(_, edit)| matches!(edit, FieldEdit::Add(_)))
+        };
+        let values = self.0.iter().filter_map(|(name, edit)| match edit {
+            FieldEdit::Set(value) | FieldEdit::Add(value) => Some((name, value.fill(variables))),
+            FieldEdit::Remove => None,
+        });
+        let values: Vec<(&HeaderName, String)> = values.collect();
+        let new = values.iter().map(|(name, value)| (name.as_str().as_bytes(), value.as_bytes()));
+        Some(fields.lines().filter(|(name, _)| stays(name)).chain(new).collect())
     }
 }
 
@@ -315,14 +324,16 @@ impl Template {
         text.flat_map(str::chars).filter(|c| !c.is_control()).collect()
     }
 
-    /// Returns `true` if it names the variable.
-    pub fn has_variables(&self) -> bool {
-        self.0.iter().any(|part| matches!(part, TemplatePart::Variable(_)))
+    /// Returns `true` if the text names the client, so that it differs from client to client.
+    pub fn names_client(&self) -> bool {
+        self.0.iter().any(|part| *part == TemplatePart::Variable(CLIENT))
     }
 }
 
 /// Names of the variables, in the order of [`Values`].
 const VARIABLES: [&str; 6] = ["scheme", "host", "path", "query", "url", "client"];
+/// Place of `client` among them.
+const CLIENT: usize = 5;
 
 /// Returns `true` if the client takes `offer`: a member of the field names it, or a prefix of a
 /// language, with a weight above 0.

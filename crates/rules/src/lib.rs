@@ -29,8 +29,6 @@ mod pattern;
 mod set;
 mod url;
 
-pub use effects::{FieldEdits, RequestEffects, ResponseEffects, Template};
+pub use effects::{RequestEffects, ResponseEffects};
 pub use mistakes::{RuleMistake, mistakes, warnings};
-pub use pattern::Glob;
-pub use set::{MatchedRules, RequestView, RuleSet, Variables, values};
-pub use url::normal_path;
+pub use set::{MatchedRules, RequestView, RuleSet, values};

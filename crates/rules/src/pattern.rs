@@ -58,11 +58,6 @@ impl Glob {
     pub fn literal_prefix(&self) -> &str {
         self.0.split('*').next().unwrap_or_default()
     }
-
-    /// The pattern as it was written.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
 }
 
 /// Status codes, as ranges.

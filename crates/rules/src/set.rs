@@ -5,11 +5,9 @@ use crate::effects::{RequestEffects, ResponseEffects, Values};
 use crate::index::{Index, Numbers};
 use crate::mistakes::RuleMistake;
 use crate::url::normal_path;
-use http::{HeaderName, Method, StatusCode};
+use http::{Method, StatusCode};
 use shoal_core::Fields;
 use shoal_settings::Settings;
-
-pub use crate::effects::Values as Variables;
 
 /// All rules, compiled.
 #[derive(Clone, Debug, Default)]
@@ -179,11 +177,6 @@ impl RuleSet {
             }
         }
         effects
-    }
-
-    /// Returns the fields that select among answers by the matching rules.
-    pub fn selecting(&self, effects: Option<&RequestEffects>) -> Vec<HeaderName> {
-        effects.into_iter().flat_map(RequestEffects::selecting).cloned().collect()
     }
 
     /// Returns the names of the matching rules, for people: `rule[0] "npm"`.

@@ -106,6 +106,18 @@ fn decode_unreserved(path: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        /// Any path has one normal form, which leads nowhere else.
+        #[test]
+        fn normal_paths_are_stable(path in "/[a.%2fFeE/;\\\\ü]{0,24}") {
+            let normal = normal_path(&path).into_owned();
+            prop_assert!(normal.starts_with('/'));
+            prop_assert!(!normal.split('/').any(|segment| segment == ".." || segment == "."));
+            prop_assert_eq!(normal_path(&normal), normal.as_str());
+        }
+    }
 
     fn globs(texts: &[&str]) -> Option<Vec<Glob>> {
         Some(texts.iter().map(|text| Glob::parse(text).expect("a pattern")).collect())

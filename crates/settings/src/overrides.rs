@@ -3,11 +3,11 @@
 //! `SHOAL_CACHE__RAM=512MB` sets `cache.ram`. Texts have no quotes. Lists are TOML or have commas
 //! between their items: `SHOAL_FORWARD__CONNECT_PORTS=443,8443`.
 
-use crate::Mode;
 use crate::mistake::{Mistakes, closest};
 use crate::outline::{kind_of, paths};
 use crate::setting::{Setting as _, SettingKind};
 use crate::tree::{Node, SourceLocation, Table, Value};
+use crate::{Mode, Rule};
 use ipnet::IpNet;
 use std::rc::Rc;
 
@@ -56,6 +56,9 @@ impl Override {
         if self.key == EVERY_LISTENER {
             return self.apply_to_listeners(table, &place);
         }
+        if self.key == FURTHER_RULES {
+            return self.apply_rules(table, &place);
+        }
         if self.key == LISTEN_ADDRESS {
             return self.apply_address(&place, table, mistakes);
         }
@@ -101,6 +104,17 @@ impl Override {
         }
     }
 
+    /// Adds rules behind those of the file.
+    fn apply_rules(&self, table: &mut Table, place: &SourceLocation) {
+        let list = |node: Option<&Node>| match node.map(|node| &node.value) {
+            Some(Value::List(rules)) => rules.clone(),
+            _ => Vec::new(),
+        };
+        let further = node(&self.value, &Vec::<Rule>::kind(), place);
+        let rules = [list(table.value("rule")), list(Some(&further))].concat();
+        table.set("rule", Node { place: place.clone(), value: Value::List(rules) });
+    }
+
     /// Sets the address of the one listener. If the file has no listener, makes a reverse one if
     /// there is a site, else a forward one.
     fn apply_address(&self, place: &SourceLocation, table: &mut Table, mistakes: &mut Mistakes) {
@@ -132,6 +146,9 @@ impl Override {
         table.set("listen", Node { place: place.clone(), value: Value::List(vec![listener]) });
     }
 }
+
+/// Key of the override that adds rules to those of the file.
+pub(crate) const FURTHER_RULES: &str = "rule[+]";
 
 /// Key of the override for the address of the one listener. No variable has this key.
 pub(crate) const LISTEN_ADDRESS: &str = "listen[].address";

@@ -1,7 +1,7 @@
 //! Sources of settings, and the steps from the sources to [`Settings`].
 
 use crate::mistake::{Mistake, Mistakes};
-use crate::overrides::LISTEN_ADDRESS;
+use crate::overrides::{FURTHER_RULES, LISTEN_ADDRESS};
 use crate::setting::{Fields, Section as _, Setting};
 use crate::tree::{SourceLocation, Table};
 use crate::{Listen, Override, Rule, Settings, Site, Store, check};
@@ -113,9 +113,9 @@ impl Override {
         Self::entries(origin, "site", &vec![Site::to(url)])
     }
 
-    /// A general rule, as `shoal run --fresh TIME` makes it.
+    /// A general rule behind those of the file, as `shoal run --fresh TIME` makes it.
     pub fn rule(origin: &str, rule: Rule) -> Self {
-        Self::entries(origin, "rule", &vec![rule])
+        Self::entries(origin, FURTHER_RULES, &vec![rule])
     }
 
     /// Makes the address of the one listener, as in `shoal run --listen ADDRESS`.

@@ -337,6 +337,106 @@ fn a_validated_response_keeps_its_rules() {
 }
 
 #[test]
+fn kept_parameters_are_all_that_count() {
+    let origin = Origin::start();
+    origin.on_request("/p", |request| Answer::fresh(request.target.clone(), 60));
+    let shoal = shoal(&origin, "[[rule]]\nquery_keep = ['page']\n");
+    shoal.get("/p?x=1&page=2").expect_body("/p?page=2");
+    shoal.get("/p?page=2&y=3").expect_body("/p?page=2").expect_hit();
+    shoal.get("/p?page=3").expect_body("/p?page=3");
+}
+
+#[test]
+fn languages_are_folded() {
+    let origin = Origin::start();
+    origin.on_request("/", |request| Answer::fresh(request.fields.joined("Accept-Language"), 60));
+    let shoal = shoal(&origin, "[[rule]]\naccept_language = ['de', 'en']\n");
+    let ask = |value: &str| shoal.ask(&with("/", &[("Accept-Language", value)]));
+    ask("fr, de-AT;q=0.7, en;q=0.3").expect_body("de");
+    ask("de").expect_body("de").expect_hit();
+    ask("en-GB").expect_body("en");
+    ask("fr").expect_body("");
+}
+
+#[test]
+fn no_cookies_make_one_object() {
+    let origin = Origin::start();
+    origin.on_request("/", |request| silent(&request.fields.joined("Cookie")));
+    let shoal = shoal(&origin, "[[rule]]\nlifetime_default = '10m'\ncookies = []\n");
+    shoal.ask(&with("/", &[("Cookie", "session=alice")])).expect_body("");
+    shoal.ask(&with("/", &[("Cookie", "session=bob")])).expect_body("").expect_hit();
+}
+
+#[test]
+fn stale_answers_come_at_once() {
+    let origin = Origin::start();
+    origin.on_each("/", [Answer::fresh("a", 1), Answer::fresh("b", 60)]);
+    let shoal = shoal(&origin, "[[rule]]\nstale_while_revalidate = '1h'\n");
+    shoal.get("/").expect_body("a");
+    std::thread::sleep(std::time::Duration::from_millis(2100));
+    shoal.get("/").expect_body("a").expect_hit();
+    origin.wait_for("/", 2);
+}
+
+#[test]
+fn key_fields_outlast_validations() {
+    let origin = Origin::start();
+    origin.on_request("/", |request| {
+        let etag = format!("\"{}\"", request.fields.joined("X-Device"));
+        match request.fields.joined("If-None-Match") == etag {
+            true => Answer::new(304).field("ETag", &etag),
+            false => Answer::ok(request.fields.joined("X-Device"))
+                .field("ETag", &etag)
+                .field("Vary", "X-Kind")
+                .field("Cache-Control", "no-cache"),
+        }
+    });
+    let shoal = shoal(&origin, "[[rule]]\nkey_fields = ['X-Device']\n");
+    let ask = |device: &str| shoal.ask(&with("/", &[("X-Device", device), ("X-Kind", "k")]));
+    for round in 0..3 {
+        for device in ["phone", "desk"] {
+            let answer = ask(device);
+            answer.expect_body(device);
+            assert_eq!(answer.field("vary"), Some("X-Kind, x-device"), "round {round}");
+        }
+    }
+    let asked = origin.received();
+    let unconditional = asked.iter().filter(|request| request.fields.joined("If-None-Match").is_empty());
+    assert_eq!(unconditional.count(), 2, "the others were validations");
+}
+
+#[test]
+fn rules_name_the_client_to_the_origin() {
+    let origin = Origin::start();
+    origin.on_request("/", |request| silent(&request.fields.joined("X-Real-IP")));
+    let shoal = shoal(&origin, "[[rule]]\nrequest_set = ['X-Real-IP: $client']\n");
+    let answer = shoal.ask(&with("/", &[("X-Real-IP", "192.0.2.66"), ("X_Real_IP", "192.0.2.66")]));
+    assert!(answer.text().starts_with("127."), "{}", answer.text());
+    assert!(!origin.last("/").head.contains("192.0.2.66"), "nothing of the client's own word");
+}
+
+#[test]
+fn redirect_to_itself_is_left_out() {
+    let origin = Origin::start();
+    origin.on("/a", Answer::fresh("a", 60));
+    let shoal = shoal(&origin, "[[rule]]\nredirect = 'http://$host$path'\n");
+    shoal.get("/a").expect_status(200);
+    let elsewhere = shoal.get("/a?b");
+    assert!(elsewhere.expect_status(302).field("location").is_some_and(|to| to.ends_with("/a")));
+}
+
+#[test]
+fn upstream_prefix_is_not_left_by_dots() {
+    let origin = Origin::start();
+    origin.on_request("/registry/x", |request| silent(&request.target));
+    let rules = "[[rule]]\npaths = ['/npm/*']\nupstream_strip = '/npm'\nupstream_add = '/registry'\n";
+    let shoal = shoal(&origin, rules);
+    for path in ["/npm/../npm/../npm/x", "/%6epm/x", "//npm//x", "/npm/./x"] {
+        shoal.get(path).expect_body("/registry/x");
+    }
+}
+
+#[test]
 fn mistakes_stop_the_start() {
     let origin = Origin::start();
     let setup = setup(&origin, "[[rule]]\nignore_origin = ['private']\n");

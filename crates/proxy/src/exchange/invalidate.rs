@@ -7,6 +7,7 @@ use super::hybrid_cache::{CachedObject, Removed};
 use super::metadata::ObjectMetadata;
 use super::purge_table::PurgeScope;
 use super::request::RequestContext;
+use super::settings::ExchangeSettings;
 use super::target::{Target, part_key};
 use crate::admin::{PurgeOutcome, PurgeRequest};
 use crate::clock;
@@ -18,14 +19,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 impl CacheEngine {
-    /// Purges by the rules in force: what a URL means by them is purged too.
+    /// Carries out the operator's purge under the settings in force.
     pub async fn purge(&self, request: PurgeRequest) -> PurgeOutcome {
-        match &request {
-            PurgeRequest::Url(url) if let Ok(target) = Target::parse(url) => {
-                self.cache.purge_keys(&self.live().keys_of(&target)).await
-            }
-            _ => self.cache.purge(request).await,
-        }
+        self.cache.purge(&self.live(), request).await
     }
 }
 
@@ -97,8 +93,8 @@ impl Cache {
         removed.and(self.objects.remove(primary).await)
     }
 
-    /// Purges what stands under these primary keys.
-    pub(super) async fn purge_keys(&self, keys: &[ObjectKey]) -> PurgeOutcome {
+    /// Purges the responses under these primary keys.
+    async fn purge_keys(&self, keys: &[ObjectKey]) -> PurgeOutcome {
         let mut removed = Removed { was_there: false, lasts: true };
         for key in keys {
             removed = removed.and(self.invalidate(key).await);
@@ -111,10 +107,10 @@ impl Cache {
 
     /// Carries out the operator's purge. A request that cannot name a stored response is refused:
     /// success without effect would leave the intended responses in the cache.
-    pub async fn purge(&self, request: PurgeRequest) -> PurgeOutcome {
+    async fn purge(&self, live: &ExchangeSettings, request: PurgeRequest) -> PurgeOutcome {
         match &request {
             PurgeRequest::Url(url) => match Target::parse(url) {
-                Ok(target) => self.purge_keys(&target.keys()).await,
+                Ok(target) => self.purge_keys(&live.keys_of(&target)).await,
                 Err(_) => PurgeOutcome::Invalid(format!("{url} is not an absolute http or https URL")),
             },
             PurgeRequest::Tag(tag) if groups::is_tag(tag) => self.purge_all(PurgeScope::Tag(tag)).await,

@@ -6,7 +6,6 @@ use super::fetch::{FetchFailure, ReceivedHead};
 use super::handling_report::HandlingReport;
 use super::renewal::{FreshenAction, freshen};
 use super::request::RequestContext;
-use super::ruling::represented;
 use super::serve::ForwardContext;
 use super::settings::ExchangeSettings;
 use super::stale;
@@ -43,7 +42,7 @@ impl CacheEngine {
         let verdict = HandlingReport::forwarded(forwarded).outcome(CacheResult::Pass);
         match self.upstreams.fetch(request).await {
             Ok(mut response) => {
-                ask.live.apply_to_response(ask, response.status, &mut response);
+                ask.live.apply_to_response(ask, None, &mut response);
                 self.cache.invalidate_after(ask, response.status, &response.fields).await;
                 let tunnel = response.upgraded.is_some();
                 let verdict = verdict.forward_status(response.status);
@@ -65,11 +64,7 @@ impl CacheEngine {
         let request = request_for(ask, lines);
         let response = match self.upstreams.fetch(request).await {
             Ok(mut response) => {
-                ask.live.apply_to_response(
-                    ask,
-                    represented(response.status, why.stored.as_ref()),
-                    &mut response,
-                );
+                ask.live.apply_to_response(ask, why.stored.as_ref(), &mut response);
                 response
             }
             Err(error) => return self.failed(ask, &why, &FetchFailure::of(&ask.target.url, &error)),

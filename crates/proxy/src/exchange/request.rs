@@ -117,6 +117,8 @@ impl RequestContext {
     pub fn keeps_back(&self, name: &[u8]) -> bool {
         match Speaking::of(name) {
             None => false,
+            // The rules' own word took the place of the client's.
+            Some(_) if self.ruling.sets(name) => false,
             Some(Speaking::Method) => self.is_lookup(),
             Some(Speaking::Identity) if self.speaks_of_user() => false,
             Some(_) => self.site.is_some() || self.is_lookup(),

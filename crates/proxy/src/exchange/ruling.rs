@@ -38,11 +38,18 @@ pub struct RuleOutcome {
     ignores_reload: bool,
     /// The path that the origin is asked for, where it is another.
     pub upstream_path: Option<PathAndQuery>,
+    /// Request fields that have a value of the rules and no other.
+    set_fields: Vec<HeaderName>,
     /// URL as the client asked for it, where the target is another.
     pub asked_url: Option<Arc<str>>,
 }
 
 impl RuleOutcome {
+    /// Returns `true` if a rule has set the field of this name, in lower case.
+    pub fn sets(&self, name: &[u8]) -> bool {
+        self.set_fields.iter().any(|other| other.as_str().as_bytes() == name)
+    }
+
     /// Directives of a request with these fields, as far as they count.
     pub fn directives(&self, fields: &FieldLines) -> RequestDirectives {
         let said = RequestDirectives::of(fields);
@@ -89,6 +96,7 @@ impl ExchangeSettings {
         Ok(RuleOutcome {
             selecting: effects.selecting().cloned().collect(),
             ignores_reload: effects.ignore_client_no_cache == Some(true),
+            set_fields: effects.fields.set_names().cloned().collect(),
             upstream_path,
             asked_url: is_changed.then_some(asked),
             matching,
@@ -114,6 +122,10 @@ impl ExchangeSettings {
         }
         let (to, status) = effects.redirect.as_ref()?;
         let to = to.fill(&shoal_rules::values(&target.url, address));
+        // A rule that sends to https what came by http also meets the request that follows.
+        if to.trim_end_matches('?') == &*target.url {
+            return None;
+        }
         let location = HeaderValue::from_str(&to).ok()?;
         let mut reply = answers::early(self, head, client, (*status, REDIRECTED), verdict);
         if let ReplyHead::Built(_, fields) = &mut reply.head {
@@ -122,26 +134,35 @@ impl ExchangeSettings {
         Some(reply)
     }
 
-    /// Applies the rules to a response as it arrives. `status` is that of the representation: a 304
-    /// speaks for the stored response.
+    /// Applies the rules to a response as it arrives. A 304 speaks for the response that is stored,
+    /// so the rules look at that one.
     pub(super) fn apply_to_response(
         &self,
         ask: &RequestContext,
-        status: StatusCode,
+        stored: Option<&StoredResponse>,
         response: &mut UpstreamResponse,
     ) {
+        let outcome = &ask.ruling;
         if self.rule_set.is_empty() {
             return;
         }
-        let ruling = &ask.ruling;
-        let effects = self.rule_set.response_effects(&ruling.matching, status, &response.fields);
-        if effects.is_none() && ruling.selecting.is_empty() {
+        let is_not_modified = response.status == StatusCode::NOT_MODIFIED;
+        let effects = match stored.filter(|_| is_not_modified) {
+            Some(stored) => {
+                let (status, fields) = (stored.head.stored.status(), stored.head.stored.fields());
+                self.rule_set.response_effects(&outcome.matching, status, &fields)
+            }
+            None => self.rule_set.response_effects(&outcome.matching, response.status, &response.fields),
+        };
+        // A 304 without Vary leaves that of the stored response as it is.
+        let keeps_vary = is_not_modified && !response.fields.has(&header::VARY);
+        let selecting = if keeps_vary { &[][..] } else { &outcome.selecting };
+        if effects.is_none() && selecting.is_empty() {
             return;
         }
         let address = client_text(&ask.client);
         let variables = shoal_rules::values(&ask.target.url, &address);
-        let edited =
-            effects.unwrap_or_default().edited_fields(&response.fields, &ruling.selecting, &variables);
+        let edited = effects.unwrap_or_default().edited_fields(&response.fields, selecting, &variables);
         if let Some(edited) = edited {
             response.fields = edited;
         }
@@ -188,19 +209,11 @@ impl ExchangeSettings {
     }
 }
 
-/// The response to a fetch, as the rules make it.
+/// Returns the response to a fetch as the rules make it.
 pub(super) fn ruled(fetch: &Fetch, mut response: UpstreamResponse) -> UpstreamResponse {
-    let status = represented(response.status, fetch.stored.as_ref().map(|(_, stored)| stored));
-    fetch.ask.live.apply_to_response(&fetch.ask, status, &mut response);
+    let stored = fetch.stored.as_ref().map(|(_, stored)| stored);
+    fetch.ask.live.apply_to_response(&fetch.ask, stored, &mut response);
     response
-}
-
-/// The status of the representation that a response is about.
-pub(super) fn represented(status: StatusCode, stored: Option<&StoredResponse>) -> StatusCode {
-    match stored {
-        Some(stored) if status == StatusCode::NOT_MODIFIED => stored.head.stored.status(),
-        _ => status,
-    }
 }
 
 /// Compiles the rules of these settings.

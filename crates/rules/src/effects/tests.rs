@@ -110,6 +110,8 @@ fn upstream_paths_are_moved() {
         ("/npm", "", "/npm?x", "/?x"),
         ("/npm", "", "/npmx", "/npmx"),
         ("", "/simple", "/a", "/simple/a"),
+        ("/npm", "/registry", "/npm/../npm/../npm/x", "/registry/x"),
+        ("/npm", "/registry", "/%6epm/x?a=/../b", "/registry/x?a=/../b"),
     ] {
         assert_eq!(moved(strip, add, path).as_deref(), Some(asked), "{strip} {add} {path}");
     }

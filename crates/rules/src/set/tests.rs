@@ -3,7 +3,7 @@
 use super::*;
 use crate::mistakes::{mistakes, warnings};
 use http::header::CONTENT_TYPE;
-use http::{HeaderMap, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use proptest::prelude::*;
 use std::time::Duration;
 
@@ -152,6 +152,9 @@ fn mistakes_name_their_setting() {
         ("hosts = [\"a\"]", "name", "changes nothing"),
         ("hosts = [\"a b\"]\nstore = false", "hosts[0]", "no host"),
         ("upstream_add = \"x\"", "upstream_add", "no path"),
+        ("request_set = [\"X-Forwarded-For: $client\"]", "request_set", "itself"),
+        ("response_add = [\"X-Who: $client\"]", "response_set", "stored"),
+        ("response_fields = [\"X-A\"]\nresponse_remove = [\"X-A\"]", "response_fields", "judged as changed"),
     ] {
         let found = mistakes(&settings(&format!("[[rule]]\n{rule}\n")));
         assert_eq!(found.len(), 1, "{rule}: {found:?}");

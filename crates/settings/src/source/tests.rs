@@ -422,3 +422,17 @@ fn reload_keeps_settings_of_the_start() {
     assert_eq!(new.keep_until_restart(&old), ["workers", "cache.ram", "store", "log.json"]);
     assert_eq!(new, Settings { drain_timeout: Duration::from_secs(1), ..old });
 }
+
+#[test]
+fn rules_of_options_come_behind_the_files() {
+    let rule = |name: &str| Rule { name: name.into(), store: Some(false), ..Rule::empty() };
+    let read = |text: &str| {
+        let overrides = vec![Override::rule("--fresh", rule("option"))];
+        let source =
+            SettingsSource { file: "f", text, overrides, readable: &|_| Ok(()), further: &|_| Vec::new() };
+        let rules = source.read().expect("valid").rule;
+        rules.into_iter().map(|rule| rule.name).collect::<Vec<_>>()
+    };
+    assert_eq!(read("[[rule]]\nname = 'file'\nstore = false\n"), ["file", "option"]);
+    assert_eq!(read(""), ["option"]);
+}
