@@ -112,6 +112,7 @@ impl RequestEffects {
             Some((path, query)) => (path, Some(query)),
             None => (path_and_query, None),
         };
+        debug_assert!(!origin.ends_with('/'), "an origin has no path");
         let path = if self.normalise_path == Some(true) { normal_path(path) } else { path.into() };
         let query = match query {
             Some(query) if !self.query.is_empty() => self.query.apply(query),
@@ -183,7 +184,9 @@ impl RequestEffects {
         let rest = path.strip_prefix(strip).filter(is_boundary).unwrap_or(&path);
         let slash = if rest.starts_with('/') { "" } else { "/" };
         let add = self.upstream_add.as_deref().unwrap_or_default().trim_end_matches('/');
-        Some(format!("{add}{slash}{rest}{query}"))
+        let asked = format!("{add}{slash}{rest}{query}");
+        debug_assert!(asked.starts_with('/'), "an origin is asked for a path");
+        Some(asked)
     }
 }
 
