@@ -329,7 +329,7 @@ impl Template {
 
     /// Returns `true` if the text names the client, so that it differs from client to client.
     pub fn names_client(&self) -> bool {
-        self.0.iter().any(|part| *part == TemplatePart::Variable(CLIENT))
+        self.0.contains(&TemplatePart::Variable(CLIENT))
     }
 }
 
