@@ -135,6 +135,12 @@ impl Origin {
         self.on_request(&format!("{prefix}*"), move |request| files.answer(request))
     }
 
+    /// Serves a folder below `prefix` without a word on caching.
+    pub fn serve_silently(&self, prefix: &str, folder: impl Into<PathBuf>) -> &Self {
+        let files = files::Files::silent(prefix, folder.into());
+        self.on_request(&format!("{prefix}*"), move |request| files.answer(request))
+    }
+
     /// Runs a CGI program (RFC 3875) for everything below `prefix`.
     pub fn serve_cgi(&self, prefix: &str, cgi: Cgi) -> &Self {
         let base = prefix.trim_end_matches('/').to_string();

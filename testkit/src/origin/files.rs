@@ -11,13 +11,20 @@ pub struct Files {
     prefix: String,
     folder: PathBuf,
     fields: Vec<(String, String)>,
+    /// Whether answers have no validators.
+    is_silent: bool,
 }
 
 impl Files {
     /// Serves `folder` below `prefix`; `fields` stand in every answer.
     pub fn new(prefix: &str, folder: PathBuf, fields: &[(&str, &str)]) -> Self {
         let fields = fields.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
-        Self { prefix: prefix.into(), folder, fields }
+        Self { prefix: prefix.into(), folder, fields, is_silent: false }
+    }
+
+    /// Serves `folder` below `prefix` without a word on caching: neither lifetimes nor validators.
+    pub fn silent(prefix: &str, folder: PathBuf) -> Self {
+        Self { is_silent: true, ..Self::new(prefix, folder, &[]) }
     }
 
     /// The answer: the file, `index.html` of a folder, or 404.
@@ -44,8 +51,13 @@ impl Files {
     fn resource(&self, path: &Path, bytes: Vec<u8>) -> Resource {
         let modified = std::fs::metadata(path).and_then(|metadata| metadata.modified());
         let sum = seeded::hash(&bytes);
-        let mut resource = Resource::new(bytes).etag(&format!("\"{sum:016x}\""));
-        if let Ok(modified) = modified {
+        let mut resource = Resource::new(bytes);
+        if !self.is_silent {
+            resource = resource.etag(&format!("\"{sum:016x}\""));
+        }
+        if let Ok(modified) = modified
+            && !self.is_silent
+        {
             resource = resource.last_modified(&httpdate::fmt_http_date(modified));
         }
         let extension = path.extension().and_then(|extension| extension.to_str()).unwrap_or_default();

@@ -1,9 +1,9 @@
 //! `cargo fetch` and `cargo build` from a sparse registry.
 
-use crate::rounds::twice;
+use crate::rounds::{Says, twice};
 use crate::workshop::{Workshop, line, run, sha256};
 use serde_json::json;
-use shoal_testkit::{Origin, Setup, Shoal, missing};
+use shoal_testkit::{Origin, Shoal, missing};
 use std::path::PathBuf;
 use std::process::Command;
 
@@ -25,6 +25,16 @@ fn toolchain() -> Option<PathBuf> {
 
 #[test]
 fn cargo_builds_twice() {
+    build_twice(Says::Lifetimes);
+}
+
+#[test]
+fn cargo_builds_from_a_silent_registry() {
+    build_twice(Says::Nothing);
+}
+
+/// Builds twice; the second time the origin has nothing to do.
+fn build_twice(says: Says) {
     let Some(toolchain) = toolchain() else { return };
     let (shop, origin) = (Workshop::new(), Origin::start());
     for number in 0..CRATES {
@@ -32,10 +42,11 @@ fn cargo_builds_twice() {
     }
     let config = json!({ "dl": format!("{}/crates/{{crate}}-{{version}}.crate", origin.url()) });
     shop.write("index/config.json", &config.to_string());
-    origin.serve_folder("/index/", shop.path("index"), &[("Cache-Control", "max-age=600")]);
-    origin.serve_folder("/crates/", shop.path("crates"), &[("Cache-Control", "max-age=31536000, immutable")]);
-    let shoal = Setup::bare().start();
-    let [first, second] = twice("cargo", "cargo build with 8 crates, sparse index", &origin, |round| {
+    says.serve(&origin, "/index/", shop.path("index"), "max-age=600");
+    says.serve(&origin, "/crates/", shop.path("crates"), "max-age=31536000, immutable");
+    let shoal = says.start();
+    let task = says.task("cargo build with 8 crates, sparse index");
+    let [first, second] = twice("cargo", &task, &origin, |round| {
         build(&shop, &toolchain, &origin, &shoal, round);
     });
     assert!(first.requests > 2 * CRATES, "{first:?}");

@@ -4,9 +4,9 @@
 //! Both programs are built from `testkit/grpc`. What is built is kept beside what cargo builds, so
 //! that it is built once.
 
-use crate::workshop::{Workshop, run};
+use crate::workshop::{Workshop, installed, run};
 use shoal_testkit::certificates::Authority;
-use shoal_testkit::{Setup, Shoal, missing};
+use shoal_testkit::{Setup, Shoal};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -66,8 +66,7 @@ fn check(near: Transport, far: Transport) {
 
 /// Builds both programs and gives their folder; `None` when there is no Go.
 fn build(shop: &Workshop) -> Option<PathBuf> {
-    if !Command::new("go").arg("version").output().is_ok_and(|output| output.status.success()) {
-        missing::skip("go");
+    if !installed("go") {
         return None;
     }
     let programs = shop.folder("programs");

@@ -10,6 +10,7 @@ mod apt;
 mod cargo;
 mod curl;
 mod git;
+mod go;
 mod grpc;
 mod npm;
 mod pip;

@@ -1,15 +1,25 @@
 //! `npm ci` from a registry tree, with integrity from the lock file.
 
-use crate::rounds::twice;
+use crate::rounds::{Says, twice};
 use crate::workshop::{Workshop, installed, line, run};
 use serde_json::json;
+use shoal_testkit::Origin;
 use shoal_testkit::seeded::body;
-use shoal_testkit::{Origin, Setup};
 
 const PACKAGES: usize = 12;
 
 #[test]
 fn npm_ci_installs_twice() {
+    install(Says::Lifetimes);
+}
+
+#[test]
+fn npm_ci_installs_from_a_silent_registry() {
+    install(Says::Nothing);
+}
+
+/// Installs from a lock file twice; the second time the origin has nothing to do.
+fn install(says: Says) {
     if !installed("npm") || !installed("node") {
         return;
     }
@@ -29,9 +39,9 @@ fn npm_ci_installs_twice() {
     }
     let lock = json!({ "name": "app", "version": "1.0.0", "lockfileVersion": 3, "requires": true, "packages": locked });
     let manifest = json!({ "name": "app", "version": "1.0.0", "dependencies": dependencies });
-    origin.serve_folder("/", shop.path("registry"), &[("Cache-Control", "public, max-age=300")]);
-    let shoal = Setup::bare().start();
-    let [first, second] = twice("npm", "npm ci of 12 packages", &origin, |round| {
+    says.serve(&origin, "/", shop.path("registry"), "public, max-age=300");
+    let shoal = says.start();
+    let [first, second] = twice("npm", &says.task("npm ci of 12 packages"), &origin, |round| {
         let app = shop.folder(&format!("app-{round}"));
         std::fs::write(app.join("package.json"), manifest.to_string()).expect("writable");
         std::fs::write(app.join("package-lock.json"), lock.to_string()).expect("writable");

@@ -1,8 +1,8 @@
 //! `pip install` from a simple index (PEP 503).
 
-use crate::rounds::twice;
+use crate::rounds::{Says, Work, twice};
 use crate::workshop::{Workshop, installed, line, run, sha256};
-use shoal_testkit::{Origin, Setup, missing};
+use shoal_testkit::{Origin, missing};
 use std::path::PathBuf;
 
 /// The interpreter itself, not a shim that needs the user's home.
@@ -41,7 +41,22 @@ with zipfile.ZipFile(path, 'w') as wheel:
 
 #[test]
 fn pip_installs_twice() {
-    let Some(python) = python() else { return };
+    let Some([first, second]) = install(Says::Lifetimes) else { return };
+    assert!(first.requests >= 6, "{first:?}");
+    // pip asks for index pages with max-age=0, so they are validated; wheels come from the cache
+    assert!(second.requests <= 3 && second.bytes < first.bytes / 20, "{first:?} {second:?}");
+}
+
+#[test]
+fn pip_installs_from_a_silent_index() {
+    let Some([first, second]) = install(Says::Nothing) else { return };
+    assert!(first.requests >= 6, "{first:?}");
+    assert_eq!(second.requests, 0);
+}
+
+/// Installs three wheels twice; each is fetched once.
+fn install(says: Says) -> Option<[Work; 2]> {
+    let python = python()?;
     let (shop, origin) = (Workshop::new(), Origin::start());
     let packages = shop.folder("packages");
     for (name, requires) in [("shoal_one", "shoal_two"), ("shoal_two", "shoal_three"), ("shoal_three", "")] {
@@ -54,10 +69,10 @@ fn pip_installs_twice() {
         );
         shop.write(&format!("simple/{}/index.html", name.replace('_', "-")), &link);
     }
-    origin.serve_folder("/simple/", shop.path("simple"), &[("Cache-Control", "max-age=600")]);
-    origin.serve_folder("/packages/", packages, &[("Cache-Control", "max-age=31536000, immutable")]);
-    let shoal = Setup::bare().start();
-    let [first, second] = twice("pip", "3 wheels from a simple index", &origin, |round| {
+    says.serve(&origin, "/simple/", shop.path("simple"), "max-age=600");
+    says.serve(&origin, "/packages/", packages, "max-age=31536000, immutable");
+    let shoal = says.start();
+    let work = twice("pip", &says.task("3 wheels from a simple index"), &origin, |round| {
         let target = shop.path(&format!("target-{round}"));
         let index = format!("{}/simple/", origin.url());
         let mut pip = shop.command(&python, Some(&shoal));
@@ -71,10 +86,8 @@ fn pip_installs_twice() {
             assert!(target.join(name).join("data.bin").is_file(), "{name} of round {round}");
         }
     });
-    assert!(first.requests >= 6, "{first:?}");
-    // pip asks for index pages with max-age=0, so they are validated; wheels come from the cache
-    assert!(second.requests <= 3 && second.bytes < first.bytes / 20, "{first:?} {second:?}");
     for name in ["shoal_one", "shoal_two", "shoal_three"] {
         assert_eq!(origin.count(&format!("/packages/{name}-1.0-py3-none-any.whl")), 1, "{name}");
     }
+    Some(work)
 }

@@ -1,6 +1,6 @@
 //! A client run twice, what the origin had to do each time, and the table of it.
 
-use shoal_testkit::Origin;
+use shoal_testkit::{Origin, Setup, Shoal};
 use std::fmt::Write;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
@@ -12,6 +12,46 @@ pub struct Work {
     pub requests: usize,
     /// Bytes sent, heads included.
     pub bytes: u64,
+}
+
+/// What an origin says about caching.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Says {
+    /// Lifetimes and validators.
+    Lifetimes,
+    /// Nothing. Shoal gives answers a lifetime and answers reloads, as with `--fresh` and
+    /// `--ignore-client-no-cache`.
+    Nothing,
+}
+
+impl Says {
+    /// Serves `folder` below `prefix`, with this Cache-Control where the origin says something.
+    pub fn serve(self, origin: &Origin, prefix: &str, folder: std::path::PathBuf, cache_control: &str) {
+        match self {
+            Self::Lifetimes => origin.serve_folder(prefix, folder, &[("Cache-Control", cache_control)]),
+            Self::Nothing => origin.serve_silently(prefix, folder),
+        };
+    }
+
+    /// Starts a forward proxy for such an origin.
+    pub fn start(self) -> Shoal {
+        let rule = || -> toml::Value {
+            let rule = "lifetime_default = '10m'\nignore_client_no_cache = true";
+            rule.parse::<toml::Table>().expect("a rule").into()
+        };
+        match self {
+            Self::Lifetimes => Setup::bare().start(),
+            Self::Nothing => Setup::bare().set("rule", vec![rule()]).start(),
+        }
+    }
+
+    /// The task in the table.
+    pub fn task(self, task: &str) -> String {
+        match self {
+            Self::Lifetimes => task.into(),
+            Self::Nothing => format!("{task}, silent origin, `--fresh`"),
+        }
+    }
 }
 
 /// Runs `client` with the number of the round, twice, and notes what each cost the origin.
@@ -67,14 +107,16 @@ fn table(rows: &[Row]) -> String {
 
 const PREFACE: &str = "# What real clients save
 
-Question: when a client does the same work a second time on a fresh machine (its own caches empty), how much does
-the origin still have to do behind a Shoal in forward mode?
+Question: when a client does the same work a second time on a fresh machine (its own caches empty),
+how much does the origin still have to do behind a Shoal in forward mode?
 
-Expectation: nothing, where the origin declares freshness; revalidation or the whole again, where it must not be cached
-(git's smart protocol).
+Expectation: nothing, where the origin declares freshness, or a rule gives it; revalidation or the
+whole again, where it must not be cached (git's smart protocol).
 
-Setting: origins on loopback made by the test from small hand-made packages; Shoal as `http_proxy`, RAM 16 MiB, disk
-64 MiB; every client with an empty home before each round. The table is written by
+Setting: origins on loopback made by the test from small hand-made packages; Shoal as `http_proxy`,
+RAM 16 MiB, disk 64 MiB; every client with an empty home before each round. A silent origin sends
+no Cache-Control, Expires, ETag or Last-Modified; Shoal then runs with the rule of `--fresh 10m` and
+`--ignore-client-no-cache`. The table is written by
 
     SHOAL_WRITE_DOCS=1 cargo test -p shoal-testkit --test clients -- --nocapture
 ";

@@ -68,7 +68,8 @@ pub fn line(command: &mut Command) -> String {
 /// Whether a program answers to `--version`; its test is skipped when it does not
 /// ([`missing::skip`]).
 pub fn installed(program: &str) -> bool {
-    let found = Command::new(program).arg("--version").output().is_ok_and(|output| output.status.success());
+    let asks = if program == "go" { "version" } else { "--version" };
+    let found = Command::new(program).arg(asks).output().is_ok_and(|output| output.status.success());
     if !found {
         missing::skip(program);
     }
