@@ -1,7 +1,10 @@
 //! A rule of the settings, compiled and checked.
 
+use crate::access::{AccessEffects, CertificatePattern, ClientRate};
 use crate::condition::Conditions;
 use crate::effects::{FieldEdit, FieldEdits, RequestEffects, ResponseEffects, Template};
+use crate::failures::{ErrorPage, FailureEffects, StaleErrors};
+use crate::host::host_pattern;
 use crate::mistakes::RuleMistake;
 use crate::pattern::{FieldPattern, Glob, ParameterPattern, field_name};
 use crate::url::QueryEdit;
@@ -9,7 +12,7 @@ use http::header::{
     CONNECTION, CONTENT_LENGTH, CONTENT_TYPE, FORWARDED, HOST, IF_MODIFIED_SINCE, IF_NONE_MATCH, IF_RANGE,
     MAX_FORWARDS, RANGE, TE, TRAILER, TRANSFER_ENCODING, UPGRADE, VIA,
 };
-use http::uri::Authority;
+use http::uri::{Authority, PathAndQuery};
 use http::{HeaderName, HeaderValue, Method, StatusCode};
 use regex::RegexBuilder;
 use shoal_semantics::{IgnoredDirectives, Overrides};
@@ -19,14 +22,20 @@ use std::sync::Arc;
 /// A rule that can be asked.
 #[derive(Clone, Debug)]
 pub struct CompiledRule {
-    /// Its name, or else its key.
+    /// Name, or else the key.
     pub name: String,
-    /// Where it applies.
+    /// Conditions.
     pub conditions: Conditions,
-    /// What it changes in requests.
+    /// Changes of requests.
     pub request: RequestEffects,
-    /// What it changes in responses.
+    /// Changes of responses.
     pub response: ResponseEffects,
+    /// Key in the settings.
+    pub key: String,
+    /// Settings for failures.
+    pub failures: FailureEffects,
+    /// Rate of requests of a client.
+    pub rate: Option<ClientRate>,
 }
 
 impl CompiledRule {
@@ -45,10 +54,14 @@ pub fn compile(key: &str, site: Option<usize>, rule: &Rule) -> Result<CompiledRu
     let conditions = reader.conditions(site, rule);
     let request = reader.request_effects(rule);
     let response = reader.response_effects(rule);
-    reader.check_together(rule, &request, &response);
+    let failures = reader.failure_effects(rule);
+    reader.check_together(rule, &request, &response, &failures);
     let name = if rule.name.is_empty() { key.to_owned() } else { rule.name.clone() };
     match reader.mistakes.is_empty() {
-        true => Ok(CompiledRule { name, conditions, request, response }),
+        true => {
+            let key = key.to_owned();
+            Ok(CompiledRule { name, conditions, request, response, key, failures, rate: client_rate(rule) })
+        }
         false => Err(reader.mistakes),
     }
 }
@@ -125,7 +138,7 @@ impl Reader<'_> {
         });
         let host = rule.host.as_ref().map(|host| Arc::from(host.to_ascii_lowercase()));
         if let Some(host) = &rule.host
-            && (host.parse::<Authority>().is_err() || host.contains('@'))
+            && !is_authority(host)
         {
             self.note("host", format!("{host:?} is no host"));
         }
@@ -151,9 +164,32 @@ impl Reader<'_> {
             cookies: self.list("cookies", &rule.cookies, Glob::parse),
             key_fields: self.list("key_fields", &rule.key_fields, field_name),
             ignore_client_no_cache: rule.ignore_client_no_cache,
+            pass: rule.pass,
             upstream_strip: self.prefix("upstream_strip", &rule.upstream_strip),
             upstream_add: self.prefix("upstream_add", &rule.upstream_add),
             fields,
+            access: self.access(rule),
+        }
+    }
+
+    fn access(&mut self, rule: &Rule) -> AccessEffects {
+        let is_plain = |realm: &String| realm.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic());
+        if !rule.realm.as_ref().is_none_or(is_plain) {
+            self.note("realm", "a realm is made of printable ASCII characters");
+        }
+        if rule.client_burst.is_some() && rule.client_rate.is_none() {
+            self.note("client_burst", "needs client_rate");
+        }
+        AccessEffects {
+            users_file: rule.users_file.as_deref().map(Into::into),
+            realm: rule.realm.as_deref().map(Into::into),
+            forward_authorization: rule.forward_authorization,
+            certificates: self.list(
+                "allow_certificates",
+                &rule.allow_certificates,
+                CertificatePattern::parse,
+            ),
+            satisfy: rule.satisfy,
         }
     }
 
@@ -185,23 +221,53 @@ impl Reader<'_> {
                 strip_cookies: rule.set_cookie.map(|what| what == SetCookie::Strip),
                 share_private: rule.share_private.then_some(true),
                 cookies_are_keyed: rule.cookies.as_ref().map(|_| true),
+                pin: rule.pin,
             },
             ignore_vary: self.list("ignore_vary", &rule.ignore_vary, star),
             fields,
         }
     }
 
-    fn check_together(&mut self, rule: &Rule, request: &RequestEffects, response: &ResponseEffects) {
+    fn failure_effects(&mut self, rule: &Rule) -> FailureEffects {
+        let page = rule.error_page.as_deref().map(|path| ErrorPage::new(path, rule.error_page_origin));
+        let page = page.transpose().unwrap_or_else(|message| {
+            self.note("error_page", message);
+            None
+        });
+        if rule.error_page_origin && rule.error_page.is_none() {
+            self.note("error_page_origin", "needs error_page, which names the page");
+        }
+        let stale_on = rule.stale_on.as_deref().map(StaleErrors::parse);
+        let stale_on = stale_on.transpose().unwrap_or_else(|mistakes| {
+            mistakes.into_iter().for_each(|(at, why)| self.note(&format!("stale_on[{at}]"), why));
+            None
+        });
+        FailureEffects { page, stale_on: stale_on.map(Arc::new) }
+    }
+
+    fn check_together(
+        &mut self,
+        rule: &Rule,
+        request: &RequestEffects,
+        response: &ResponseEffects,
+        failures: &FailureEffects,
+    ) {
         let ignored = response.overrides.ignored.unwrap_or_default();
         if (ignored.no_store || ignored.private) && !rule.share_private {
             self.note("ignore_origin", format!("{NEEDS_LEAVE} to set no-store or private aside"));
         }
         let asks_response =
             !rule.statuses.is_empty() || !rule.content_types.is_empty() || !rule.response_fields.is_empty();
-        if asks_response && !request.is_empty() {
+        if asks_response && (!request.is_empty() || rule.client_rate.is_some()) {
             self.note(
                 "statuses",
                 "a rule that changes requests cannot ask something of the response; make two rules of it",
+            );
+        }
+        if asks_response && failures.stale_on.is_some() {
+            self.note(
+                "stale_on",
+                "names the errors itself; a rule with it cannot ask something of the response",
             );
         }
         let asks_request = !rule.methods.is_empty() || !rule.request_fields.is_empty();
@@ -234,8 +300,16 @@ impl Reader<'_> {
         if rule.deny.is_some() && rule.redirect.is_some() {
             self.note("redirect", "the rule denies the request already");
         }
-        if request.is_empty() && response.is_empty() && self.mistakes.is_empty() {
-            self.note("name", "the rule changes nothing");
+        let changes =
+            !request.is_empty() || !response.is_empty() || !failures.is_empty() || rule.client_rate.is_some();
+        if !changes && self.mistakes.is_empty() {
+            // The key of the rule itself, so that a mistake within the rule speaks alone.
+            let message = "the rule changes nothing: add a setting such as lifetime, store or deny";
+            self.mistakes.push(RuleMistake { key: self.key.to_owned(), message: message.into() });
+        }
+        if rule.redirect.is_some() && matches!(rule.redirect_status, 304..=306) {
+            let message = format!("{} is no redirect: 301, 302, 303, 307 or 308", rule.redirect_status);
+            self.note("redirect_status", message);
         }
     }
 
@@ -293,7 +367,8 @@ impl Reader<'_> {
     fn prefix(&mut self, setting: &str, text: &Option<String>) -> Option<Arc<str>> {
         let text = text.as_ref()?;
         let is_path = text.starts_with('/')
-            && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'?' && byte != b'#');
+            && text.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'?' && byte != b'#')
+            && text.parse::<PathAndQuery>().is_ok();
         if !is_path {
             self.note(setting, format!("{text:?} is no path: it begins with \"/\", without a query"));
         }
@@ -301,16 +376,19 @@ impl Reader<'_> {
     }
 }
 
-/// Reads a host: a name, `*.suffix` or `*`.
-fn host_pattern(text: &str) -> Result<String, String> {
-    let name = text.strip_prefix("*.").unwrap_or(text);
-    let is_name = |name: &str| {
-        !name.is_empty() && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-._[]:".contains(&byte))
-    };
-    match text == "*" || is_name(name) {
-        true => Ok(text.to_ascii_lowercase()),
-        false => Err(format!("{text:?} is no host: write a name, *.example.org or *")),
-    }
+/// Returns the rate that the rule allows a client. Without a burst, the requests of one second may
+/// come at once.
+fn client_rate(rule: &Rule) -> Option<ClientRate> {
+    let per_second = rule.client_rate?;
+    let of_a_second = per_second.ceil().max(1.0) as u32;
+    Some(ClientRate { per_second, burst: rule.client_burst.unwrap_or(of_a_second).max(1) })
+}
+
+/// Returns `true` for a host, perhaps with a port.
+fn is_authority(text: &str) -> bool {
+    let Ok(authority) = text.parse::<Authority>() else { return false };
+    let has_sound_port = authority.port_u16().is_some() || authority.as_str() == authority.host();
+    !text.contains('@') && !authority.host().is_empty() && has_sound_port
 }
 
 fn path_pattern(text: &str) -> Result<Glob, String> {

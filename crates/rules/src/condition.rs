@@ -32,14 +32,19 @@ pub struct Conditions {
 }
 
 impl Conditions {
-    /// Returns `true` if the request's URL fits. `path` is in normal form; host and path prefix were
-    /// compared by the index.
+    /// Returns `true` if the request's URL fits. `path` is in normal form; the index has compared
+    /// host and path prefix.
     pub fn match_url(&self, site: Option<usize>, path: &str, query: Option<&str>) -> bool {
         self.site.is_none_or(|own| site == Some(own))
             && (self.paths.is_empty() || self.paths.iter().any(|glob| glob.matches(path.as_bytes())))
             && self.path_regex.as_ref().is_none_or(|regex| regex.is_match(path))
             && (self.query.is_empty()
                 || query.is_some_and(|query| self.query.iter().any(|pattern| pattern.matches(query))))
+    }
+
+    /// Returns `true` if something is asked of the request beside its URL.
+    pub fn asks_request(&self) -> bool {
+        !self.methods.is_empty() || !self.request_fields.is_empty()
     }
 
     /// Returns `true` if method and fields of the request fit.

@@ -1,5 +1,7 @@
 //! The changes that rules make: to a request before it is keyed, and to a response as it arrives.
 
+use crate::access::AccessEffects;
+use crate::mapping::{PathMapping, split_query};
 use crate::pattern::Glob;
 use crate::url::{QueryEdit, normal_path};
 use http::header::{ACCEPT_ENCODING, ACCEPT_LANGUAGE, COOKIE, VARY};
@@ -21,7 +23,7 @@ pub struct RequestEffects {
     pub redirect: Option<(Template, StatusCode)>,
     /// Host that takes the place of the request's.
     pub host: Option<Arc<str>>,
-    /// Whether the path is brought into normal form.
+    /// `true` to bring the path into normal form.
     pub normalise_path: Option<bool>,
     /// Changes of the query.
     pub query: QueryEdit,
@@ -33,14 +35,18 @@ pub struct RequestEffects {
     pub cookies: Option<Arc<[Glob]>>,
     /// Fields that select among answers.
     pub key_fields: Option<Arc<[HeaderName]>>,
-    /// Whether reload directives of the client do not count.
+    /// `true` if reload directives of the client do not count.
     pub ignore_client_no_cache: Option<bool>,
+    /// `true` if the request is neither looked up nor stored.
+    pub pass: Option<bool>,
     /// Prefix taken from the path that the origin is asked for.
     pub upstream_strip: Option<Arc<str>>,
     /// Prefix put before the path that the origin is asked for.
     pub upstream_add: Option<Arc<str>>,
     /// Changes of other fields.
     pub fields: FieldEdits,
+    /// Users and certificates that are served.
+    pub access: AccessEffects,
 }
 
 /// Changes to a response.
@@ -48,7 +54,7 @@ pub struct RequestEffects {
 pub struct ResponseEffects {
     /// Changes of lifetime, stale windows and storing.
     pub overrides: Overrides,
-    /// Whether the Vary field does not count.
+    /// Names in the Vary field that do not count.
     pub ignore_vary: Option<Arc<[HeaderName]>>,
     /// Changes of other fields.
     pub fields: FieldEdits,
@@ -69,8 +75,8 @@ pub enum FieldEdit {
     Remove,
 }
 
-/// A text with variables: `$host`, `$path`, `$query`, `$url`, `$scheme`, `$client`; `$$` is a
-/// dollar sign.
+/// A text with variables: `$host`, `$path`, `$query`, `$url`, `$scheme`, `$client`,
+/// `$client_certificate`; `$$` is a dollar sign.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Template(Vec<TemplatePart>);
 
@@ -81,15 +87,16 @@ enum TemplatePart {
 }
 
 impl RequestEffects {
-    /// Takes over what `later` sets.
+    /// Takes over the settings of `later`.
     pub fn merge(&mut self, later: &Self) {
         macro_rules! take {
             ($($field:ident),*) => { $(if later.$field.is_some() { self.$field.clone_from(&later.$field); })* };
         }
         take!(allow_clients, deny, redirect, host, normalise_path, accept_encoding, accept_language);
-        take!(cookies, key_fields, ignore_client_no_cache, upstream_strip, upstream_add);
+        take!(cookies, key_fields, ignore_client_no_cache, pass, upstream_strip, upstream_add);
         self.query.merge(&later.query);
         self.fields.merge(&later.fields);
+        self.access.merge(&later.access);
     }
 
     /// Returns `true` if the request goes on as it is.
@@ -135,9 +142,13 @@ impl RequestEffects {
             || !self.fields.is_empty()
     }
 
-    /// Returns `true` if a client may get an answer other than that of the cache and its origin.
+    /// Returns `true` if a client may get an answer other than the stored one.
     pub fn answers(&self) -> bool {
-        self.allow_clients.is_some() || self.deny.is_some() || self.redirect.is_some()
+        self.allow_clients.is_some()
+            || self.deny.is_some()
+            || self.redirect.is_some()
+            || self.pass == Some(true)
+            || self.access.asks()
     }
 
     /// Returns the fields as the key and the origin see them; `None` when they do not change.
@@ -158,10 +169,10 @@ impl RequestEffects {
             let now = edited.as_ref().unwrap_or(fields);
             edited = Some(now.with_only(&COOKIE, cookies(now, kept).as_deref()));
         }
-        self.fields.apply(edited.as_ref().unwrap_or(fields), variables).or(edited)
+        self.fields.apply_to_request(edited.as_ref().unwrap_or(fields), variables).or(edited)
     }
 
-    /// Returns the names of the fields that select among answers, whatever these say.
+    /// Returns the names of the fields that select among answers.
     pub fn selecting(&self) -> impl Iterator<Item = &HeaderName> {
         let cookie = self.cookies.as_ref().is_some_and(|kept| !kept.is_empty()).then_some(&COOKIE);
         let folded = self.accept_encoding.is_some().then_some(&ACCEPT_ENCODING);
@@ -170,28 +181,31 @@ impl RequestEffects {
         cookie.into_iter().chain(folded).chain(language).chain(own)
     }
 
+    /// Returns the mapping of this request's path; `None` when the origin is asked for the path
+    /// itself.
+    pub fn path_mapping(&self, path_and_query: &str) -> Option<PathMapping> {
+        // OPTIONS may ask about the server as a whole.
+        if self.upstream_strip.is_none() && self.upstream_add.is_none() || path_and_query == "*" {
+            return None;
+        }
+        let (path, _) = split_query(path_and_query);
+        let (strip, add) = (self.upstream_strip.as_deref(), self.upstream_add.as_deref());
+        Some(PathMapping::of(&normal_path(path), strip, add))
+    }
+
     /// Returns path and query that the origin is asked for; `None` when they stay. The path is
     /// brought into normal form first: dot segments must not lead out of the prefix.
     pub fn upstream_path(&self, path_and_query: &str) -> Option<String> {
-        if self.upstream_strip.is_none() && self.upstream_add.is_none() {
-            return None;
-        }
-        let end = path_and_query.find('?').unwrap_or(path_and_query.len());
-        let (path, query) = path_and_query.split_at(end);
-        let path = normal_path(path);
-        let strip = self.upstream_strip.as_deref().unwrap_or_default().trim_end_matches('/');
-        let is_boundary = |rest: &&str| rest.is_empty() || rest.starts_with('/');
-        let rest = path.strip_prefix(strip).filter(is_boundary).unwrap_or(&path);
-        let slash = if rest.starts_with('/') { "" } else { "/" };
-        let add = self.upstream_add.as_deref().unwrap_or_default().trim_end_matches('/');
-        let asked = format!("{add}{slash}{rest}{query}");
+        let mapping = self.path_mapping(path_and_query)?;
+        let (path, query) = split_query(path_and_query);
+        let asked = mapping.to_origin(&normal_path(path)) + query;
         debug_assert!(asked.starts_with('/'), "an origin is asked for a path");
         Some(asked)
     }
 }
 
 impl ResponseEffects {
-    /// Takes over what `later` sets.
+    /// Takes over the settings of `later`.
     pub fn merge(&mut self, later: &Self) {
         self.overrides.merge(&later.overrides);
         if later.ignore_vary.is_some() {
@@ -230,7 +244,7 @@ impl FieldEdits {
         self.0.push((name, edit));
     }
 
-    /// Takes over what `later` sets.
+    /// Takes over the settings of `later`.
     pub fn merge(&mut self, later: &Self) {
         later.0.iter().for_each(|(name, edit)| self.push(name.clone(), edit.clone()));
     }
@@ -238,6 +252,12 @@ impl FieldEdits {
     /// Returns `true` if nothing is changed.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
+    }
+
+    /// Returns each edit as text.
+    #[cfg(test)]
+    pub(crate) fn shown(&self) -> Vec<String> {
+        self.0.iter().map(|edit| format!("{edit:?}")).collect()
     }
 
     /// Returns `true` if an edit has `name`.
@@ -248,6 +268,17 @@ impl FieldEdits {
     /// Returns the names that get one value of the rules and no other.
     pub fn set_names(&self) -> impl Iterator<Item = &HeaderName> {
         self.0.iter().filter(|(_, edit)| matches!(edit, FieldEdit::Set(_))).map(|(name, _)| name)
+    }
+
+    /// Returns the edited fields of a request; `None` without edits. A field that an origin could
+    /// take for an edited one goes too: CGI and its like read `X_User` as `X-User`.
+    fn apply_to_request(&self, fields: &FieldLines, variables: &Values<'_>) -> Option<FieldLines> {
+        let is_edited = |name: &[u8]| self.0.iter().any(|(other, _)| reads_as(name, other));
+        if !fields.lines().any(|(name, _)| is_edited(name)) {
+            return self.apply(fields, variables);
+        }
+        let others: FieldLines = fields.lines().filter(|(name, _)| !is_edited(name)).collect();
+        self.apply(&others, variables).or(Some(others))
     }
 
     /// Returns the edited fields; `None` without edits.
@@ -269,7 +300,7 @@ impl FieldEdits {
     }
 }
 
-/// Values of the variables of a [`Template`].
+/// Values of the variables of a template.
 #[derive(Clone, Copy, Debug)]
 pub struct Values<'a> {
     /// `https` or `http`.
@@ -284,6 +315,15 @@ pub struct Values<'a> {
     pub url: &'a str,
     /// Address of the client.
     pub client: &'a str,
+    /// Subject of the client's certificate, or empty.
+    pub certificate: &'a str,
+}
+
+impl<'a> Values<'a> {
+    /// Sets the subject of the client's certificate.
+    pub fn with_certificate(self, certificate: &'a str) -> Self {
+        Self { certificate, ..self }
+    }
 }
 
 impl Template {
@@ -305,7 +345,10 @@ impl Template {
                 rest = further;
                 continue;
             }
-            let end = after.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(after.len());
+            let end = match after.starts_with(VARIABLES[CERTIFICATE]) {
+                true => VARIABLES[CERTIFICATE].len(),
+                false => after.find(|c: char| !c.is_ascii_alphabetic()).unwrap_or(after.len()),
+            };
             let known = VARIABLES.iter().position(|name| *name == &after[..end]);
             parts.push(TemplatePart::Variable(known.ok_or_else(|| {
                 format!("${} is no variable; there are ${}", &after[..end], VARIABLES.join(", $"))
@@ -319,7 +362,8 @@ impl Template {
 
     /// Returns the text with these values; characters that no field may have are left out.
     pub fn fill(&self, values: &Values<'_>) -> String {
-        let list = [values.scheme, values.host, values.path, values.query, values.url, values.client];
+        let Values { scheme, host, path, query, url, client, certificate } = *values;
+        let list = [scheme, host, path, query, url, client, certificate];
         let text = self.0.iter().map(|part| match part {
             TemplatePart::Text(text) => text.as_str(),
             TemplatePart::Variable(number) => list[*number],
@@ -327,16 +371,34 @@ impl Template {
         text.flat_map(str::chars).filter(|c| !c.is_control()).collect()
     }
 
+    /// Returns the target of a redirect. Its `?` goes with an empty query.
+    pub fn fill_target(&self, values: &Values<'_>) -> String {
+        let mut text = self.fill(values);
+        if values.query.is_empty() && text.ends_with('?') {
+            text.pop();
+        }
+        text
+    }
+
     /// Returns `true` if the text names the client, so that it differs from client to client.
     pub fn names_client(&self) -> bool {
-        self.0.contains(&TemplatePart::Variable(CLIENT))
+        [CLIENT, CERTIFICATE].iter().any(|number| self.0.contains(&TemplatePart::Variable(*number)))
     }
 }
 
 /// Names of the variables, in the order of [`Values`].
-const VARIABLES: [&str; 6] = ["scheme", "host", "path", "query", "url", "client"];
+const VARIABLES: [&str; 7] = ["scheme", "host", "path", "query", "url", "client", "client_certificate"];
 /// Place of `client` among them.
 const CLIENT: usize = 5;
+/// Place of `client_certificate`.
+const CERTIFICATE: usize = 6;
+
+/// Returns `true` if some origin reads `name`, in lower case, as `other`.
+fn reads_as(name: &[u8], other: &HeaderName) -> bool {
+    let folded = |byte: &u8| if byte.is_ascii_alphanumeric() { *byte } else { b'-' };
+    let other = other.as_str().as_bytes();
+    name.len() == other.len() && name.iter().map(folded).eq(other.iter().map(folded))
+}
 
 /// Returns `true` if the client takes `offer`: a member of the field names it, or a prefix of a
 /// language, with a weight above 0.
@@ -356,7 +418,7 @@ fn accepts(fields: &FieldLines, name: &HeaderName, offer: &str) -> bool {
     })
 }
 
-/// Returns the cookies whose names fit, sorted, in one line.
+/// Returns the cookies with matching names, sorted, in one line.
 fn cookies(fields: &FieldLines, kept: &[Glob]) -> Option<Vec<u8>> {
     let lines = fields.values(&COOKIE).flat_map(|line| line.split(|byte| *byte == b';'));
     let mut pairs: Vec<&[u8]> = lines

@@ -1,4 +1,4 @@
-//! Which rules can match a host and a path, without a look at each rule.
+//! Index of the rules that can match a host and a path, without a look at each rule.
 //!
 //! A rule stands under each of its hosts and, there, under the text of each of its paths before the
 //! first star. A look-up takes the exact host, each of its parents and "any"; in each, one hash for

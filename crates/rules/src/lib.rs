@@ -1,4 +1,4 @@
-//! Operators' rules: which requests and responses a rule matches, and what it changes.
+//! Operators' rules: their conditions on requests and responses, and their changes of them.
 //!
 //! The settings hold rules as text ([`shoal_settings::Rule`]). [`RuleSet::new`] compiles them once
 //! when the settings are read. A request is matched once ([`RuleSet::matching`]); the result serves
@@ -20,15 +20,30 @@
 
 #![forbid(unsafe_code)]
 
+mod access;
 mod compile;
 mod condition;
 mod effects;
+mod failures;
+mod host;
 mod index;
+mod limit_warnings;
+mod loops;
+mod mapping;
 mod mistakes;
 mod pattern;
+mod report;
 mod set;
+mod shadows;
 mod url;
+mod vain;
 
-pub use effects::{RequestEffects, ResponseEffects};
+pub use access::{ATTRIBUTES, AccessEffects, CertificateNames, CertificatePattern, ClientRate};
+pub use effects::{RequestEffects, ResponseEffects, Values};
+pub use failures::{FailureKind, PAGE_MAX, PageContent, StaleErrors};
+pub use host::normal_host;
+pub use mapping::{PathMapping, below_prefix, may_leave_prefix, without_prefix};
 pub use mistakes::{RuleMistake, mistakes, warnings};
+pub use report::{COMBINATION, RuleReport, SettingPart, SettingReport};
 pub use set::{MatchedRules, RequestView, RuleSet, values};
+pub use url::normal_path;

@@ -14,7 +14,7 @@ impl Glob {
     /// Reads a glob of at most [`Self::BYTES_MAX`] bytes without control characters.
     ///
     /// # Errors
-    /// Says what is wrong with it.
+    /// Names the mistake in it.
     pub fn parse(text: &str) -> Result<Self, String> {
         if text.is_empty() || text.len() > Self::BYTES_MAX {
             return Err(format!("a pattern has 1 to {} bytes", Self::BYTES_MAX));
@@ -31,6 +31,7 @@ impl Glob {
     /// Returns `true` if the whole of `text` fits.
     pub fn matches(&self, text: &[u8]) -> bool {
         let pattern = self.0.as_bytes();
+        debug_assert!(!pattern.is_empty() && pattern.len() <= Self::BYTES_MAX, "a pattern was parsed");
         let (mut at, mut place) = (0, 0);
         let mut retry: Option<(usize, usize)> = None;
         while place < text.len() {
@@ -45,6 +46,10 @@ impl Glob {
                 }
                 _ => {
                     let Some((after_star, from)) = retry else { return false };
+                    debug_assert!(
+                        from <= place && pattern[after_star - 1] == b'*',
+                        "a star takes one byte more"
+                    );
                     retry = Some((after_star, from + 1));
                     at = after_star;
                     place = from + 1;
@@ -52,6 +57,13 @@ impl Glob {
             }
         }
         pattern[at..].iter().all(|byte| *byte == b'*')
+    }
+
+    /// Returns `true` if the name or value of a query parameter fits, as it is written or as
+    /// origins read it.
+    pub fn matches_parameter(&self, text: &str) -> bool {
+        let is_escaped = text.bytes().any(|byte| byte == b'%' || byte == b'+');
+        self.matches(text.as_bytes()) || is_escaped && self.matches(&parameter_text(text))
     }
 
     /// The text before the first star.
@@ -68,7 +80,7 @@ impl StatusSet {
     /// Reads `404`, `500-504` or `5xx` and adds it.
     ///
     /// # Errors
-    /// Says what a status is.
+    /// Names the forms of a status.
     pub fn add(&mut self, text: &str) -> Result<(), String> {
         let wrong = || format!("{text:?} is no status: write 404, 500-504 or 5xx");
         let code = |part: &str| {
@@ -85,6 +97,7 @@ impl StatusSet {
         if range.0 > range.1 {
             return Err(wrong());
         }
+        debug_assert!((100..=599).contains(&range.0) && range.1 <= 599, "{range:?} are statuses");
         self.0.push(range);
         Ok(())
     }
@@ -111,7 +124,7 @@ impl FieldPattern {
     /// Reads `Name` or `Name: glob`.
     ///
     /// # Errors
-    /// Says what is wrong with it.
+    /// Names the mistake in it.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (name, value) = match text.split_once(':') {
             Some((name, value)) => (name, Some(Glob::parse(value.trim())?)),
@@ -138,7 +151,7 @@ impl ParameterPattern {
     /// Reads `name` or `name=glob`.
     ///
     /// # Errors
-    /// Says what is wrong with it.
+    /// Names the mistake in it.
     pub fn parse(text: &str) -> Result<Self, String> {
         let (name, value) = match text.split_once('=') {
             Some((name, value)) => (name, Some(Glob::parse(value)?)),
@@ -147,14 +160,33 @@ impl ParameterPattern {
         Ok(Self { name: Glob::parse(name)?, value })
     }
 
-    /// Returns `true` if one parameter of `query` fits.
+    /// Returns `true` if one parameter of `query` fits, as it is written or as origins read it.
     pub fn matches(&self, query: &str) -> bool {
         query.split('&').any(|parameter| {
             let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
-            self.name.matches(name.as_bytes())
-                && self.value.as_ref().is_none_or(|glob| glob.matches(value.as_bytes()))
+            self.name.matches_parameter(name)
+                && self.value.as_ref().is_none_or(|glob| glob.matches_parameter(value))
         })
     }
+}
+
+/// Returns the name or value of a parameter as origins read it: `%61` is `a`, a plus a blank. An
+/// escape that cannot be read stays.
+fn parameter_text(text: &str) -> Vec<u8> {
+    let mut plain = Vec::with_capacity(text.len());
+    let mut rest = text.as_bytes();
+    while let Some((first, after)) = rest.split_first() {
+        let digit = |place: usize| char::from(*after.get(place)?).to_digit(16);
+        let code = digit(0).zip(digit(1)).filter(|_| *first == b'%');
+        rest = if code.is_some() { &after[2..] } else { after };
+        plain.push(match (first, code) {
+            (_, Some((high, low))) => (high << 4 | low) as u8,
+            (b'+', None) => b' ',
+            (byte, None) => *byte,
+        });
+    }
+    debug_assert!(plain.len() <= text.len(), "an escape gets shorter");
+    plain
 }
 
 /// Reads the name of a field.
@@ -163,6 +195,24 @@ impl ParameterPattern {
 /// Says that it is none.
 pub fn field_name(text: &str) -> Result<HeaderName, String> {
     HeaderName::from_bytes(text.trim().as_bytes()).map_err(|_| format!("{text:?} is no field name"))
+}
+
+/// Returns `true` if each host that fits `inner` fits `outer`; both are names, `*.suffix` or `*`.
+pub fn host_within(inner: &str, outer: &str) -> bool {
+    match outer.strip_prefix('*') {
+        Some(suffix) => inner.len() > suffix.len() && ends_with(inner, suffix),
+        None => inner.eq_ignore_ascii_case(outer),
+    }
+}
+
+/// Returns `true` if a host fits both patterns.
+pub fn hosts_meet(one: &str, other: &str) -> bool {
+    host_within(one, other) || host_within(other, one)
+}
+
+fn ends_with(text: &str, suffix: &str) -> bool {
+    let start = text.len() - suffix.len();
+    text.as_bytes()[start..].eq_ignore_ascii_case(suffix.as_bytes())
 }
 
 #[cfg(test)]
@@ -240,5 +290,20 @@ mod tests {
             assert_eq!(ParameterPattern::parse(text).expect("a pattern").matches("a=1&b"), fits, "{text}");
         }
         assert!(FieldPattern::parse("no name: x").is_err());
+    }
+
+    #[test]
+    fn parameters_fit_in_any_spelling() {
+        let pattern = ParameterPattern::parse("do it=delete*").expect("a pattern");
+        for (query, fits) in [
+            ("do%20it=%64elete", true),
+            ("do+it=delete%", true),
+            ("%64o%20%69t=delete%2", true),
+            ("do it=%2564elete", false),
+            ("do%20it=%D", false),
+        ] {
+            assert_eq!(pattern.matches(query), fits, "{query}");
+        }
+        assert!(ParameterPattern::parse("a%62").expect("a pattern").matches("a%62"), "as written");
     }
 }

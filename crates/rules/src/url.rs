@@ -3,19 +3,19 @@
 use crate::pattern::Glob;
 use std::borrow::Cow;
 
-/// How a rule changes the query.
+/// Changes of the query by a rule.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueryEdit {
     /// Parameters that stay; `None` keeps all.
     pub keep: Option<Vec<Glob>>,
     /// Parameters that go.
     pub drop: Option<Vec<Glob>>,
-    /// Whether parameters are sorted by name; equal names keep their order.
+    /// `true` to sort parameters by name; equal names keep their order.
     pub sort: Option<bool>,
 }
 
 impl QueryEdit {
-    /// Takes over what `later` sets.
+    /// Takes over the settings of `later`.
     pub fn merge(&mut self, later: &Self) {
         let Self { keep, drop, sort } = later.clone();
         self.keep = keep.or(self.keep.take());
@@ -28,9 +28,9 @@ impl QueryEdit {
         *self == Self::default()
     }
 
-    /// Returns the query without what goes; `None` drops the question mark too.
+    /// Returns the query without dropped parameters; `None` drops the question mark too.
     pub fn apply(&self, query: &str) -> Option<String> {
-        let is_one_of = |globs: &[Glob], name: &str| globs.iter().any(|glob| glob.matches(name.as_bytes()));
+        let is_one_of = |globs: &[Glob], name: &str| globs.iter().any(|glob| glob.matches_parameter(name));
         let stays = |parameter: &&str| {
             let name = parameter.split('=').next().unwrap_or_default();
             self.keep.as_deref().is_none_or(|keep| is_one_of(keep, name))
@@ -42,6 +42,7 @@ impl QueryEdit {
             parameters.sort_by_key(|parameter| parameter.split('=').next().unwrap_or_default());
         }
         let edited = parameters.join("&");
+        debug_assert!(edited.len() <= query.len(), "an edit only takes parameters away");
         (!edited.is_empty()).then_some(edited)
     }
 }
@@ -76,9 +77,12 @@ pub fn normal_path(path: &str) -> Cow<'_, str> {
     Cow::Owned(normal)
 }
 
-/// Decodes `%41` and its like where the character needs no escape.
+/// Decodes `%41` and its like where the character needs no escape. A percent sign before anything
+/// else stays, but becomes `%25` where decoded digits would make an escape of it: `/%%361` would
+/// become `/%61`, which is `/a`.
 fn decode_unreserved(path: &str) -> String {
     let mut out = String::with_capacity(path.len());
+    let mut signs = Vec::new();
     let mut rest = path;
     while let Some(at) = rest.find('%') {
         out.push_str(&rest[..at]);
@@ -92,6 +96,7 @@ fn decode_unreserved(path: &str) -> String {
             Some(byte) if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) => out.push(byte as char),
             Some(byte) => out.push_str(&format!("%{byte:02X}")),
             None => {
+                signs.push(out.len());
                 out.push('%');
                 rest = &rest[at + 1..];
                 continue;
@@ -100,7 +105,20 @@ fn decode_unreserved(path: &str) -> String {
         rest = &rest[at + 3..];
     }
     out.push_str(rest);
-    out
+    let makes_escape = |at: &usize| {
+        let digits = out.as_bytes().get(at + 1..at + 3);
+        digits.is_some_and(|digits| digits.iter().all(u8::is_ascii_hexdigit))
+    };
+    signs.retain(makes_escape);
+    let (mut plain, mut start) = (String::with_capacity(out.len() + 2 * signs.len()), 0);
+    for at in signs {
+        plain.push_str(&out[start..at]);
+        plain.push_str("%25");
+        start = at + 1;
+    }
+    plain.push_str(&out[start..]);
+    debug_assert!(!plain.contains("%2E") && !plain.contains("%2e"), "an escaped dot is decoded once");
+    plain
 }
 
 #[cfg(test)]
@@ -111,7 +129,7 @@ mod tests {
     proptest! {
         /// Any path has one normal form, which leads nowhere else.
         #[test]
-        fn normal_paths_are_stable(path in "/[a.%2fFeE/;\\\\ü]{0,24}") {
+        fn normal_paths_are_stable(path in "/[a.%2fFeE36/;\\\\ü]{0,24}") {
             let normal = normal_path(&path).into_owned();
             prop_assert!(normal.starts_with('/'));
             prop_assert!(!normal.split('/').any(|segment| segment == ".." || segment == "."));
@@ -131,6 +149,8 @@ mod tests {
         for (edit, query, edited) in [
             (&drop, "utm_source=x&a=1&fbclid=2", Some("a=1")),
             (&drop, "utm_source=x", None),
+            (&drop, "%75tm_source=x&a=1", Some("a=1")),
+            (&keep, "p%61ge=2&b=1", Some("p%61ge=2")),
             (&keep, "b=1&page=2&page=3", Some("page=2&page=3")),
             (&keep, "b", None),
             (&sort, "b=2&a=1&b=1&&", Some("a=1&b=2&b=1")),
@@ -161,6 +181,9 @@ mod tests {
             ("/100%", "/100%"),
             ("/%zz", "/%zz"),
             ("/%", "/%"),
+            ("/%%361dmin", "/%2561dmin"),
+            ("/%2%65/", "/%252e/"),
+            ("/%%32%35", "/%2525"),
         ] {
             assert_eq!(normal_path(path), normal, "{path}");
             assert_eq!(normal_path(normal), normal, "the form of {path} is stable");

@@ -3,10 +3,17 @@
 //! A rule reports nothing about a setting with an earlier mistake, since the setting's value is
 //! then not the intended one.
 
-use crate::host::{check_destination, check_host, check_host_pattern, check_upstream_url, is_token};
+mod neighbours;
+
+mod cluster;
+
+use crate::host::{
+    check_authority, check_destination, check_host, check_host_pattern, check_upstream_url, is_token,
+};
 use crate::mistake::{Mistakes, closest};
 use crate::tree::Table;
 use crate::{AdminAddress, Mode, Settings, Site, Store};
+use shoal_core::ByteCount;
 use std::path::Path;
 
 /// Checks the rules between `settings`, which were read from `table`, and notes each violation.
@@ -25,8 +32,10 @@ pub(crate) fn check(
     rules.forward(settings);
     rules.cache(settings);
     rules.store(settings);
+    rules.cluster(settings);
     rules.files(settings, readable);
     rules.without_effect(settings);
+    rules.neighbours(settings);
 }
 
 struct Rules<'a> {
@@ -51,12 +60,24 @@ impl Rules<'_> {
         }
     }
 
+    fn cluster(&mut self, settings: &Settings) {
+        cluster::check(self, settings);
+    }
+
     fn listeners(&mut self, settings: &Settings) {
         if settings.listen.is_empty() {
             self.fault("listen", "there must be at least one listener");
         }
         for (index, listen) in settings.listen.iter().enumerate() {
             let earlier = &settings.listen[..index];
+            if listen.client_ca.is_some() && listen.tls.is_empty() {
+                let hint = Some("add [[listen.tls]] with a certificate and a key".into());
+                let key = format!("listen[{index}].client_ca");
+                self.fault_with(&key, "clients present certificates over TLS alone", hint);
+            }
+            if !is_realm(&listen.realm) {
+                self.fault(&format!("listen[{index}].realm"), BAD_REALM);
+            }
             // Port 0 takes a free port, a different one each time.
             if listen.address.port() != 0 && earlier.iter().any(|other| other.address == listen.address) {
                 self.fault(
@@ -123,8 +144,14 @@ impl Rules<'_> {
                 Ok(true) if upstream.h2c => {
                     self.fault(&key("h2c"), "h2c is HTTP/2 without TLS, and this upstream is https");
                 }
-                Ok(_) => {}
+                Ok(is_tls) => {
+                    if upstream.server_name.is_some() && !is_tls {
+                        self.fault(&key("server_name"), "only an https upstream has a name in TLS");
+                    }
+                }
             }
+            self.result(&key("host"), upstream.host.as_deref().map_or(Ok(()), check_authority));
+            self.result(&key("server_name"), upstream.server_name.as_deref().map_or(Ok(()), check_host));
         }
         if let Some(health) = &site.health {
             self.result(&at("health.path"), check_path(&health.path));
@@ -174,8 +201,8 @@ impl Rules<'_> {
                 self.fault(&format!("forward.connect_ports[{index}]"), "ports are 1 to 65535");
             }
         }
-        if !forward.realm.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic()) {
-            self.fault("forward.realm", "a realm is made of printable ASCII characters");
+        if !is_realm(&forward.realm) {
+            self.fault("forward.realm", BAD_REALM);
         }
     }
 
@@ -220,6 +247,7 @@ impl Rules<'_> {
             self.fault_with("store.required", "there is no disk that could be required", hint);
         }
         self.disks(store);
+        self.pins(store);
         let (smallest, its_name) = match store.disks.is_empty() {
             true => (store.disk, "store.disk"),
             false => (store.smallest_disk(), "the smallest of store.disks"),
@@ -227,6 +255,14 @@ impl Rules<'_> {
         if store.object_max > smallest && (!store.disks.is_empty() || !self.mistakes.touches("store.disk")) {
             let message = format!("{} is more than {its_name}, {smallest}", store.object_max);
             self.fault("store.object_max", message);
+        }
+    }
+
+    fn pins(&mut self, store: &Store) {
+        let half = ByteCount(store.disk_bytes() / 2);
+        if store.pin_max > half && !store.all_disks().is_empty() {
+            let message = format!("{} is more than half of the disks, {half}", store.pin_max);
+            self.fault("store.pin_max", message);
         }
     }
 
@@ -260,7 +296,28 @@ impl Rules<'_> {
                 files.push((format!("listen[{index}].tls[{number}].key"), &pair.key));
             }
         }
+        for (index, listen) in settings.listen.iter().enumerate() {
+            files.extend(listen.users_file.iter().map(|path| (format!("listen[{index}].users_file"), path)));
+            files.extend(listen.client_ca.iter().map(|path| (format!("listen[{index}].client_ca"), path)));
+        }
+        let general = settings.rule.iter().enumerate().map(|(at, rule)| (format!("rule[{at}]"), rule));
+        let of_sites = settings.site.iter().enumerate().flat_map(|(site, entry)| {
+            let rules = entry.rule.iter().enumerate();
+            rules.map(move |(at, rule)| (format!("site[{site}].rule[{at}]"), rule))
+        });
+        for (key, rule) in general.chain(of_sites) {
+            files.extend(rule.users_file.iter().map(|path| (format!("{key}.users_file"), path)));
+        }
         files.extend(settings.forward.users_file.iter().map(|path| ("forward.users_file".into(), path)));
+        if !settings.cluster.name.is_empty() {
+            files.extend(settings.cluster.key_file.iter().map(|path| ("cluster.key_file".into(), path)));
+        }
+        let own = &settings.neighbours.htcp_key_file;
+        files.extend(own.iter().map(|path| ("neighbours.htcp_key_file".into(), path)));
+        for (index, neighbour) in settings.neighbour.iter().enumerate() {
+            let credentials = neighbour.credentials.iter();
+            files.extend(credentials.map(|path| (format!("neighbour[{index}].credentials"), path)));
+        }
         files.extend(settings.upstream.ca_file.iter().map(|path| ("upstream.ca_file".into(), path)));
         for (key, path) in files {
             let result = readable(path).map_err(|why| format!("cannot read {}: {why}", path.display()));
@@ -268,6 +325,13 @@ impl Rules<'_> {
         }
     }
 }
+
+/// Returns `true` if a challenge may name this realm.
+fn is_realm(realm: &str) -> bool {
+    realm.bytes().all(|byte| byte == b' ' || byte.is_ascii_graphic())
+}
+
+const BAD_REALM: &str = "a realm is made of printable ASCII characters";
 
 /// Checks a path as in a request: absolute, without query, fragment, blanks or controls.
 fn check_path(path: &str) -> Result<(), String> {

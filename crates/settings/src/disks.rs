@@ -28,6 +28,26 @@ impl Store {
         self.names_a_disk() && self.required.unwrap_or(true)
     }
 
+    /// Returns the bytes of all disks.
+    pub fn disk_bytes(&self) -> u64 {
+        self.all_disks().iter().map(|disk| disk.bytes.0).sum()
+    }
+
+    /// Returns a disk's share of the bytes for pinned responses.
+    pub fn pin_max_of(&self, disk: &Disk) -> ByteCount {
+        let share = match self.pin_max.0 {
+            0 => disk.bytes.0 / 10,
+            all => {
+                let total = u128::from(self.disk_bytes().max(1));
+                u64::try_from(u128::from(all) * u128::from(disk.bytes.0) / total).unwrap_or(u64::MAX)
+            }
+        };
+        // Pinned objects stand still; the rest of the log must be able to go on.
+        let share = share.min(disk.bytes.0 / 2);
+        debug_assert!(share <= disk.bytes.0 - share, "no room for others");
+        ByteCount(share)
+    }
+
     /// Returns the size of the smallest disk.
     pub fn smallest_disk(&self) -> ByteCount {
         self.disks.iter().map(|disk| disk.bytes).min().unwrap_or(self.disk)

@@ -39,7 +39,7 @@ impl Settings {
 
 const SAMPLE_HEAD: &str = "\
 # Shoal's settings, each at its default. What you do not set rests at its default; unknown names are mistakes.
-# Sizes: \"512 MB\" is 512,000,000 bytes, \"512 MiB\" is 536,870,912. Durations: \"250 ms\", \"30 s\", \"5 min\", \"2 h\".
+# Sizes: \"512 MB\" is 512,000,000 bytes, \"512 MiB\" is 536,870,912. Durations: \"250 ms\", \"30 s\", \"5 min\", \"2 h\", \"7 days\".
 # Relative paths start at the working directory. `shoal check FILE` names every mistake with its line.
 ";
 
@@ -58,7 +58,7 @@ changed setting takes effect: at the next `reload`, or at the next `start`. A re
 changes that wait for a start.
 
 - **Sizes** carry their unit: `\"512 MB\"` is 512,000,000 bytes, `\"512 MiB\"` is 536,870,912.
-- **Durations** carry their unit: `\"250 ms\"`, `\"30 s\"`, `\"5 min\"`, `\"2 h\"`, `\"1 day\"`.
+- **Durations** carry their unit: `\"250 ms\"`, `\"30 s\"`, `\"5 min\"`, `\"2 h\"`, `\"7 days\"`, `\"7d\"`.
 - **Networks** are written `\"10.0.0.0/8\"`; an address alone stands for itself.
 - **Paths** that are relative start at the working directory.
 - **Absent** is written `\"none\"` where a setting takes it.
@@ -99,7 +99,9 @@ fn section(page: &mut String, field: &Field) {
     for entry in entries {
         let _ = writeln!(page, "{mark}{heading}");
         let TomlText::Section(values) = &entry else { continue };
-        for (field, (_, value)) in fields.iter().zip(values) {
+        assert_eq!(fields.len(), values.len(), "each setting has a value");
+        for (field, (name, value)) in fields.iter().zip(values) {
+            assert_eq!(field.name, *name, "settings and values are in one order");
             setting(page, field, Some(value), mark);
         }
     }
@@ -134,16 +136,20 @@ fn described(field: &Field) -> String {
 /// Returns the words of a choice, or the fields of an inline table, each with its meaning on one
 /// line.
 fn words(kind: &SettingKind) -> Vec<(String, String)> {
-    match kind {
-        SettingKind::Choice(words) => {
-            words.iter().map(|(word, text)| (format!("\"{word}\""), one_line(text))).collect()
+    match (choices(kind), inside(kind)) {
+        ([], Some((fields, _))) => {
+            fields.iter().map(|field| (field.name.to_owned(), one_line(&described(field)))).collect()
         }
-        kind => match inside(kind) {
-            Some((fields, _)) => {
-                fields.iter().map(|field| (field.name.to_owned(), one_line(&described(field)))).collect()
-            }
-            None => Vec::new(),
-        },
+        (words, _) => words.iter().map(|(word, text)| (format!("\"{word}\""), one_line(text))).collect(),
+    }
+}
+
+/// Returns the words that a setting, or an entry of its list, accepts, each with its meaning.
+fn choices(kind: &SettingKind) -> &'static [(&'static str, &'static str)] {
+    match kind {
+        SettingKind::Choice(words) => words,
+        SettingKind::List(inner) => choices(inner),
+        _ => &[],
     }
 }
 
@@ -188,7 +194,7 @@ fn rows(page: &mut String, fields: &[Field], outer: (&str, bool)) {
         let limits =
             field.limits.as_ref().map(|limits| limits.replace('"', "").replacen(" to ", " up to ", 1));
         let limited = limits.map(|limits| format!("{first} From {limits}."));
-        let choices: &[_] = if let SettingKind::Choice(words) = &field.kind { words } else { &[] };
+        let choices = choices(&field.kind);
         if !(rest.is_empty() && choices.is_empty()) {
             note(&mut notes, field.name, rest, choices);
         }
@@ -242,7 +248,9 @@ fn first_sentence(text: &str) -> (&str, &str) {
         next.is_some_and(|next| next.is_uppercase() || next == '`')
     };
     let end = text.match_indices(". ").find(|(at, mark)| is_end(*at, mark.len()));
-    end.map_or((text, ""), |(at, _)| (&text[..=at], &text[at + 2..]))
+    let (first, rest) = end.map_or((text, ""), |(at, _)| (&text[..=at], &text[at + 2..]));
+    debug_assert!(rest.is_empty() || first.len() + 1 + rest.len() == text.len(), "nothing is lost");
+    (first, rest)
 }
 
 fn type_name(kind: &SettingKind, name: &str) -> String {
@@ -315,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_sample_comments_out_is_valid() {
+    fn commented_sample_settings_are_valid() {
         let uncommented: String = Settings::sample()
             .lines()
             .map(|line| match line.strip_prefix('#') {

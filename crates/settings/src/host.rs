@@ -24,7 +24,7 @@ pub(crate) fn check_destination(pattern: &str) -> Result<(), String> {
     check_name(pattern.strip_prefix("*.").unwrap_or(pattern))
 }
 
-/// Checks an upstream: scheme, host and an optional port, and nothing else. Returns `true` for
+/// Checks an upstream: scheme, host, an optional port and an optional path. Returns `true` for
 /// https.
 pub(crate) fn check_upstream_url(url: &str) -> Result<bool, String> {
     let refused =
@@ -35,22 +35,33 @@ pub(crate) fn check_upstream_url(url: &str) -> Result<bool, String> {
     if scheme != "http" && scheme != "https" {
         return refused("its scheme is http or https");
     }
-    let authority = rest.strip_suffix('/').unwrap_or(rest);
+    let (authority, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
     if authority.contains('@') {
-        return refused("it has no user name");
+        return refused("it has no user name; `credentials` names a file with them");
     }
-    if authority.contains(['/', '?', '#']) {
-        return refused("it has no path; the client's path is asked for");
+    if path.contains(['?', '#']) {
+        return refused("it has no query and no fragment");
     }
+    if !path.bytes().all(|byte| byte.is_ascii_graphic() && byte != b'\\') {
+        return refused("its path has blanks as %20 and other characters in their % form");
+    }
+    if path.contains("//") || path.split('/').any(|part| part == "." || part == "..") {
+        return refused("its path has no dot segments and no empty ones");
+    }
+    check_authority(authority).map(|()| scheme == "https").or_else(|why| refused(&why))
+}
+
+/// Checks a host with an optional port.
+pub(crate) fn check_authority(authority: &str) -> Result<(), String> {
     // The last colon separates the port, unless it is within the brackets of an IPv6 address.
     let (host, port) = match authority.rsplit_once(':') {
         Some((host, port)) if !port.contains(']') => (host, Some(port)),
         _ => (authority, None),
     };
     if port.is_some_and(|port| !port.parse::<u16>().is_ok_and(|port| port > 0)) {
-        return refused("its port is 1 to 65535");
+        return Err("its port is 1 to 65535".into());
     }
-    check_host(host).map(|()| scheme == "https").or_else(|why| refused(&why))
+    check_host(host)
 }
 
 /// Returns `true` if `text` is a token (RFC 9110, 5.6.2).
@@ -151,12 +162,24 @@ mod tests {
     fn upstream_urls() {
         check(
             |text| check_upstream_url(text).is_ok(),
-            &["http://a", "https://a.example:8443", "http://[::1]:80", "http://10.0.0.1/", "http://[::1]"],
+            &[
+                "http://a",
+                "https://a.example:8443",
+                "http://[::1]:80",
+                "http://10.0.0.1/",
+                "http://[::1]",
+                "http://a/b",
+                "https://a:1/simple/",
+                "http://a/b%20c/~d",
+            ],
             &[
                 "a",
                 "ftp://a",
                 "http://",
-                "http://a/b",
+                "http://a//b",
+                "http://a/../b",
+                "http://a/b?c",
+                "http://a/b c",
                 "http://u@a",
                 "http://a:0",
                 "http://a:x",

@@ -42,10 +42,10 @@ impl std::error::Error for Mistake {}
 
 /// Mistakes found so far.
 #[derive(Debug, Default)]
-pub(crate) struct Mistakes(Vec<Found>);
+pub(crate) struct Mistakes(Vec<TextPlace>);
 
 #[derive(Debug)]
-struct Found {
+struct TextPlace {
     place: SourceLocation,
     key: String,
     message: String,
@@ -61,7 +61,7 @@ impl Mistakes {
         message: impl Into<String>,
         hint: Option<String>,
     ) {
-        self.0.push(Found { place: place.clone(), key: key.into(), message: message.into(), hint });
+        self.0.push(TextPlace { place: place.clone(), key: key.into(), message: message.into(), hint });
     }
 
     /// Returns `true` if a mistake was noted at `key`, within it, or around it. The value at `key`
@@ -86,7 +86,7 @@ impl Mistakes {
     }
 }
 
-impl Found {
+impl TextPlace {
     fn placed(self, file: &str, text: &str) -> Mistake {
         let (file, position) = match self.place {
             SourceLocation::File { offset } => (file.to_owned(), Some(position(text, offset))),
@@ -110,7 +110,7 @@ fn within(inner: &str, outer: &str) -> bool {
 }
 
 /// Returns the line and the column, from 1, of a byte offset.
-fn position(text: &str, offset: usize) -> (usize, usize) {
+pub(crate) fn position(text: &str, offset: usize) -> (usize, usize) {
     let before = &text.as_bytes()[..offset.min(text.len())];
     let line_start = before.iter().rposition(|&byte| byte == b'\n').map_or(0, |newline| newline + 1);
     let line = before.iter().filter(|&&byte| byte == b'\n').count() + 1;

@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn both_forms_are_settings_and_what_is_neither_is_told() {
+    fn port_and_range_are_read_others_refused() {
         let read = |list: &str| crate::Settings::parse(&format!("forward.request_ports = {list}"), "file");
         let ports = read("[80, \"81\", \"1024-2000\"]").expect("sound").forward.request_ports;
         assert_eq!(ports, [Ports::new(80, 80), Ports::new(81, 81), Ports::new(1024, 2000)]);

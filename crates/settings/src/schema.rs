@@ -4,19 +4,26 @@
 //! [`crate::Settings::sample`].
 
 mod choices;
+mod cluster;
+mod listen;
 mod made;
+mod neighbour;
 mod operation;
 mod rule;
+mod upstream_server;
 
 use crate::Ports;
 pub use choices::{Admission, HeuristicQuery, SegmentPolicy, SetCookie};
+pub use cluster::{Cluster, Placement};
 use ipnet::IpNet;
+pub use listen::{Certificate, ClientCertificate, Listen, Mode};
+pub use neighbour::{CARP_KEY_PARTS, CarpMode, Neighbour, NeighbourKind, Neighbours};
 pub use operation::{Admin, Log, LogFormat, LogLevel};
-pub use rule::{OriginDirective, Rule};
+pub use rule::{OriginDirective, Rule, Satisfy};
 use shoal_core::ByteCount;
-use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
+pub use upstream_server::UpstreamServer;
 
 section! {
     /// The whole configuration file.
@@ -53,63 +60,16 @@ section! {
         /// Connections to origins.
         #[takes_effect(restart)]
         pub upstream: Upstream = Upstream::default(),
+        /// Several nodes that act as one cache.
+        pub cluster: Cluster = Cluster::default(),
+        /// Caches beside and above this node that are asked by Squid's protocols.
+        pub neighbour: Vec<Neighbour> = Vec::new(),
+        /// This node as a neighbour of Squid and other caches.
+        pub neighbours: Neighbours = Neighbours::default(),
         /// Access and error logs.
         pub log: Log = Log::default(),
         /// Metrics, status and purge.
         pub admin: Admin = Admin::default(),
-    }
-}
-
-entry! {
-    /// One listening address.
-    pub struct Listen {
-        /// Address and port. `0.0.0.0` is every IPv4 address, `[::]` every IPv6 address and no IPv4
-        /// address.
-        #[takes_effect(restart)]
-        pub address: SocketAddr,
-        /// Purpose of the listener.
-        pub mode: Mode,
-        /// Client networks served here; other clients get 403 for every request. With `none`, a
-        /// listener in forward mode serves the networks of `forward.allow_clients`, and one in
-        /// reverse mode serves all clients.
-        pub allow_clients: Option<Vec<IpNet>> = None,
-        /// Expect a PROXY protocol header (version 1 or 2) from these networks, and from no others.
-        #[takes_effect(restart)]
-        pub proxy_protocol_from: Vec<IpNet> = Vec::new(),
-        /// Networks of the proxies in front of this node. Shoal believes their `X-Forwarded-For`,
-        /// `X-Forwarded-Proto` and `Forwarded` fields: for access lists, logs, the URL's scheme,
-        /// and towards upstreams. Shoal drops such fields from all other clients.
-        pub trusted_proxies: Vec<IpNet> = Vec::new(),
-        /// Certificates, chosen by server name; the first is the default. Empty means plain HTTP.
-        pub tls: Vec<Certificate> = Vec::new(),
-    }
-    example { Self { mode: Mode::Reverse, ..Self::forward(([0, 0, 0, 0], 8080).into()) } }
-}
-
-choice! {
-    /// Purpose of a listener.
-    pub enum Mode {
-        /// Clients name the origin in each request: absolute-form targets and CONNECT.
-        Forward = "forward",
-        /// The sites of this file name the origins.
-        Reverse = "reverse",
-    }
-}
-
-entry! {
-    /// A certificate chain and its key, both PEM. Shoal reads them again on reload and when the
-    /// files change.
-    pub struct Certificate {
-        /// Chain, leaf first.
-        pub certificate: PathBuf,
-        /// Private key.
-        pub key: PathBuf,
-    }
-    example {
-        Self {
-            certificate: "/etc/shoal/example.org.pem".into(),
-            key: "/etc/shoal/example.org.key".into(),
-        }
     }
 }
 
@@ -126,7 +86,7 @@ entry! {
         pub balance: Balance = Balance::RoundRobin,
         /// Active health checks.
         pub health: Option<HealthCheck> = None,
-        /// Send the client's Host to the upstream; otherwise the upstream's own.
+        /// Send the client's Host to the upstream; otherwise the upstream's own, or its `host`.
         pub preserve_host: bool = true,
         /// Treatment of this site's responses that set a cookie. `none` means `cache.set_cookie`.
         pub set_cookie: Option<SetCookie> = None,
@@ -144,6 +104,22 @@ entry! {
         pub via: bool = true,
         /// Rules for requests and responses of this site; they come after the general ones.
         pub rule: Vec<Rule> = Vec::new(),
+        /// Rewrite `Location`, `Content-Location` and `Refresh` of responses when they name the
+        /// upstream or a path below the upstream's, so that clients get the site's URL. `none`
+        /// rewrites if the upstream's own Host is sent or the path that it gets is another one.
+        pub rewrite_location: Option<bool> = None,
+        /// Most requests in flight to the upstreams together; `none` means no limit beside
+        /// `upstream.connections_per_origin`. Answers from the cache do not count, nor do requests
+        /// that share another's fetch.
+        #[limits(Some(1)..=Some(1_000_000))]
+        pub concurrency: Option<usize> = None,
+        /// Most requests that wait for their turn under `concurrency`. Clients have fair shares of
+        /// the queue. Further requests get a stale response or 503.
+        #[limits(0..=1_000_000)]
+        pub queue: usize = 256,
+        /// Longest time in the queue; then the request gets a stale response or 503.
+        #[limits(Duration::from_millis(1)..=Duration::from_secs(3600))]
+        pub queue_timeout: Duration = Duration::from_secs(10),
     }
     example {
         Self {
@@ -153,20 +129,6 @@ entry! {
             ..Self::to("http://10.0.0.2:8000")
         }
     }
-}
-
-entry! {
-    /// One upstream of a site.
-    pub struct UpstreamServer {
-        /// `http://host:port` or `https://host:port`.
-        pub url: String,
-        /// Share of the requests, relative to the other upstreams.
-        #[limits(1..=1_000_000)]
-        pub weight: u32 = 1,
-        /// Speak HTTP/2 without TLS (prior knowledge).
-        pub h2c: bool = false,
-    }
-    example { Self { url: "http://10.0.0.2:8000".into(), weight: 1, h2c: false } }
 }
 
 choice! {
@@ -184,7 +146,8 @@ choice! {
 entry! {
     /// An active health check.
     pub struct HealthCheck {
-        /// Path requested with GET; a 2xx or 3xx response is healthy.
+        /// Path requested with GET; a 2xx or 3xx response is healthy. It is the whole path, not one
+        /// below the path of the upstream's URL.
         pub path: String,
         /// Time between checks.
         #[limits(Duration::from_millis(100)..=Duration::from_secs(86_400))]
@@ -354,6 +317,9 @@ section! {
         /// Largest body stored. A default above `disk`, or above the smallest of `disks`, is
         /// lowered to that size.
         pub object_max: ByteCount = ByteCount(4_000_000_000),
+        /// With `volume`: most bytes, over all disks, for responses that rules pin. 0 means a tenth
+        /// of the disks; more than half of them is refused.
+        pub pin_max: ByteCount = ByteCount(0),
         /// Threads for disk I/O. Each of several disks has this number, so that one that hangs does
         /// not block the others.
         #[limits(1..=1024)]

@@ -132,6 +132,7 @@ impl<'a> Fields<'a> {
         default: Option<fn() -> T>,
         check: Check<'_, T>,
     ) -> Option<T> {
+        debug_assert!(!name.is_empty() && !name.contains('.'), "{name:?} is one name");
         let key = join(self.key, name);
         let Some(node) = self.table.value(name) else {
             if default.is_none() {
@@ -172,6 +173,7 @@ pub(crate) fn check_limits<T: PartialOrd + Setting>(
     value: &T,
     limits: &RangeInclusive<T>,
 ) -> Result<(), String> {
+    debug_assert!(limits.start() <= limits.end(), "limits are from the least to the most");
     if limits.contains(value) || value.write() == quoted("none") {
         return Ok(());
     }
@@ -340,7 +342,7 @@ impl Setting for Duration {
     }
 
     fn read(node: &Node, key: &str, mistakes: &mut Mistakes) -> Option<Self> {
-        let expected = "a duration with its unit, such as \"30s\" or \"5 min\"";
+        let expected = "a duration with its unit, such as \"30s\" or \"7 days\"";
         read_text(node, key, mistakes, expected, parse_duration)
     }
 

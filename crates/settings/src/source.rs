@@ -1,6 +1,6 @@
 //! Sources of settings, and the steps from the sources to [`Settings`].
 
-use crate::mistake::{Mistake, Mistakes};
+use crate::mistake::{Mistake, Mistakes, position};
 use crate::overrides::{FURTHER_RULES, LISTEN_ADDRESS};
 use crate::setting::{Fields, Section as _, Setting};
 use crate::tree::{SourceLocation, Table};
@@ -62,6 +62,29 @@ impl Settings {
     pub fn parse(text: &str, file: &str) -> Result<Self, Vec<Mistake>> {
         SettingsSource { file, text, overrides: Vec::new(), readable: &|_| Ok(()), further: &|_| Vec::new() }
             .read()
+    }
+
+    /// Returns the line of a setting such as `site[0].rule[1]` in the text of a file, from 1.
+    pub fn line_of(text: &str, key: &str) -> Option<usize> {
+        match Table::parse(text).ok()?.find(key)?.place {
+            SourceLocation::File { offset } => Some(position(text, offset).0),
+            _ => None,
+        }
+    }
+
+    /// Returns line and column, from 1, of each setting such as `rule[1].paths[0]`. A setting that
+    /// the text does not have gives the place of the nearest table or list around it.
+    pub fn places_of(text: &str, keys: &[&str]) -> Vec<Option<(usize, usize)>> {
+        let table = Table::parse(text).unwrap_or_default();
+        let starts: Vec<usize> =
+            std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
+        let place = |key: &&str| {
+            let SourceLocation::File { offset } = table.locate(key) else { return None };
+            let line = starts.partition_point(|start| *start <= offset);
+            let start = starts[line - 1];
+            Some((line, position(&text[start..], offset - start).1))
+        };
+        keys.iter().map(place).collect()
     }
 
     /// Restores the values of `old` for settings that take effect with the next start. Returns the

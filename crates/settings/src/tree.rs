@@ -84,6 +84,7 @@ impl Table {
     pub fn set(&mut self, name: &str, node: Node) {
         self.0.retain(|(key, _)| key.text != name);
         self.0.push((Name { text: name.into(), place: node.place.clone() }, node));
+        debug_assert_eq!(self.0.iter().filter(|(key, _)| key.text == name).count(), 1, "{name} stands once");
     }
 
     /// Returns the table called `name`. Makes the table if there is none or another value in its
@@ -143,6 +144,22 @@ impl Table {
             }
         }
         place
+    }
+
+    /// Returns the node of a key path such as `site[0].rule[1]`, if it is there.
+    pub fn find(&self, path: &str) -> Option<&Node> {
+        let (first, rest) = path.split_once('.').map_or((path, None), |(first, rest)| (first, Some(rest)));
+        let mut parts = first.split('[');
+        let mut node = self.value(parts.next()?)?;
+        for index in parts {
+            let Value::List(list) = &node.value else { return None };
+            node = list.get(index.strip_suffix(']')?.parse::<usize>().ok()?)?;
+        }
+        match (rest, &node.value) {
+            (None, _) => Some(node),
+            (Some(rest), Value::Table(inner)) => inner.find(rest),
+            _ => None,
+        }
     }
 
     /// Parses a file. Errors are (offset, message).

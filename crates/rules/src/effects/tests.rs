@@ -18,6 +18,7 @@ const VALUES: Values<'_> = Values {
     query: "q=1",
     url: "https://a.test/x?q=1",
     client: "192.0.2.1",
+    certificate: "CN=ann",
 };
 
 fn globs(texts: &[&str]) -> Arc<[Glob]> {
@@ -116,4 +117,11 @@ fn upstream_paths_are_moved() {
         assert_eq!(moved(strip, add, path).as_deref(), Some(asked), "{strip} {add} {path}");
     }
     assert_eq!(moved("", "", "/a"), None);
+}
+
+#[test]
+fn certificates_have_a_variable() {
+    let template = Template::parse("$client_certificate|$client|$client_x").expect("known names");
+    assert_eq!(template.fill(&VALUES), "CN=ann|192.0.2.1|192.0.2.1_x");
+    assert!(Template::parse("$client_certificate").expect("known").names_client());
 }

@@ -1,4 +1,4 @@
-//! Rules as operators write them, and what becomes of requests and responses.
+//! Rules as operators write them, and their effects on requests and responses.
 
 use super::*;
 use crate::mistakes::{mistakes, warnings};
@@ -149,9 +149,12 @@ fn mistakes_name_their_setting() {
         ("methods = [\"GET\"]\nquery_drop = [\"x\"]", "methods", "purges"),
         ("statuses = [\"200\"]\ndeny = 403", "statuses", "two rules"),
         ("lifetime_min = \"2m\"\nlifetime_max = \"1m\"", "lifetime_min", "above"),
-        ("hosts = [\"a\"]", "name", "changes nothing"),
+        ("redirect = \"/a\"\nredirect_status = 304", "redirect_status", "no redirect"),
         ("hosts = [\"a b\"]\nstore = false", "hosts[0]", "no host"),
         ("upstream_add = \"x\"", "upstream_add", "no path"),
+        ("upstream_add = \"/y`\"", "upstream_add", "no path"),
+        ("host = \"a.test:99999\"", "host", "no host"),
+        ("hosts = [\"a.test:80\"]\nstore = false", "hosts[0]", "without a port"),
         ("request_set = [\"X-Forwarded-For: $client\"]", "request_set", "itself"),
         ("response_add = [\"X-Who: $client\"]", "response_set", "stored"),
         ("response_fields = [\"X-A\"]\nresponse_remove = [\"X-A\"]", "response_fields", "judged as changed"),
@@ -164,13 +167,27 @@ fn mistakes_name_their_setting() {
 }
 
 #[test]
+fn rules_without_settings_are_mistakes() {
+    let found = mistakes(&settings("[[rule]]\nhosts = [\"a\"]\n"));
+    assert_eq!(found.len(), 1, "{found:?}");
+    assert_eq!(found[0].0, "rule[0]", "a mistake within the rule takes this one's place");
+    assert!(found[0].1.contains("changes nothing"), "{found:?}");
+}
+
+#[test]
 fn overrides_are_told_aloud() {
-    let settings = settings(
-        "[[rule]]\nignore_origin = [\"private\"]\nshare_private = true\n[[rule]]\nlifetime_default = \"1m\"\n",
-    );
-    let warnings = warnings(&settings);
-    assert_eq!(warnings.len(), 2, "{warnings:?}");
-    assert!(warnings.iter().all(|warning| warning.starts_with("rule[0]: ")), "{warnings:?}");
+    let leave = "[[rule]]\nignore_origin = [\"private\"]\nshare_private = true\n[[rule]]\nlifetime_default = \"1m\"\n";
+    let told = warnings(&settings(leave));
+    assert_eq!(told.len(), 2, "{told:?}");
+    assert!(told.iter().all(|warning| warning.starts_with("rule[0]: ")), "{told:?}");
+    for (edit, count) in [
+        ("response_set = ['Cache-Control: public']", 1),
+        ("response_add = ['CDN-Cache-Control: s-maxage=5']", 1),
+        ("response_remove = ['vary']", 1),
+        ("response_set = ['Cache-Control: max-age=5']", 0),
+    ] {
+        assert_eq!(warnings(&settings(&format!("[[rule]]\n{edit}\n"))).len(), count, "{edit}");
+    }
 }
 
 #[test]
@@ -183,7 +200,7 @@ fn ten_thousand_rules_are_looked_up_by_index() {
 }
 
 proptest! {
-    /// The index finds what a look at each rule finds.
+    /// The index finds the same rules as a look at each rule.
     #[test]
     fn index_agrees_with_all_rules(
         paths in proptest::collection::vec("(/[ab]{0,2}){0,2}[*]?", 1..8),
@@ -200,5 +217,129 @@ proptest! {
             .map(|(at, _)| format!("rule[{at}]"))
             .collect();
         prop_assert_eq!(matching(&set, "h", &path), slow);
+    }
+}
+
+#[test]
+fn pages_are_chosen_by_status_and_side() {
+    let mut set = set(r#"
+        [[rule]]
+        error_page = "any.html"
+        [[rule]]
+        statuses = ["5xx"]
+        error_page = "server.txt"
+        error_page_origin = true
+    "#);
+    let fields = HeaderMap::new();
+    let view =
+        RequestView { site: None, host: "a", path_and_query: "/", method: &Method::GET, fields: &fields };
+    let matching = set.matching(&view);
+    let page = |set: &RuleSet, status: u16, is_origins: bool| {
+        let status = StatusCode::from_u16(status).expect("a status");
+        set.error_page(&matching, (status, is_origins), &fields).map(|page| page.body.clone())
+    };
+    assert_eq!(page(&set, 502, false), None, "nothing is read yet");
+    set.read_pages(&|path| Ok(path.to_string_lossy().into_owned().into_bytes())).expect("pages");
+    for (status, is_origins, name) in [
+        (502, false, Some("server.txt")),
+        (404, false, Some("any.html")),
+        (502, true, Some("server.txt")),
+        (404, true, None),
+        (200, true, None),
+        (304, false, None),
+    ] {
+        assert_eq!(page(&set, status, is_origins).as_deref(), name.map(str::as_bytes), "{status}");
+    }
+    let mistakes = set.read_pages(&|_| Err("gone".into())).expect_err("no pages");
+    assert_eq!(mistakes[1].key, "rule[1].error_page");
+}
+
+#[test]
+fn failures_have_mistakes_too() {
+    let found = mistakes(&settings(
+        r#"
+        [[rule]]
+        error_page = "page.php"
+        [[rule]]
+        error_page_origin = true
+        [[rule]]
+        stale_on = ["503", "2xx"]
+        [[rule]]
+        statuses = ["404"]
+        stale_on = ["503"]
+        [[rule]]
+        stale_on = []
+        [[rule]]
+        deny = 403
+        error_page = "no.html"
+    "#,
+    ));
+    let keys: Vec<&str> = found.iter().map(|(key, _)| key.as_str()).collect();
+    assert_eq!(
+        keys,
+        ["rule[0].error_page", "rule[1].error_page_origin", "rule[2].stale_on[1]", "rule[3].stale_on"]
+    );
+}
+
+#[test]
+fn rates_are_of_each_rule() {
+    let set = set(r#"
+        [[rule]]
+        client_rate = 2.5
+        [[rule]]
+        paths = ["/login*"]
+        methods = ["POST"]
+        client_rate = 0.1
+        client_burst = 5
+    "#);
+    let rates: Vec<_> = set.rates().map(|(number, _, rate)| (number, rate.per_second, rate.burst)).collect();
+    assert_eq!(rates, [(0, 2.5, 3), (1, 0.1, 5)]);
+    assert!(set.limits_rates() && !set.changes_requests());
+    let fields = HeaderMap::new();
+    let limiting = |method: &Method, path| {
+        let request = RequestView { site: None, host: "a", path_and_query: path, method, fields: &fields };
+        set.limiting(&set.matching(&request)).collect::<Vec<_>>()
+    };
+    assert_eq!(limiting(&Method::POST, "/%6cogin"), [0, 1]);
+    assert_eq!(limiting(&Method::GET, "/login"), [0]);
+    assert!(set.limiting_url(None, "a", "/login").is_none(), "the method decides");
+    assert!(set.limiting_url(None, "a", "/").is_some());
+}
+
+#[test]
+fn access_rules_keep_the_fast_path_away() {
+    let set = set(r#"
+        [[rule]]
+        hosts = ["a.test"]
+        paths = ["/private/*"]
+        users_file = "users"
+        [[rule]]
+        paths = ["/machines/*"]
+        allow_certificates = ["CN=*"]
+    "#);
+    for (host, path, may) in [
+        ("a.test", "/private/x", true),
+        ("a.test.", "/private/x", true),
+        ("a.test", "/%70rivate/x", true),
+        ("a.test", "//private/x", true),
+        ("a.test", "/x/../private/x", true),
+        ("b.test", "/machines/1", true),
+        ("b.test", "/private/x", false),
+    ] {
+        assert_eq!(set.may_change(None, host, path, false), may, "{host}{path}");
+    }
+}
+
+#[test]
+fn mistakes_in_access_are_named() {
+    for (rule, key) in [
+        ("client_burst = 3\nstore = false", "rule[0].client_burst"),
+        ("statuses = ['404']\nclient_rate = 1.0", "rule[0].statuses"),
+        ("users_file = 'u'\nrealm = \"a\\nb\"", "rule[0].realm"),
+        ("allow_certificates = ['CM=x']", "rule[0].allow_certificates[0]"),
+        ("response_set = ['X: $client_certificate']", "rule[0].response_set"),
+    ] {
+        let found = mistakes(&settings(&format!("[[rule]]\n{rule}\n")));
+        assert!(found.iter().any(|(at, _)| at == key), "{rule}: {found:?}");
     }
 }

@@ -1,9 +1,10 @@
 //! Listeners and sites that the process makes itself, as from the command line, and values derived
 //! from their settings.
 
-use super::{Balance, Forward, Listen, Mode, Site, UpstreamServer};
+use super::{Balance, ClientCertificate, Forward, Listen, Mode, Site, UpstreamServer};
 use ipnet::IpNet;
 use std::net::SocketAddr;
+use std::time::Duration;
 
 impl Listen {
     /// Makes a plain listener in forward mode.
@@ -15,6 +16,11 @@ impl Listen {
             proxy_protocol_from: Vec::new(),
             trusted_proxies: Vec::new(),
             tls: Vec::new(),
+            client_connections: None,
+            users_file: None,
+            realm: "shoal".into(),
+            client_ca: None,
+            client_certificate: ClientCertificate::Required,
         }
     }
 
@@ -40,7 +46,7 @@ impl Site {
         Self {
             hosts: vec!["*".into()],
             path_prefix: "/".into(),
-            upstreams: vec![UpstreamServer { url: url.into(), weight: 1, h2c: false }],
+            upstreams: vec![UpstreamServer::at(url)],
             balance: Balance::RoundRobin,
             health: None,
             preserve_host: false,
@@ -49,6 +55,10 @@ impl Site {
             heuristic_query: None,
             via: true,
             rule: Vec::new(),
+            rewrite_location: None,
+            concurrency: None,
+            queue: 256,
+            queue_timeout: Duration::from_secs(10),
         }
     }
 }

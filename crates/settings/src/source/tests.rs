@@ -130,7 +130,7 @@ red = 1
             "shoal.toml:16:77: site[0].upstreams[1].weight: 0 is out of range: 1 to 1000000",
             "shoal.toml:19:7: cache.ram: \"1 MB\" is out of range: \"4 MiB\" to \"16 TiB\"",
             "shoal.toml:20:22: cache.heuristic_fraction: 1.5 is out of range: 0.0 to 1.0",
-            "shoal.toml:21:17: cache.heuristic_max: expected a duration with its unit, such as \"30s\" or \"5 min\", found an integer",
+            "shoal.toml:21:17: cache.heuristic_max: expected a duration with its unit, such as \"30s\" or \"7 days\", found an integer",
             "shoal.toml:22:8: cache.name: \"two words\" is not a token that begins with a letter",
             "shoal.toml:23:12: cache.collapse: expected true or false, found a text (without quotes)",
             "shoal.toml:26:16: store.architecture: unknown architecture \"squit\"; known: volume, cern, squid, squid_monotonic, squid_lowest, squidl, squidm, squidml, squidmla (did you mean `squid`?)",
@@ -145,7 +145,7 @@ red = 1
 }
 
 #[test]
-fn what_does_not_go_together_is_refused() {
+fn contradictory_settings_are_refused() {
     let site = "[[site]]\nhosts = [\"*\"]\nupstreams = [{ url = \"http://a\" }]\n";
     let reverse = "[[listen]]\naddress = \"127.0.0.1:80\"\nmode = \"reverse\"\n";
     for (text, expected) in [
@@ -198,7 +198,7 @@ fn what_does_not_go_together_is_refused() {
 }
 
 #[test]
-fn a_default_above_the_disk_is_lowered_and_a_setting_refused() {
+fn object_max_default_is_lowered_setting_refused() {
     let settings = Settings::parse("store.disk = \"1 GB\"", "f").expect("valid");
     assert_eq!(settings.store.object_max, ByteCount(1_000_000_000));
     let both = [("SHOAL_STORE__DISK", "1GB"), ("SHOAL_STORE__OBJECT_MAX", "2GB")];
@@ -350,7 +350,7 @@ proptest! {
 }
 
 #[test]
-fn disks_are_read_and_what_does_not_go_with_them_is_named() {
+fn disks_are_read_and_conflicts_named() {
     let disk = |path: &str, bytes| crate::Disk { path: path.into(), bytes: ByteCount(bytes) };
     let one = Settings::parse("store.directory = \"a\"\nstore.disk = \"2 GB\"", "f").expect("valid").store;
     assert_eq!(one.all_disks(), [disk("a", 2_000_000_000)]);
@@ -435,4 +435,30 @@ fn rules_of_options_come_behind_the_files() {
     };
     assert_eq!(read("[[rule]]\nname = 'file'\nstore = false\n"), ["file", "option"]);
     assert_eq!(read(""), ["option"]);
+}
+
+#[test]
+fn places_are_those_of_the_nearest_setting() {
+    let text = "# ü\n[[rule]]\npaths = [\"/ä\", \"/b\"]\n[[rule]]\nstore = true\n";
+    let keys = ["rule[0].paths[1]", "rule[1]", "rule[1].deny", "rule[0]: no key", "cache.ram"];
+    let expected = [Some((3, 16)), Some((4, 1)), Some((4, 1)), Some((2, 1)), None];
+    assert_eq!(Settings::places_of(text, &keys), expected);
+    assert_eq!(Settings::places_of("", &["rule[0]"]), [None]);
+}
+
+#[test]
+fn lines_of_rules_are_known() {
+    let text =
+        "workers = 1\n[[site]]\nhosts = [\"a\"]\n[[site.rule]]\nstore = false\n\n[[rule]]\nstore = false\n";
+    for (key, line) in [
+        ("site[0]", Some(2)),
+        ("site[0].rule[0]", Some(4)),
+        ("rule[0]", Some(7)),
+        ("rule[1]", None),
+        ("site[0].rule[7]", None),
+        ("rule[x]", None),
+        ("", None),
+    ] {
+        assert_eq!(Settings::line_of(text, key), line, "{key}");
+    }
 }

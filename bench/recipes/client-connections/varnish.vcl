@@ -1,0 +1,1 @@
+# none: no setting and no module of the package counts a client's connections.

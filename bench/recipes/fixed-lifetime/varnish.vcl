@@ -1,0 +1,3 @@
+sub vcl_backend_response {
+    set beresp.ttl = 10m;
+}

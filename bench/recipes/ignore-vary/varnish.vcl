@@ -1,0 +1,3 @@
+sub vcl_backend_response {
+    set beresp.http.Vary = regsuball(beresp.http.Vary, "(?i)user-agent,?\s*", "");
+}

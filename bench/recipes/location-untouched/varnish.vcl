@@ -1,0 +1,1 @@
+# Varnish rewrites no Location.

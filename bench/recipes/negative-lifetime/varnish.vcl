@@ -1,0 +1,5 @@
+sub vcl_backend_response {
+    if (beresp.status == 404) {
+        set beresp.ttl = 10m;
+    }
+}

@@ -1,0 +1,3 @@
+sub vcl_recv {
+    unset req.http.Cookie;
+}

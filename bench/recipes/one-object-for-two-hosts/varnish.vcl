@@ -1,0 +1,5 @@
+sub vcl_recv {
+    if (req.http.Host == "example.org") {
+        set req.http.Host = "www.example.org";
+    }
+}

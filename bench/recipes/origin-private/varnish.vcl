@@ -1,0 +1,3 @@
+sub vcl_backend_response {
+    set beresp.http.Cache-Control = regsuball(beresp.http.Cache-Control, "(?i)(private|no-store),?\s*", "");
+}

@@ -1,0 +1,3 @@
+sub vcl_backend_fetch {
+    set bereq.http.Host = "packages.example";
+}

@@ -1,0 +1,3 @@
+sub vcl_backend_fetch {
+    set bereq.url = regsub(bereq.url, "^/npm/", "/registry/");
+}

@@ -1,0 +1,1 @@
+# none: open Varnish speaks no TLS to backends.

@@ -1,0 +1,5 @@
+sub vcl_recv {
+    if (req.http.Cookie ~ "session=") {
+        return (pass);
+    }
+}

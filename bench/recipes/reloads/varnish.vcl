@@ -1,0 +1,1 @@
+# Varnish heeds no Cache-Control of clients.

@@ -1,0 +1,3 @@
+sub vcl_backend_response {
+    set beresp.http.X-Content-Type-Options = "nosniff";
+}

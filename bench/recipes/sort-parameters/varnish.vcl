@@ -1,0 +1,3 @@
+sub vcl_recv {
+    set req.url = std.querysort(req.url);
+}

@@ -1,0 +1,2 @@
+# in arguments
+-p default_grace=60

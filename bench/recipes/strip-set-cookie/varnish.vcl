@@ -1,0 +1,3 @@
+sub vcl_backend_response {
+    unset beresp.http.Set-Cookie;
+}

@@ -1,0 +1,56 @@
+//! Settings of a cluster: several nodes that act as one cache.
+
+use ipnet::IpNet;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+section! {
+    /// Several nodes that act as one cache.
+    pub struct Cluster {
+        /// Name of the cluster. Empty means that this node is in none.
+        #[takes_effect(restart)]
+        pub name: String = String::new(),
+        /// Name of this node, unique in the cluster and the same after each start. Empty means the
+        /// address of `cluster.peer`.
+        #[takes_effect(restart)]
+        pub node: String = String::new(),
+        /// Address at which the other nodes reach this one, over TCP and UDP.
+        #[takes_effect(restart)]
+        pub peer: Option<SocketAddr> = None,
+        /// Members to join: addresses and ports, or DNS names and ports, such as a headless service
+        /// of Kubernetes. All addresses of a name are asked. This node's own address may be among
+        /// them.
+        pub join: Vec<String> = Vec::new(),
+        /// File of the cluster's keys, one a line. The first key seals, all keys are accepted.
+        /// Needed unless all peers are on loopback. Shoal reads the file again on reload.
+        pub key_file: Option<PathBuf> = None,
+        /// Networks in which nodes talk to each other without TLS. The key still seals messages of
+        /// membership.
+        #[takes_effect(restart)]
+        pub trusted_networks: Vec<IpNet> = Vec::new(),
+        /// Rule that says which nodes are asked for an object.
+        pub placement: Placement = Placement::Hash,
+        /// Share of the objects that this node keeps, relative to the other nodes'. `none` means
+        /// the GiB of its disk and RAM.
+        #[takes_effect(restart)]
+        #[limits(Some(0.001)..=Some(1_000_000.0))]
+        pub weight: Option<f64> = None,
+        /// Longest wait for the head of a peer's answer. The wait is shorter for a peer that
+        /// usually answers sooner. After it the next home or the origin is asked.
+        #[limits(Duration::from_millis(5)..=Duration::from_secs(60))]
+        pub peer_timeout: Duration = Duration::from_secs(1),
+    }
+}
+
+choice! {
+    /// Rule that says which nodes are asked for an object.
+    pub enum Placement {
+        /// Each object has a home, by hash of its key and by the nodes' weights.
+        Hash = "hash",
+        /// Any node may hold an object; digests of the nodes' contents say which.
+        Directory = "directory",
+        /// Nodes ask no other node. Membership and purges work.
+        None = "none",
+    }
+}
