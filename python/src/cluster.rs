@@ -110,7 +110,7 @@ pub fn simulate_cluster(
         Some(serve(system.as_mut(), &size, &service, requests, plan))
     });
     outcome
-        .map(|outcome| told(&outcome, outstanding > 0))
+        .map(|outcome| cluster_counts(&outcome, outstanding > 0))
         .ok_or_else(|| PyValueError::new_err("the system is not known"))
 }
 
@@ -161,7 +161,7 @@ fn cluster_size(
     Ok(ClusterSize { nodes, server, objects })
 }
 
-fn told(outcome: &ThroughputResult, waits: bool) -> ClusterCounts {
+fn cluster_counts(outcome: &ThroughputResult, waits: bool) -> ClusterCounts {
     let counts = &outcome.counts;
     ClusterCounts {
         requests: counts.requests,

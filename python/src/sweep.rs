@@ -3,9 +3,9 @@
 use pyo3::exceptions::{PyIndexError, PyKeyError, PyOSError, PyRuntimeError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyDict;
-use shoal_lab::experiment::Silent;
-use shoal_lab::sweep::{Error, Loaded, Value, run};
-use shoal_trace::parquet::{Field, Kind};
+use shoal_lab::progress::Silent;
+use shoal_lab::sweep::{SweepError, SweepTrace, Value, run};
+use shoal_trace::parquet::{ColumnKind, Field};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub struct Sweep {
     sweep: shoal_lab::sweep::Sweep,
     /// The trace that was used last, with its number.
-    loaded: Mutex<Option<(usize, Arc<Loaded>)>>,
+    loaded: Mutex<Option<(usize, Arc<SweepTrace>)>>,
 }
 
 #[pymethods]
@@ -84,7 +84,7 @@ impl Sweep {
         Ok(Self { sweep, loaded: Mutex::new(None) })
     }
 
-    fn load(&self, trace: usize) -> Result<Arc<Loaded>, Error> {
+    fn load(&self, trace: usize) -> Result<Arc<SweepTrace>, SweepError> {
         let mut last = self.loaded.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, loaded)) = last.as_ref().filter(|(number, _)| *number == trace) {
             return Ok(Arc::clone(loaded));
@@ -169,9 +169,9 @@ fn value(answer: &Bound<'_, PyDict>, field: &Field) -> PyResult<Value> {
         return Ok(Value::None);
     }
     match field.kind {
-        Kind::Int64 => found.extract().map(Value::Count),
-        Kind::Double => found.extract().map(Value::Number),
-        Kind::Text => found.extract().map(Value::Text),
+        ColumnKind::Int64 => found.extract().map(Value::Count),
+        ColumnKind::Double => found.extract().map(Value::Number),
+        ColumnKind::Text => found.extract().map(Value::Text),
         _ => Err(PyTypeError::new_err(format!("{} has no value", field.name))),
     }
 }
@@ -189,11 +189,11 @@ fn absent(number: usize) -> PyErr {
     PyIndexError::new_err(format!("there is no cell {number} in this sweep"))
 }
 
-fn failed(error: Error) -> PyErr {
+fn failed(error: SweepError) -> PyErr {
     match error {
-        Error::NoSuchCell { number } => absent(number),
-        Error::File { .. } | Error::Trace { .. } => PyOSError::new_err(error.to_string()),
-        Error::Results { .. } => PyValueError::new_err(error.to_string()),
+        SweepError::NoSuchCell { number } => absent(number),
+        SweepError::File { .. } | SweepError::Trace { .. } => PyOSError::new_err(error.to_string()),
+        SweepError::Results { .. } => PyValueError::new_err(error.to_string()),
         _ => PyRuntimeError::new_err(error.to_string()),
     }
 }

@@ -4,8 +4,8 @@ use crate::arrays::{counts, from_json, same_length, wrong};
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::exceptions::{PyIndexError, PyOSError, PyValueError};
 use pyo3::prelude::*;
-use shoal_lab::character::{Character, Known, census_json, facts, load, reading_json};
-use shoal_lab::experiment::Silent;
+use shoal_lab::character::{Character, TraceFields, census_json, facts, load, reading_json};
+use shoal_lab::progress::Silent;
 use shoal_trace::generate::Traffic;
 use shoal_trace::{Filter, Format, Input, Output, ReadOptions, Reader, Record, Target, Writer};
 use std::fs::File;
@@ -20,7 +20,7 @@ use std::sync::Arc;
 #[pyclass(frozen, module = "shoal")]
 pub struct Trace {
     pub inner: Arc<shoal_trace::Trace>,
-    known: Known,
+    known: TraceFields,
     /// How it came out of its log, where it did.
     log: Option<serde_json::Value>,
 }
@@ -67,7 +67,7 @@ impl Trace {
     fn synthetic(py: Python<'_>, values: &str) -> PyResult<Self> {
         let traffic: Traffic = values.parse().map_err(wrong)?;
         let trace = py.detach(|| traffic.make()).map_err(wrong)?;
-        Ok(Self { inner: Arc::new(trace), known: Known::ALL, log: None })
+        Ok(Self { inner: Arc::new(trace), known: TraceFields::ALL, log: None })
     }
 
     /// Takes requests from arrays of the same length. Objects and clients are numbered anew, in the
@@ -87,7 +87,7 @@ impl Trace {
             same_length(what, column.len(), objects.len())?;
             Ok::<_, PyErr>(Some(column))
         };
-        let known = Known { times: times_ms.is_some(), sizes: bytes.is_some() };
+        let known = TraceFields { times: times_ms.is_some(), sizes: bytes.is_some() };
         let (bytes, times) = (column("bytes", bytes)?, column("times_ms", times_ms)?);
         let clients = column("clients", clients)?;
         let mut trace = shoal_trace::Trace::default();

@@ -5,7 +5,7 @@ use crate::trace::Trace;
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use shoal_lab::model::wan::scheme::Region;
-use shoal_lab::wide_area::{Cooperation, Digests, Outcome, Plan, Stream, simulate};
+use shoal_lab::wide_area::{Cooperation, Digests, Stream, WideAreaResult, WideAreaSetup, simulate};
 use shoal_trace::SizeChange;
 
 /// What proxies found together.
@@ -68,7 +68,7 @@ pub fn simulate_wide_area(
     seed: u64,
 ) -> PyResult<WideAreaOutcome> {
     let digests = Digests { bits_per_object, hashes, threshold, tries };
-    let plan = Plan {
+    let plan = WideAreaSetup {
         region: Region {
             population: trace.inner.clients().len() as f64,
             fanout,
@@ -81,7 +81,7 @@ pub fn simulate_wide_area(
     };
     let rule = if new_versions { SizeChange::Version } else { SizeChange::Identity };
     let found = py.detach(|| simulate(&Stream::of_trace(&trace.inner, rule), &plan, seed));
-    Ok(told(found.map_err(wrong)?))
+    Ok(wide_area_outcome(found.map_err(wrong)?))
 }
 
 fn named(name: &str, digests: Digests) -> PyResult<Cooperation> {
@@ -99,7 +99,7 @@ fn named(name: &str, digests: Digests) -> PyResult<Cooperation> {
     })
 }
 
-fn told(found: Outcome) -> WideAreaOutcome {
+fn wide_area_outcome(found: WideAreaResult) -> WideAreaOutcome {
     WideAreaOutcome {
         requests: found.requests,
         hits: found.hits(),

@@ -1,5 +1,5 @@
-//! The speed of the systems of cooperative caching and request distribution, and how they do on one
-//! made trace, as a table.
+//! Speed of the systems of cooperative caching and request distribution, and their results on one
+//! generated trace, as a table.
 //!
 //! `cargo bench -p shoal-lab --bench cluster`; docs/experiments/speed.md keeps the figures. Sixteen
 //! nodes of 2,000 frames, a server of 4,000, four million requests made beforehand, CPU time on one
@@ -39,8 +39,8 @@ fn main() {
     }
 }
 
-/// Half of the requests for what all want, half for what the node alone wants, each after Zipf with
-/// exponent 0.8.
+/// Returns requests: half for objects that all nodes share, half for objects of one node. Both
+/// halves follow Zipf with exponent 0.8.
 fn requests() -> impl Iterator<Item = (usize, u32)> {
     let mut common = ZipfTrace::new(COMMON, 0.8, 1, 1);
     let mut own = ZipfTrace::new(OWN, 0.8, 1, 2);
@@ -57,7 +57,7 @@ fn requests() -> impl Iterator<Item = (usize, u32)> {
     std::iter::from_fn(draw).take(REQUESTS)
 }
 
-/// CPU time that the process has taken.
+/// Returns the CPU time that the process has taken.
 fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)

@@ -1,5 +1,5 @@
-//! What miss-ratio curves cost: CPU seconds and memory of each way to 20 sizes in one pass, and how
-//! far samples are from the whole.
+//! Cost of miss-ratio curves: CPU seconds and memory of each method for 20 sizes in one pass, and
+//! the error of sampled curves.
 //!
 //! `cargo bench -p shoal-lab --bench curves`; see docs/experiments/curves.md.
 
@@ -31,7 +31,7 @@ fn main() {
     ["s3_fifo", "gdsf"].into_iter().for_each(|policy| bench.simulated(policy));
 }
 
-/// One stream, and what is exact about it.
+/// One stream with its exact curve.
 struct Bench {
     requests: usize,
     sizes: Vec<u64>,
@@ -73,7 +73,7 @@ impl Bench {
     }
 }
 
-/// How far a curve is from the exact one.
+/// Returns a curve's distance from the exact one as a row's cells.
 fn compared(curve: &Curve, exact: &Curve) -> String {
     let pairs = || curve.points.iter().zip(&exact.points);
     let off: Vec<f64> = pairs().map(|(a, b)| (a.hit_ratio - b.hit_ratio).abs() * 100.0).collect();
@@ -82,7 +82,8 @@ fn compared(curve: &Curve, exact: &Curve) -> String {
     format!("{mean:.2} | {:.2} | {held} of {}", off.iter().fold(0.0, |a: f64, b| a.max(*b)), off.len())
 }
 
-/// Zipf 0.8 over five million objects, with sizes of about 8 KB that belong to the objects.
+/// Returns requests after Zipf 0.8 over five million objects. Each object has its own size of about
+/// 8 KB.
 fn stream(requests: usize) -> impl Iterator<Item = Request> {
     let sized = |request: Request| {
         let drawn = request.object.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
@@ -97,7 +98,7 @@ fn seconds(run: impl FnOnce()) -> f64 {
     (cpu_time() - before).as_secs_f64()
 }
 
-/// CPU time that the process has taken.
+/// Returns the CPU time that the process has taken.
 fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)

@@ -39,8 +39,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
     Ok(())
 }
 
-/// Requests for objects that never exceed a page, each as large as it ever is, so that all policies
-/// see the same objects.
+/// Returns requests for objects that never exceed a page. Each has its object's largest size, so
+/// that all policies see the same objects.
 fn small(trace: &Trace) -> Vec<Request> {
     let mut largest: HashMap<u32, u64> = HashMap::new();
     for request in trace.requests() {
@@ -52,13 +52,13 @@ fn small(trace: &Trace) -> Vec<Request> {
     sized.filter(|request| SegmentClass::for_bytes(request.bytes).is_some()).collect()
 }
 
-/// What the segments of all objects take.
+/// Returns the bytes of all objects' segments.
 fn segment_bytes(requests: &[Request]) -> u64 {
     let objects: HashMap<u64, u64> = requests.iter().map(|request| (request.object, request.bytes)).collect();
     objects.values().filter_map(|bytes| SegmentClass::for_bytes(*bytes)).map(SegmentClass::bytes).sum()
 }
 
-/// The second half, with the first as warm-up.
+/// Replays the second half, with the first as warm-up.
 fn replayed(policy: MappedPolicy, requests: &[Request], file_bytes: u64) -> Counts {
     let (warm_up, measured) = requests.split_at(requests.len() / 2);
     let mut cache = MappedCache::new(policy, file_bytes);

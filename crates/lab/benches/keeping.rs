@@ -1,12 +1,12 @@
-//! What is kept when a finite volume's cursor comes round, and what may enter it: rules beside each
-//! other, simulated on a trace.
+//! Rules for keeping objects when a finite volume's cursor comes round, and for admitting objects,
+//! compared in simulation on a trace.
 //!
 //! `cargo bench -p shoal-lab --bench keeping -- TRACE.csv RAM_MB DISK_MB`, where the trace is one
 //! of the yardstick (columns `time_ms,client,url,size_bytes`). The first half warms up. RAM is an
-//! S3-FIFO tier; the disk is written in order, and to keep an object means to write it again.
-//! Orders in which an object's place costs nothing are there for comparison: what they give up lies
-//! anywhere, so that a volume would have to write in small pieces, or to copy what lies between.
-//! See docs/experiments/volume-notebook.md.
+//! S3-FIFO tier. The disk is written in order, and to keep an object means to write it again.
+//! Orders in which an object's place costs nothing are there for comparison. Their victims lie
+//! anywhere. A volume would have to write in small pieces, or to copy the data between victims. See
+//! docs/experiments/volume-notebook.md.
 
 mod volume;
 
@@ -39,25 +39,25 @@ fn main() {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Admission {
     Always,
-    /// When it is asked for again, as the store does.
+    /// Admission at the second request, as in the store.
     Probation,
 }
 
-/// What is kept as the cursor passes.
+/// Rule for the objects that the cursor passes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Keeping {
     /// The cursor keeps nothing.
     Nothing,
-    /// What was hit since it was written (CLOCK; FIFO with reinsertion).
+    /// Objects hit since they were written stay (CLOCK; FIFO with reinsertion).
     Hit,
-    /// FBC: what was asked for C_max times or more; counts are halved when their mean exceeds
+    /// FBC: objects with C_max references or more stay; counts are halved when their mean exceeds
     /// A_max.
     Fbc(u32, u32),
-    /// As the store does: hits weighed against size.
+    /// As in the store: hits weighed against size.
     Weighed,
-    /// S3-FIFO in two logs: a tenth of the disk for newcomers, of which what was hit more than once
-    /// moves to the other; there what was hit is kept, up to three times. Ghosts enter the other at
-    /// once.
+    /// S3-FIFO in two logs. A tenth of the disk is for newcomers; those hit more than once move to
+    /// the other log. The other log keeps objects that were hit, up to three times. Ghosts enter
+    /// the other log at once.
     S3Fifo,
     /// Any order, as if places cost nothing.
     Order(&'static str),
@@ -77,7 +77,7 @@ const KEEPINGS: [Keeping; 11] = [
     Keeping::Order("lfu_da"),
 ];
 
-/// Of the second half.
+/// Counts of the second half.
 #[derive(Default)]
 struct Counts {
     requests: u64,
@@ -163,12 +163,12 @@ struct Disk {
     limit: u64,
     bytes: u64,
     objects: usize,
-    /// By object.
+    /// States by object number.
     states: Vec<State>,
-    /// In the order in which they were written: newcomers, and of S3-FIFO what has moved.
+    /// Objects in the order of their writes: newcomers, and the objects that S3-FIFO moved.
     logs: [VecDeque<u64>; 2],
     log_bytes: [u64; 2],
-    /// Of FBC.
+    /// Sum of FBC's reference counts.
     counts_sum: u64,
     ghosts: Ghosts,
     order: Option<Box<dyn Replacement<u64>>>,
@@ -258,7 +258,7 @@ impl Disk {
         }
         let mut passed = 0;
         while self.bytes + bytes > self.limit {
-            // Once round, and everything was to be kept.
+            // The cursor has come round once, and every object was to be kept.
             self.pass(passed > self.objects);
             passed += 1;
         }
@@ -282,7 +282,7 @@ impl Disk {
         self.log_bytes[log] += self.states[object as usize].bytes;
     }
 
-    /// The cursor passes over the oldest object: it is given up or written again.
+    /// Moves the cursor over the oldest object, which is evicted or written again.
     fn pass(&mut self, must_go: bool) {
         if let Some(order) = &mut self.order {
             let victim = order.evict().expect("a disk that is full holds something");
@@ -331,7 +331,7 @@ impl Disk {
     }
 }
 
-/// A newcomer might not find this much unused any more.
+/// Largest object. A newcomer might not find more unused space than this.
 const LARGEST: u64 = 1 << 20;
-/// Of the disk, for newcomers of S3-FIFO.
+/// Divisor of the disk's size for the newcomers of S3-FIFO.
 const NEWCOMERS_SHARE: u64 = 10;

@@ -1,11 +1,11 @@
-//! How fast the models of Voelker 2000 answer, as a table.
+//! Speed of the models of Voelker 2000, as a table.
 //!
 //! `cargo bench -p shoal-lab --bench models`: CPU time on one core, the best of several rounds,
 //! beside how far the answer is from one that is computed at greater cost.
 //! docs/experiments/speed.md keeps the figures.
 
 use rustix::time::{ClockId, clock_gettime};
-use shoal_lab::model::gms::{Method, Network, Workload};
+use shoal_lab::model::gms::{Method, Network, ServerDemand};
 use shoal_lab::model::wan::paper::Rates;
 use shoal_lab::model::wan::{Form, Model, Web};
 use std::hint::black_box;
@@ -25,7 +25,7 @@ fn main() {
     }
 }
 
-/// C_N for 3.2 billion documents, beside the sum of `document_by_document`.
+/// Prints C_N for 3.2 billion documents, beside the sum of `document_by_document`.
 fn wide_area(rates: Rates, population: f64) {
     let web = Web::table_5_1(rates);
     let exact = document_by_document(&web, population);
@@ -42,10 +42,10 @@ fn wide_area(rates: Rates, population: f64) {
     );
 }
 
-/// Solves a network of so many servers with a load that keeps the busiest at work, beside the exact
-/// solution.
+/// Solves a network of `servers` servers with a load that keeps the busiest at work, beside the
+/// exact solution.
 fn global_memory(method: Method, nodes: u32, servers: u32) {
-    let network = Network::skewed(Workload::OO7, nodes, servers, 0.05);
+    let network = Network::skewed(ServerDemand::OO7, nodes, servers, 0.05);
     let exact = network.solve(Method::Exact).expect("a network").response_seconds;
     let (seconds, found) = best_of(|| network.solve(method).expect("a network").response_seconds);
     let off = (found - exact).abs() / exact;
@@ -56,7 +56,7 @@ fn global_memory(method: Method, nodes: u32, servers: u32) {
     );
 }
 
-/// The least CPU time of several rounds, each long enough for the clock, and the answer.
+/// Returns the least CPU time of several rounds, each long enough for the clock, and the answer.
 fn best_of(ask: impl Fn() -> f64) -> (f64, f64) {
     let round = || {
         let began = cpu_time();
@@ -74,9 +74,9 @@ fn best_of(ask: impl Fn() -> f64) -> (f64, f64) {
     (seconds, ask())
 }
 
-/// Σ p_i · λN p_i / (λN p_i + μ_i), independently of the model's way of summing: each document for
-/// ranks up to ten million, and beyond them blocks of 1/100,000 of the rank by the midpoint of the
-/// block, whose error is of the order of its width squared.
+/// Returns Σ p_i · λN p_i / (λN p_i + μ_i), independently of the model's way of summing. Ranks up
+/// to ten million are summed document by document. Beyond them, each block of 1/100,000 of the rank
+/// counts by its midpoint, with an error of the order of its width squared.
 fn document_by_document(web: &Web, population: f64) -> f64 {
     let weight = |rank: f64| rank.powf(-web.alpha);
     let per_day = web.requests_per_day * population;
@@ -115,7 +115,7 @@ impl Iterator for Blocks {
     }
 }
 
-/// CPU time that the process has taken.
+/// Returns the CPU time that the process has taken.
 fn cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)

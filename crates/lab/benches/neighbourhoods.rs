@@ -1,5 +1,5 @@
-//! What each idea about reading a volume spares, and what no cache could spare, simulated on a
-//! trace: no clock, no disk.
+//! Reads that each idea about reading a volume saves, and reads that no cache could save, simulated
+//! on a trace: no clock, no disk.
 //!
 //! `cargo bench -p shoal-lab --bench neighbourhoods -- TRACE.csv RAM_MB`, where the trace is one of
 //! the yardstick (columns `time_ms,client,url,size_bytes`). The first half warms up. The disk holds
@@ -33,26 +33,26 @@ fn main() {
     }
 }
 
-/// In what order objects are written.
+/// Order in which objects are written.
 #[derive(Clone, Copy, Debug)]
 enum Order {
-    /// As they are asked for.
+    /// Order of the requests.
     Trace,
-    /// As sixteen connections complete them.
+    /// Order in which sixteen connections complete the objects.
     Completion,
-    /// The same, with the objects of a site together in each megabyte.
+    /// Order of completion, with the objects of a site together in each megabyte.
     Sites,
 }
 
-/// What is read for an object.
+/// Bytes read for one object.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Reading {
     Alone,
-    /// The aligned window of so many KiB.
+    /// The aligned window of this many KiB.
     Aligned(u64),
-    /// A window of so many KiB that begins a quarter before the object.
+    /// A window of this many KiB that begins a quarter before the object.
     Around(u64),
-    /// As the store does.
+    /// As in the store.
     Adapted,
 }
 
@@ -172,7 +172,7 @@ impl<'a> Disk<'a> {
         self.stripe_bytes = 0;
     }
 
-    /// Bytes read for an object; `None` when a window has it.
+    /// Returns the bytes read for an object; `None` when a window has it.
     fn read(&mut self, from: u64, bytes: u64) -> Option<u64> {
         let (to, region) = (from + bytes, (from / REGION_BYTES) as usize % 256);
         if self.windows.range(..=from).next_back().is_some_and(|(start, length)| start + length >= to) {

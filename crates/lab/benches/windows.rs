@@ -1,9 +1,9 @@
-//! How far a read reaches around an object, and what that spares: rules beside each other,
-//! simulated on a trace, with a disk that takes all or a finite one.
+//! Reach of a read around an object, and the reads that the reach saves. Rules are compared in
+//! simulation on a trace, with an unlimited disk or a finite one.
 //!
 //! `cargo bench -p shoal-lab --bench windows -- TRACE.csv RAM_MB DISK_MB`, where the trace is one
 //! of the yardstick (columns `time_ms,client,url,size_bytes`). The first half warms up. RAM is an
-//! S3-FIFO tier and a tenth for windows. What the cursor reads is counted as well. See
+//! S3-FIFO tier and a tenth for windows. The cursor's reads are counted as well. See
 //! docs/experiments/volume-notebook.md.
 
 mod volume;
@@ -31,32 +31,32 @@ fn main() {
     }
 }
 
-/// What is read for an object.
+/// Bytes read for one object.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Rule {
     Alone,
-    /// A window of so many KiB that begins a quarter before the object.
+    /// A window of this many KiB that begins a quarter before the object.
     Around(u64),
-    /// Of 56 KiB, so many percent of them before the object.
+    /// A window of 56 KiB, with this percentage of it before the object.
     Before(u64),
-    /// Of 56 KiB, cut at both ends to objects that...
+    /// A window of 56 KiB, cut at both ends to wanted objects.
     Cut(Wanted),
-    /// The window of so many KiB as far as the site goes.
+    /// A window of this many KiB, cut where the site's objects end.
     Site(u64),
-    /// As the store does.
+    /// As in the store.
     Groups,
 }
 
 /// Objects worth ending a window with.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Wanted {
-    /// Can be found, and lie in the window as a whole.
+    /// Objects that can be found and lie in the window as a whole.
     Whole,
-    /// And lie in no other window.
+    /// Whole objects that lie in no other window.
     New,
-    /// And are not in RAM, which the store does not know.
+    /// New objects that are not in RAM. The store does not know these.
     Absent,
-    /// Are whole, and have been hit on the disk.
+    /// Whole objects that have been hit on the disk.
     Hit,
 }
 
@@ -170,7 +170,7 @@ impl<'a> Cache<'a> {
         }
     }
 
-    /// Reads what no window has.
+    /// Reads the bytes that no window has.
     fn span(&mut self, object: u64, from: u64, bytes: u64, is_piece: bool) {
         let stripe = (from / STRIPE_BYTES) as usize;
         let region = stripe * REGIONS / self.log.stripes.len();
@@ -228,7 +228,7 @@ impl<'a> Cache<'a> {
     }
 }
 
-/// A window around pages of a stripe, so many percent of it before them.
+/// Returns a window around pages of a stripe, with `percent` of it before them.
 fn around(alone: &Range<u64>, bytes: u64, percent: u64) -> Range<u64> {
     let from = alone.start.saturating_sub(bytes * percent / 100) / PAGE * PAGE;
     from..(from + bytes).max(alone.end).min(STRIPE_BYTES)
@@ -237,7 +237,7 @@ fn around(alone: &Range<u64>, bytes: u64, percent: u64) -> Range<u64> {
 /// Windows in RAM.
 #[derive(Default)]
 struct Windows {
-    /// Ends by beginnings.
+    /// Ends of windows by their beginnings.
     windows: BTreeMap<u64, u64>,
     order: VecDeque<u64>,
     bytes: u64,

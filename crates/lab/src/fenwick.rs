@@ -6,12 +6,12 @@
 
 /// A count for each position from 1.
 pub(crate) struct Fenwick {
-    /// Position `p` counts what is in `(p - lowbit(p), p]`.
+    /// Position `p` holds the sum over `(p - lowbit(p), p]`.
     counts: Vec<u32>,
 }
 
 impl Fenwick {
-    /// Zeros, for positions from 1 up to so many.
+    /// Creates zero counts for positions from 1 to `positions`.
     pub fn new(positions: usize) -> Self {
         Self { counts: vec![0; positions + 1] }
     }
@@ -19,13 +19,19 @@ impl Fenwick {
     /// Adds to the count of a position. The count never falls below zero.
     pub fn add(&mut self, position: u32, by: i32) {
         let mut position = position as usize;
+        assert!(
+            0 < position && position < self.counts.len(),
+            "position {position} of {}",
+            self.counts.len() - 1
+        );
         while position < self.counts.len() {
+            debug_assert!(self.counts[position].checked_add_signed(by).is_some(), "a count below zero");
             self.counts[position] = self.counts[position].wrapping_add_signed(by);
             position += position & position.wrapping_neg();
         }
     }
 
-    /// The sum of the counts of positions from 1 to this one.
+    /// Returns the sum of the counts of positions from 1 to this one.
     pub fn sum_to(&self, position: u32) -> u32 {
         let mut position = position as usize;
         let mut sum = 0;
@@ -36,9 +42,10 @@ impl Fenwick {
         sum
     }
 
-    /// The first position at which the sum reaches `wanted`, which is at least 1 and no more than
-    /// the sum of all.
+    /// Returns the first position at which the sum reaches `wanted`, which is at least 1 and no
+    /// more than the sum of all.
     pub fn position_of(&self, wanted: u32) -> u32 {
+        debug_assert!(wanted > 0, "the sum of nothing is 0");
         let mut position = 0;
         let mut left = wanted;
         let mut step = self.counts.len().next_power_of_two();
@@ -51,6 +58,7 @@ impl Fenwick {
             }
             step /= 2;
         }
+        debug_assert!(position + 1 < self.counts.len(), "the sum never reaches {wanted}");
         position as u32 + 1
     }
 }

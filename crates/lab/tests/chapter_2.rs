@@ -1,14 +1,14 @@
 //! The headline finding of each system of Voelker 2000, chapter 2, on web requests and page
 //! references.
 //!
-//! Every test runs on made traffic, and on the shared traces too where they are: in the folder that
-//! `SHOAL_TRACES` names, or in `shared/traces` beside the checkout. Where a finding holds under a
-//! condition only, the condition is the test's, and docs/experiments/voelker-ch2.md says what
-//! happens without it.
+//! Every test runs on made traffic, and on the shared traces where they are present: in the folder
+//! that `SHOAL_TRACES` names, or in `shared/traces` beside the checkout. Where a finding holds
+//! under a condition only, the test has the condition. docs/experiments/voelker-ch2.md tells the
+//! results without it.
 
 use shoal_lab::cluster::{
-    Access, ClusterSize, Counts, RunPlan, SYSTEMS, SchemeOptions, ServiceTimes, ThroughputResult, named,
-    serve, simulate, simulate_with,
+    Access, ClusterCounts, ClusterSize, RunPlan, SYSTEMS, SchemeOptions, ServiceTimes, ThroughputResult,
+    named, serve, simulate, simulate_with,
 };
 use shoal_lab::global_memory::Application;
 use shoal_trace::generate::Traffic;
@@ -16,23 +16,23 @@ use shoal_trace::{Filter, Input, ReadOptions, Trace};
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 
-/// So many requests of a trace, for tests are not built for speed.
+/// Requests read from a trace; tests are not built for speed.
 const MOST: usize = 60_000;
 
-/// Web requests: who asks for what.
+/// Web requests, as pairs of node and object.
 struct Web {
     name: &'static str,
     requests: Vec<(usize, u32)>,
     objects: usize,
 }
 
-/// Those that workstations asked for: a web server's log, whose clients are all the world, is for a
-/// front end.
+/// Returns the requests of workstations. A web server's log has clients all over the world and is
+/// for a front end.
 fn proxied() -> impl Iterator<Item = Web> {
     webs().into_iter().filter(|web| !web.name.contains("nasa"))
 }
 
-/// Made proxy traffic, and the shared traces that tell their clients.
+/// Returns made proxy traffic, and the shared traces that tell their clients.
 fn webs() -> Vec<Web> {
     let web = |name, trace: &Trace| Web {
         name,
@@ -62,22 +62,22 @@ fn shared(file: &str) -> Option<PathBuf> {
 }
 
 impl Web {
-    /// Twelve active nodes, four idle ones and a server, all with such a part of the objects.
+    /// Returns twelve active nodes, four idle ones and a server, each with 1/`part` of the objects.
     fn workstations(&self, part: usize) -> ClusterSize {
         let frames = (self.objects / part).max(2);
         ClusterSize { nodes: vec![frames; 16], server: frames, objects: self.objects }
     }
 
-    /// A system of cooperative caching where nobody waits; the first half warms up.
-    fn shared_by(&self, system: &str, size: &ClusterSize) -> Counts {
+    /// Runs a system of cooperative caching without queues; the first half warms up.
+    fn shared_by(&self, system: &str, size: &ClusterSize) -> ClusterCounts {
         let options = SchemeOptions { idle: 4, ..SchemeOptions::default() };
         let requests = self.requests.iter().map(|(client, object)| (client % 12, *object));
         let mut system = named(system, size, &options).expect("a system");
         simulate(system.as_mut(), size, requests, self.requests.len() as u64 / 2)
     }
 
-    /// A front end before so many back-ends, with requests that wait. The trace is taken twice and
-    /// the first time warms up, so that what the cluster could hold is there.
+    /// Runs a front end before `nodes` back-ends, with queued requests. The trace is taken twice
+    /// and the first time warms up, so that the cluster holds all it can.
     fn handed_out(&self, system: &str, nodes: usize, part: usize) -> ThroughputResult {
         let size = ClusterSize {
             nodes: vec![(self.objects / part).max(2); nodes],
@@ -92,11 +92,11 @@ impl Web {
 }
 
 #[test]
-fn dahlin_n_chance_is_fast_direct_cooperation_slow_and_central_coordination_loads_the_server() {
+fn dahlin_latencies_and_server_loads_are_ordered() {
     // section 2.1.2: "(1) N-chance had the lowest average request latency and server load, (2)
     // direct client cooperation had the highest average request latency, and (3) centrally
     // coordinated caching had the highest server load". The latency of N-chance is the lowest of
-    // these where memory is scarce; with four times as much, coordinated caching comes out 2%
+    // these where memory is scarce. With four times as much memory, coordinated caching is 2%
     // faster on some traces.
     for web in proxied() {
         let size = web.workstations(64);
@@ -126,7 +126,7 @@ fn dahlin_hashing_spares_the_server_and_no_time() {
 }
 
 #[test]
-fn feeley_gms_beats_n_chance_where_idle_memory_is_uneven() {
+fn feeley_gms_beats_n_chance_on_uneven_memory() {
     // section 2.1.3: "when idle memory is unevenly distributed across nodes in the cluster, the
     // global coordination of GMS performed significantly better than the autonomous coordination of
     // N-chance". One of four idle nodes has nearly all idle memory, or each a quarter.
@@ -149,12 +149,12 @@ fn feeley_gms_beats_n_chance_where_idle_memory_is_uneven() {
 }
 
 #[test]
-fn pai_lard_has_the_hits_of_locality_and_the_balance_of_round_robin() {
+fn pai_lard_has_hits_and_balance() {
     // section 2.2.3: "WRR balanced the load the best, but had the lowest throughput and hit rates
     // because it ignores locality. The LB policies had the best hit rates, but only moderately
     // better throughput than the WRR policies because they do not balance load. … the LARD policies
-    // achieve the highest throughputs and balance load nearly as well as WRR." For back-ends that
-    // together hold what is asked for, and each alone does not.
+    // achieve the highest throughputs and balance load nearly as well as WRR." The back-ends hold
+    // the requested objects together, and none holds them alone.
     for web in webs() {
         let of = |system: &str| web.handed_out(system, 16, 8);
         let misses = |found: &ThroughputResult| found.counts.disk as f64 / found.counts.requests as f64;
@@ -178,9 +178,9 @@ fn pai_lard_has_the_hits_of_locality_and_the_balance_of_round_robin() {
 }
 
 #[test]
-fn pai_locality_gains_by_every_back_end_and_round_robin_by_none() {
-    // Pai et al. 1998, section 4.1: the miss ratio of WRR stays what it is with one node; those of
-    // LB and LARD fall as nodes are added, for their caches add up
+fn pai_locality_gains_by_back_ends() {
+    // Pai et al. 1998, section 4.1: the miss ratio of WRR stays at the level of one node. The
+    // ratios of LB and LARD fall as nodes are added, for their caches add up.
     for web in webs() {
         let misses = |system: &str, nodes: usize| {
             let counts = web.handed_out(system, nodes, 32).counts;
@@ -204,8 +204,8 @@ struct Program {
     pages: usize,
 }
 
-/// Made programs, and the shared page references; only some of those tell loads from stores, and of
-/// the others every third reference changes its page.
+/// Returns made programs and the shared page references. Only some traces tell loads from stores;
+/// in the others every third reference changes its page.
 fn programs() -> Vec<Program> {
     let third = |at: usize| at.is_multiple_of(3);
     let mut programs: Vec<Program> = Application::made(60_000, 1)
@@ -223,7 +223,7 @@ fn programs() -> Vec<Program> {
 }
 
 impl Program {
-    /// The first lines of a trace of `PAGE`, or `l PAGE` and `s PAGE`.
+    /// Reads the first lines of a trace of `PAGE`, or `l PAGE` and `s PAGE`.
     fn read(name: &str, path: &Path) -> Self {
         let mut numbers = std::collections::HashMap::new();
         let mut references = Vec::new();
@@ -240,7 +240,7 @@ impl Program {
         Self { name: name.into(), pages: numbers.len(), references }
     }
 
-    fn run(&self, system: &str, size: &ClusterSize, region: usize, plan: RunPlan) -> Counts {
+    fn run(&self, system: &str, size: &ClusterSize, region: usize, plan: RunPlan) -> ClusterCounts {
         let access =
             |(object, is_write): &(u32, bool)| Access { node: 0, object: *object, is_write: *is_write };
         let options = SchemeOptions { idle: size.nodes.len() - 1, region, ..SchemeOptions::default() };
@@ -251,8 +251,8 @@ impl Program {
 
 const PAGERS: [&str; 4] = ["pager", "pager_mirroring", "pager_parity", "pager_parity_logging"];
 
-/// A program with an eighth of its pages in local memory, and five servers that together hold so
-/// many quarters of its pages beside a fifth for parity.
+/// Returns a cluster for a program with an eighth of its pages in local memory, and five servers.
+/// The servers together hold `quarters` quarters of its pages beside a fifth for parity.
 fn with_servers(program: &Program, quarters: usize) -> ClusterSize {
     let server = (program.pages * quarters / 4 / 4).max(8);
     ClusterSize {
@@ -263,27 +263,27 @@ fn with_servers(program: &Program, quarters: usize) -> ClusterSize {
 }
 
 #[test]
-fn markatos_parity_logging_is_the_best_protection_and_mirroring_the_worst() {
+fn markatos_parity_logging_beats_mirroring() {
     // section 2.1.4: "parity logging performed the best and mirroring the worst. The space overhead
     // of mirroring induced too many extra faults, but parity logging required fewer network
     // transfers than plain parity even with the additional scratch space overhead. However, the
     // cleaner was never used".
-    let ms = |counts: &Counts| counts.mean_ms_with_pageouts();
+    let ms = |counts: &ClusterCounts| counts.mean_ms_with_pageouts();
     for program in programs() {
         let run = |quarters: usize| {
             let size = with_servers(&program, quarters);
             PAGERS.map(|system| program.run(system, &size, 1, RunPlan::default()))
         };
         let name = &program.name;
-        // room for a quarter more than all pages: not for each twice, so that mirroring has more
-        // faults
+        // Room for a quarter more than all pages is too little for two copies, so that mirroring
+        // has more faults.
         let [none, mirroring, parity, logging] = run(5);
         assert!(mirroring.disk > none.disk && logging.disk == none.disk, "{name}");
         assert!(ms(&mirroring) > ms(&parity).max(ms(&logging)), "{name}");
-        // our cleaner runs here; where any page may be written next it sends more than parity
-        // logging spares, by a tenth at most
+        // Our cleaner runs here. Where any page may be written next, it sends more than parity
+        // logging saves, by a tenth at most.
         assert!(logging.forwarded as f64 <= 1.1 * parity.forwarded as f64, "{name}");
-        // room for twice as much, so that the cleaner has little to do
+        // Room for twice as much leaves the cleaner little to do.
         let [none, mirroring, parity, logging] = run(8);
         assert!(ms(&none) < ms(&logging) && ms(&logging) < ms(&parity), "{name}");
         assert!(logging.forwarded < parity.forwarded, "{name}");
@@ -310,7 +310,7 @@ fn markatos_one_lost_server_costs_no_protected_page() {
 }
 
 #[test]
-fn koussih_idle_memory_gains_between_local_and_aggregate_memory_and_little_elsewhere() {
+fn koussih_idle_memory_gains_below_aggregate_memory() {
     // the abstract of Koussih, Acharya, Setia 1999: "Significant speedups (between 2 and 3) were
     // obtained for applications whose working sets are larger than the local memory on a
     // workstation but smaller than aggregate memory available on the cluster". Programs read only;
@@ -335,8 +335,8 @@ fn koussih_idle_memory_gains_between_local_and_aggregate_memory_and_little_elsew
             run(vec![local]) / run(vec![local, idle, idle, idle, idle])
         };
         let pages = program.pages;
-        // "highly dependent on its I/O access pattern": what goes round its pages gains most, what
-        // has its hot pages in local memory little
+        // "highly dependent on its I/O access pattern": a loop over all pages gains most; a program
+        // with its hot pages in local memory gains little.
         let between = speedup(pages / 4, pages / 4 + 4);
         assert!(between >= 0.99 && (between > 2.0 || !is_loop(&program)), "{}: {between}", program.name);
         let enough = speedup(2 * pages, pages / 4 + 4);
@@ -347,9 +347,9 @@ fn koussih_idle_memory_gains_between_local_and_aggregate_memory_and_little_elsew
 }
 
 #[test]
-fn koussih_first_in_is_for_what_goes_round_and_a_region_needs_one_node_for_the_whole_of_it() {
-    // a file of 96 pages read again and again, with room for half of it: LRU gives up each region
-    // before it is wanted again
+fn koussih_first_in_suits_loops_and_whole_regions() {
+    // A program reads a file of 96 pages again and again, with room for half of it. LRU evicts each
+    // region before its next use.
     let references: Vec<(u32, bool)> = (0..9600u32).map(|at| (at % 96, false)).collect();
     let round = Program { name: "round".into(), references, pages: 96 };
     let size = |idle: usize| ClusterSize { nodes: vec![48, idle, idle, idle], server: 0, objects: 96 };
@@ -371,7 +371,8 @@ fn every_system_keeps_its_books_on_every_trace() {
     for web in webs() {
         let size = web.workstations(64);
         for (name, _) in SYSTEMS {
-            let Counts { requests, local, remote, server, disk, lost, .. } = web.shared_by(name, &size);
+            let ClusterCounts { requests, local, remote, server, disk, lost, .. } =
+                web.shared_by(name, &size);
             assert_eq!(requests, (web.requests.len() as u64).div_ceil(2), "{}: {name}", web.name);
             assert_eq!((local + remote + server + disk, lost), (requests, 0), "{}: {name}", web.name);
         }

@@ -1,52 +1,52 @@
-//! Which objects are worth writing to disk: those that somebody has asked for before.
+//! Admission to disk: only objects that were requested before are worth writing.
 //!
-//! Most objects that come to a cache are never asked for again (one-hit wonders), and each costs a
-//! write and the space of one that would be. So a newcomer is on probation: it is written when it
-//! is asked for a second time, as long as its key is remembered in a list of ghosts, like the small
-//! queue of S3-FIFO (Yang et al., SOSP 2023), with RAM as that queue. A store that has room for
-//! everything asks nobody: see [`Admission::Always`].
+//! Most objects that reach a cache are never requested again (one-hit wonders). Each costs a write
+//! and the space of an object that would be. So a newcomer is on probation: it is written at its
+//! second request, while its key is still remembered in a list of ghosts. RAM plays the role of
+//! S3-FIFO's small queue (Yang et al., SOSP 2023). A store with room for everything needs no
+//! probation: see [`Admission::Always`].
 //!
-//! A store of ten million objects remembers as many keys beside them, so a key is kept in two
-//! bytes: thirteen bits of its hash and in which of eight stretches of time it came, a stretch
-//! being a quarter of the keys to be remembered. Buckets are cache lines of 32 places. Two ways to
-//! be wrong, both harmless: of 300 newcomers one is taken for another; and a key is remembered
-//! while between three and four quarters of the limit came after it. What is older is cleared where
-//! its bucket is touched.
+//! A store of ten million objects remembers as many keys beside them. A key therefore takes two
+//! bytes: thirteen bits of its hash, and one of eight periods of time. One period lasts for a
+//! quarter of the keys to be remembered. Buckets are cache lines of 32 slots. Two errors are
+//! possible, both harmless. One newcomer in 300 is taken for another. A key is remembered until
+//! between three and four quarters of the limit came after it. Older keys are cleared when their
+//! bucket is touched.
 //!
-//! Cost: one cache line a question, and 3 to 6 bytes a key remembered.
+//! Cost: one cache line a query, and 3 to 6 bytes a remembered key.
 
 use shoal_core::Key;
 
-/// When an object may be written.
+/// Condition for writing an object.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Admission {
-    /// When it first comes.
+    /// The object is written when it first arrives.
     Always,
-    /// While the store has unused space, when it first comes; from then on, when it is asked for
-    /// again.
+    /// While the store has unused space, the object is written when it first arrives. From then on
+    /// it is written when it is requested again.
     #[default]
     Probation,
 }
 
-/// The keys that are on probation.
+/// Keys on probation.
 #[derive(Debug, Default)]
 pub struct Probation {
-    buckets: Vec<Bucket>,
-    /// The stretch of time that runs, from 0 to 7.
+    buckets: Vec<FingerprintBucket>,
+    /// Current period of time, from 0 to 7.
     stretch: u16,
-    /// Keys remembered in it.
+    /// Keys remembered in the current period.
     count: usize,
 }
 
-/// One cache line: fingerprints, with the stretch in which each was remembered in their low bits. 0
-/// marks an empty place.
+/// Cache line of fingerprints; the low bits of each hold the period in which it was remembered. 0
+/// marks an empty slot.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
-struct Bucket([u16; PLACES]);
+struct FingerprintBucket([u16; PLACES]);
 
 impl Probation {
-    /// Whether the key was among about the last `limit` asked about that have not been admitted; it
-    /// then is admitted, and otherwise remembered.
+    /// Returns `true` if the key was among about the last `limit` refused keys, and admits it.
+    /// Otherwise the key is remembered.
     pub fn admits(&mut self, key: Key, limit: usize) -> bool {
         if self.buckets.len() * PLACES < limit + limit / SPARE_SHARE {
             self.grow(limit);
@@ -64,21 +64,21 @@ impl Probation {
         is_known
     }
 
-    /// Bytes taken from the allocator.
+    /// Returns the bytes taken from the allocator.
     pub fn memory_bytes(&self) -> usize {
-        self.buckets.capacity() * size_of::<Bucket>()
+        self.buckets.capacity() * size_of::<FingerprintBucket>()
     }
 
-    /// Makes room, and some more so that this is seldom done. What is remembered is kept: the first
-    /// bits of a hash choose the bucket, so that each bucket's keys go to the same few, of which
-    /// the right one is not known; they are put into all of them, and those that are not looked for
-    /// there leave with time.
+    /// Makes room, with a reserve so that this happens seldom, and keeps the remembered keys. The
+    /// first bits of a hash choose the bucket, so that each old bucket's keys belong to the same
+    /// few new buckets. The right one is unknown, so each of them gets a copy of all these keys.
+    /// Copies in a wrong bucket expire with time.
     fn grow(&mut self, limit: usize) {
         let places = limit + limit / SPARE_SHARE;
         let wanted = (places + places / SPARE_SHARE).div_ceil(PLACES).max(1);
         let old = std::mem::take(&mut self.buckets);
         self.buckets = match wanted.checked_div(old.len()) {
-            None => vec![Bucket([0; PLACES]); wanted],
+            None => vec![FingerprintBucket([0; PLACES]); wanted],
             Some(times) => {
                 let times = times.max(2);
                 old.iter().flat_map(|bucket| std::iter::repeat_n(*bucket, times)).collect()
@@ -87,8 +87,8 @@ impl Probation {
     }
 }
 
-impl Bucket {
-    /// Forgets a fingerprint that was remembered lately. Whether there was one.
+impl FingerprintBucket {
+    /// Forgets a fingerprint that was remembered lately. Returns `true` if there was one.
     fn take(&mut self, fingerprint: u16, now: u16) -> bool {
         let mut is_known = false;
         for place in &mut self.0 {
@@ -105,7 +105,7 @@ impl Bucket {
         is_known
     }
 
-    /// Remembers a fingerprint, in the place of the oldest when there is no other.
+    /// Remembers a fingerprint, in place of the oldest when no slot is empty.
     fn put(&mut self, fingerprint: u16, now: u16) {
         let worth = |place: &&mut u16| if **place == 0 { u16::MAX } else { age(**place, now) };
         if let Some(place) = self.0.iter_mut().max_by_key(worth) {
@@ -114,12 +114,12 @@ impl Bucket {
     }
 }
 
-/// Stretches since.
+/// Returns the number of periods since the slot was filled.
 fn age(place: u16, now: u16) -> u16 {
     now.wrapping_sub(place) & STRETCH_MASK
 }
 
-/// Never 0, and with the low bits free.
+/// Returns a fingerprint that is never 0 and has its low bits free.
 fn fingerprint_of(key: Key) -> u16 {
     match (key.low() as u16) & !STRETCH_MASK {
         0 => STRETCH_MASK + 1,
@@ -128,12 +128,12 @@ fn fingerprint_of(key: Key) -> u16 {
 }
 
 const PLACES: usize = 32;
-/// Of eight stretches that can be told apart so many are remembered: a bucket is touched long
-/// before the others come round.
+/// Periods for which a key is remembered, out of the eight that can be distinguished. A bucket is
+/// touched long before the other periods return.
 const STRETCHES_KEPT: usize = 4;
 const STRETCH_MASK: u16 = 7;
-/// A quarter more places than keys: fewer than one bucket in a hundred overflows and forgets its
-/// oldest.
+/// Slots beyond the keys, as a share: a quarter. Fewer than one bucket in a hundred then overflows
+/// and forgets its oldest key.
 const SPARE_SHARE: usize = 4;
 
 #[cfg(test)]
@@ -145,14 +145,15 @@ mod tests {
     }
 
     #[test]
-    fn the_second_request_is_admitted_and_the_third_begins_anew() {
+    fn second_request_is_admitted_third_starts_again() {
         let mut probation = Probation::default();
         assert!(!probation.admits(key(1), 100));
         assert!(probation.admits(key(1), 100));
         assert!(!probation.admits(key(1), 100));
     }
 
-    /// Keys of a run of newcomers that are admitted when they come again after so many others.
+    /// Returns the number of newcomers, of a series, that are admitted when they return after
+    /// `others` others.
     fn remembered_after(others: u32, limit: usize) -> usize {
         let mut probation = Probation::default();
         let admitted = (0..10 * limit as u32).filter(|number| {
@@ -167,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn who_comes_back_in_time_is_known_and_who_comes_too_late_is_new() {
+    fn key_is_known_within_limit_and_new_beyond() {
         let limit = 400;
         let all = 10 * limit;
         for (others, share) in [(1, 99..=100), (200, 97..=100), (300, 95..=100), (400, 0..=2), (800, 0..=2)] {
@@ -187,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn strangers_are_seldom_taken_for_others_and_memory_is_small() {
+    fn false_matches_are_rare_and_memory_small() {
         let mut probation = Probation::default();
         let limit = 100_000;
         let taken = (0..1_000_000).filter(|number| probation.admits(key(*number), limit)).count();

@@ -1,15 +1,15 @@
-//! Belady's MIN: gives up what is asked for again last. A bound for other policies, not a policy to
-//! run.
+//! Belady's MIN: evicts the object with the latest next request. A bound for other policies, not a
+//! policy to run.
 //!
 //! Belady: "A study of replacement algorithms for a virtual-storage computer", IBM Systems Journal,
 //! 1966; proved best by Mattson, Gecsei, Slutz, Traiger (1970). It knows the trace ([`NextUses`]).
-//! Exact for objects of one size, where each newcomer must be taken in; no policy misses less. With
-//! sizes it is only a heuristic; see [`BeladySize`](crate::BeladySize) for one that looks at them.
+//! Exact for objects of one size, where each newcomer must be admitted; no policy misses less. With
+//! sizes it is only a heuristic; see [`BeladySize`](crate::BeladySize) for one that considers them.
 //!
-//! Fits the lab, as the distance that remains. Every request of the trace must be told in order, by
-//! `insert`, `hit` or `declined`, as that is how it knows the time. O(log n) each: every request
-//! puts an entry on a heap of next uses. Entries of earlier requests lie below all valid ones,
-//! since their time is past; they are swept out when they are more than half.
+//! Fits the lab, as a measure of the distance that remains. Every request of the trace must be
+//! reported in order, by `insert`, `hit` or `declined`: these calls advance the time. O(log n)
+//! each: every request puts an entry on a heap of next uses. Entries of earlier requests lie below
+//! all valid ones, since their time is past. They are removed when they are more than half.
 
 use crate::next_uses::{NEVER, NextUses};
 use crate::queue::{Nodes, Queue};
@@ -21,25 +21,25 @@ use std::collections::BinaryHeap;
 #[derive(Debug)]
 pub struct Belady<K = Key> {
     future: NextUses,
-    /// The number of the next request.
+    /// Number of the next request.
     now: u32,
     nodes: Nodes<K>,
-    /// All that are in; the order is the heap's.
+    /// All present objects; the heap keeps the order.
     present: Queue,
-    /// Next uses with the node they are of, some of them void.
+    /// Next uses with their nodes; some are void.
     uses: BinaryHeap<(u32, u32)>,
-    /// For each node the next use that is valid.
+    /// Valid next use of each node.
     next: Vec<u32>,
 }
 
 impl<K: Fingerprint> Belady<K> {
-    /// An empty order at the start of a trace.
+    /// Makes an empty order at the start of a trace.
     pub fn new(future: NextUses) -> Self {
         let (nodes, present) = (Nodes::new(), Queue::new(0));
         Self { future, now: 0, nodes, present, uses: BinaryHeap::new(), next: Vec::new() }
     }
 
-    /// Takes note of the current request's next one, and lets the time pass.
+    /// Records the next use of the current request's object, and advances the time.
     fn set_next_use(&mut self, handle: Handle) {
         let next = self.future.after(self.now);
         self.now = self.now.saturating_add(1);
@@ -125,7 +125,7 @@ impl<K: Fingerprint> Replacement<K> for Belady<K> {
     }
 }
 
-/// Void entries that are not worth a sweep.
+/// Number of void entries below which no sweep pays.
 const SWEEP_MIN: usize = 64;
 
 #[cfg(test)]

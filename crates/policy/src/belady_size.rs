@@ -1,19 +1,19 @@
-//! Belady by size: gives up what takes the most room for the longest time before it is asked for
-//! again.
+//! Belady by size: evicts the object that takes the most room for the longest time until its next
+//! request.
 //!
 //! With objects of different sizes the best offline schedule is NP-hard to find (Chrobak,
 //! Woeginger, Makino, Xu: "Caching is hard, even in the fault model", ESA 2010). This is the
 //! heuristic that Berger, Beckmann, Harchol-Balter call Belady-Size ("Practical bounds on optimal
-//! caching with variable object sizes", POMACS 2018): the victim is the object of the greatest size
-//! × (time of its next use − now); what never comes again goes before all else, the largest first.
-//! They and libCacheSim look for it in a random sample; here it is found exactly. It saves
-//! requests, not bytes; and it is no bound: a policy may do better. For equal sizes it is Belady's
-//! MIN, which none beats.
+//! caching with variable object sizes", POMACS 2018). The victim is the object of the greatest size
+//! × (time of its next use − now). Objects that are never requested again go first, the largest
+//! first. The authors and libCacheSim search a random sample; here the victim is found exactly. The
+//! heuristic saves requests, not bytes. It is no bound: a policy may do better. For equal sizes it
+//! is Belady's MIN, and no policy beats that.
 //!
-//! Fits the lab. Every request of the trace must be told in order, as with
-//! [`Belady`](crate::Belady). Since all values fall as time goes on, large objects' faster, no
-//! order lasts; a [`Tournament`] knows until when each of its results holds and plays again what
-//! has become doubtful. O(log n) a request, and O(log² n) amortised for the games played again.
+//! Fits the lab. Every request of the trace must be reported in order, as with
+//! [`Belady`](crate::Belady). All values fall with time, those of large objects faster, so no order
+//! lasts. A [`Tournament`] knows until when each of its results holds and replays the doubtful
+//! ones. O(log n) a request, and O(log² n) amortised for the replayed games.
 
 use crate::next_uses::{NEVER, NextUses};
 use crate::queue::{Nodes, Queue};
@@ -25,22 +25,22 @@ use std::cmp::Ordering;
 #[derive(Debug)]
 pub struct BeladySize<K = Key> {
     future: NextUses,
-    /// The number of the next request.
+    /// Number of the next request.
     now: u32,
     nodes: Nodes<K>,
-    /// All that are in; the order is the tournament's.
+    /// All present objects; the tournament keeps the order.
     present: Queue,
     tournament: Tournament,
 }
 
 impl<K: Fingerprint> BeladySize<K> {
-    /// An empty order at the start of a trace.
+    /// Makes an empty order at the start of a trace.
     pub fn new(future: NextUses) -> Self {
         let (nodes, present) = (Nodes::new(), Queue::new(0));
         Self { future, now: 0, nodes, present, tournament: Tournament::default() }
     }
 
-    /// Takes note of the current request's next one, and lets the time pass.
+    /// Records the next use of the current request's object, and advances the time.
     fn set_next_use(&mut self, handle: Handle) {
         let next_use = self.future.after(self.now);
         self.now = self.now.saturating_add(1);
@@ -105,8 +105,8 @@ impl<K: Fingerprint> Replacement<K> for BeladySize<K> {
     }
 }
 
-/// Who has the greatest value now, by games in pairs: a binary tree in an array, the root at 1,
-/// whose leaves are the players.
+/// Search for the greatest value by games in pairs: a binary tree in an array, with the root at 1
+/// and the players as leaves.
 ///
 /// A kinetic tournament (Basch, Guibas, Hershberger: "Data structures for mobile data", Journal of
 /// Algorithms, 1999).
@@ -116,43 +116,43 @@ struct Tournament {
     games: Vec<Game>,
 }
 
-/// An object's part in it.
+/// Object as a player.
 #[derive(Clone, Copy, Debug)]
 struct Player {
-    /// 0 for none.
+    /// Size; 0 for no player.
     size: u64,
     next_use: u32,
 }
 
-/// The result of a game, or of the games below it.
+/// Result of a game, or of the games below it.
 #[derive(Clone, Copy, Debug)]
 struct Game {
     winner: u32,
-    /// The first time at which this result, or one below, need not hold any more.
+    /// First time at which this result, or one below, may no longer hold.
     until: u32,
 }
 
 impl Player {
     const ABSENT: Self = Self { size: 0, next_use: 0 };
 
-    /// The value at a time not later than the next use.
+    /// Returns the value at a time not later than the next use.
     fn value(&self, now: u32) -> i128 {
         i128::from(self.size) * (i128::from(self.next_use) - i128::from(now))
     }
 
-    /// Which of two is given up first. Those that never come again before the others, and absent
-    /// ones last.
+    /// Compares two players by order of eviction. Objects that are never requested again come
+    /// before the others, absent players last.
     fn compare(&self, other: &Self, now: u32) -> Ordering {
         let is_done = |player: &Self| player.size > 0 && player.next_use == NEVER;
         is_done(self).cmp(&is_done(other)).then_with(|| self.value(now).cmp(&other.value(now)))
     }
 
-    /// The first time at which `other`, which loses now, may have the greater value.
+    /// Returns the first time at which `other`, the loser now, may have the greater value.
     fn loses_to(&self, other: &Self) -> u32 {
         if self.next_use == NEVER || other.size >= self.size || other.size == 0 {
             return NEVER;
         }
-        // self falls faster: s (n − t) < s' (n' − t) from t > (s n − s' n') / (s − s') on.
+        // `self` falls faster: s (n − t) < s' (n' − t) for t > (s n − s' n') / (s − s').
         let (size, other_size) = (i128::from(self.size), i128::from(other.size));
         let ahead = size * i128::from(self.next_use) - other_size * i128::from(other.next_use);
         u32::try_from(ahead.div_euclid(size - other_size) + 1).unwrap_or(NEVER)
@@ -160,8 +160,7 @@ impl Player {
 }
 
 impl Tournament {
-    /// Player `at` is now this one; the games on the way to the root are doubtful until somebody
-    /// asks.
+    /// Replaces player `at`. The games on the way to the root are doubtful until the next query.
     fn set(&mut self, at: usize, player: Player) {
         if at >= self.players.len() {
             self.players.resize((at + 1).next_power_of_two(), Player::ABSENT);
@@ -177,7 +176,7 @@ impl Tournament {
         }
     }
 
-    /// The player of the greatest value.
+    /// Returns the player of the greatest value.
     fn winner(&mut self, now: u32) -> Option<usize> {
         if self.players.is_empty() {
             return None;
@@ -186,7 +185,8 @@ impl Tournament {
         (self.players[winner].size > 0).then_some(winner)
     }
 
-    /// The result of a game, played again if doubtful. As deep as the tree is high: 32 at most.
+    /// Returns the result of a game, replayed if doubtful. Recursion is as deep as the tree is
+    /// high: at most 32.
     fn play(&mut self, game: usize, now: u32) -> Game {
         let players = self.players.len();
         if game >= players {
@@ -264,14 +264,14 @@ mod tests {
 
     /// Room for ten, of which X takes eight.
     #[test]
-    fn misses_what_is_worked_out_by_hand() {
+    fn misses_match_hand_calculation() {
         let weight = |object: char| if object.is_uppercase() { 8 } else { 1 };
         let requests: Vec<_> = "abXcdcdXab".chars().map(|object| (name(object), weight(object))).collect();
         let future = || NextUses::of(requests.iter().map(|(key, _)| *key));
-        // X comes back before a and b, so MIN gives up these for c and d, and misses both later.
+        // X returns before a and b, so MIN evicts these for c and d, and misses both later.
         assert_eq!(misses_by_weight(Belady::new(future()), &requests, 10), 7);
-        // 8 × 4 is more than 1 × 5 and 1 × 6: X leaves for c and d, and takes their place when they
-        // are done.
+        // 8 × 4 is more than 1 × 5 and 1 × 6: X leaves for c and d, and replaces them when their
+        // last use is over.
         assert_eq!(misses_by_weight(BeladySize::new(future()), &requests, 10), 6);
     }
 }

@@ -1,27 +1,27 @@
-//! Where groups of records begin on a disk that is written stripe by stripe.
+//! Borders between groups of records on a disk that is written stripe by stripe.
 //!
-//! What lies together because it belongs together, the objects of a site or the pieces of a body,
-//! is a group. Of each page it is known whether a group begins in it, so that a window around an
-//! object can end where the group does: of what lies around an object on the disk its own group is
-//! asked for soon in four cases of ten, and what lies beyond in one of a hundred
-//! (docs/experiments/volume-notebook.md).
+//! A group is a set of records that lie together because they belong together: the objects of a
+//! site, or the pieces of a body. For each page one bit says if a group begins in it, so that a
+//! window around an object can end with the group. Of the bytes around an object, its own group is
+//! requested soon in four cases of ten. Bytes beyond the group are requested in one case of a
+//! hundred (docs/experiments/volume-notebook.md).
 //!
 //! ```text
 //! pages:    │ site a     │         a │  a   b   c │  c         │   (contents)
 //! begins:         1            0           1            0           1
 //! ```
 //!
-//! Positions are offsets from the stripe's beginning. What begins in the page of an object that
-//! takes no more than that page may begin before it or after: either way its group is taken to be
-//! this page.
+//! Positions are offsets from the stripe's beginning. A border in the page of an object that fits
+//! in that page may lie before the object or after it. In both cases the object's group is taken to
+//! be this page.
 //!
-//! Cost: a bit a page, 32 bytes for each stripe of 1 MiB; finding a group looks at each of its
-//! pages, at most at those that lie near enough to be read.
+//! Cost: one bit a page, 32 bytes for each stripe of 1 MiB. Finding a group looks at each of its
+//! pages, at most at those near enough to be read.
 
 use crate::neighbourhood::GROUP_MAX;
 use std::ops::Range;
 
-/// Where groups begin, by stripe. What is not known of a stripe can be learnt, once.
+/// Beginnings of groups, by stripe. The borders of an unknown stripe can be learnt, once.
 #[derive(Debug)]
 pub struct GroupBorders {
     stripe_pages: u64,
@@ -30,19 +30,19 @@ pub struct GroupBorders {
     knowledge: Vec<Knowledge>,
 }
 
-/// What is known of a stripe.
+/// Knowledge of a stripe's groups.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Knowledge {
-    /// Nobody has looked.
+    /// The stripe was not read yet.
     None,
-    /// Where its groups begin.
+    /// The beginnings of its groups are known.
     Groups,
-    /// That it does not say.
+    /// The stripe does not record its groups.
     NoGroups,
 }
 
 impl GroupBorders {
-    /// For so many stripes, of so many bytes each. Nothing is known of them.
+    /// Makes borders for `stripes` stripes of `stripe_bytes` bytes. Nothing is known of them.
     pub fn new(stripes: u32, stripe_bytes: u64) -> Self {
         let stripe_pages = stripe_bytes / PAGE;
         let words = stripe_pages.div_ceil(64) as usize;
@@ -50,15 +50,15 @@ impl GroupBorders {
         Self { stripe_pages, words, begins, knowledge: vec![Knowledge::None; stripes as usize] }
     }
 
-    /// The stripe is written anew from its beginning: whatever begins there is going to be
-    /// [marked](Self::mark).
+    /// Forgets a stripe that is written anew from its beginning. The writer will [mark](Self::mark)
+    /// all groups that begin there.
     pub fn clear(&mut self, stripe: u32) {
         let at = stripe as usize * self.words;
         self.begins[at..at + self.words].fill(0);
         self.knowledge[stripe as usize] = Knowledge::Groups;
     }
 
-    /// Groups begin at these offsets.
+    /// Marks these offsets as beginnings of groups.
     pub fn mark(&mut self, stripe: u32, offsets: impl IntoIterator<Item = u64>) {
         for offset in offsets {
             let page = (offset / PAGE).min(self.stripe_pages - 1);
@@ -66,20 +66,20 @@ impl GroupBorders {
         }
     }
 
-    /// All groups of the stripe begin at these offsets, which are none when that has not been
-    /// written down.
+    /// Learns all beginnings of the stripe's groups. `offsets` is empty when the stripe does not
+    /// record them.
     pub fn learn(&mut self, stripe: u32, offsets: &[u64]) {
         self.mark(stripe, offsets.iter().copied());
         let is_told = !offsets.is_empty();
         self.knowledge[stripe as usize] = if is_told { Knowledge::Groups } else { Knowledge::NoGroups };
     }
 
-    /// Whether nobody has looked yet.
+    /// Returns `true` if the stripe was not read yet.
     pub fn is_unknown(&self, stripe: u32) -> bool {
         self.knowledge[stripe as usize] == Knowledge::None
     }
 
-    /// The whole pages in which the group of these bytes lies, as far as it is not too long to be
+    /// Returns the whole pages of these bytes' group, as far as the group is short enough to be
     /// read at once. `None` when groups are not known.
     pub fn group_of(&self, stripe: u32, wanted: &Range<u64>) -> Option<Range<u64>> {
         if self.knowledge[stripe as usize] != Knowledge::Groups {
@@ -100,7 +100,7 @@ impl GroupBorders {
 }
 
 const PAGE: u64 = 4096;
-/// With so many pages on one side of an object alone a group is too long.
+/// Number of pages on one side of an object at which a group is too long.
 const REACH_PAGES: u64 = GROUP_MAX / PAGE + 1;
 
 #[cfg(test)]
@@ -110,7 +110,7 @@ mod tests {
     const STRIPE: u64 = 1 << 20;
 
     #[test]
-    fn a_group_goes_from_the_page_it_begins_in_to_the_page_the_next_does() {
+    fn group_reaches_to_next_groups_first_page() {
         let mut borders = GroupBorders::new(3, STRIPE);
         borders.clear(1);
         borders.mark(1, [64, 10_000, 200_000, 900_000]);
@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn an_object_within_a_page_where_a_group_begins_has_that_page() {
+    fn object_in_border_page_gets_that_page() {
         let mut borders = GroupBorders::new(1, STRIPE);
         borders.clear(0);
         borders.mark(0, [64, 9_000, 11_000, 40_000]);
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_nobody_wrote_down_is_not_known() {
+    fn unrecorded_borders_are_unknown() {
         let mut borders = GroupBorders::new(2, 64 << 10);
         assert!(borders.is_unknown(0) && borders.group_of(0, &(0..100)).is_none());
         borders.mark(0, [20_000]);

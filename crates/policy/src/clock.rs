@@ -5,11 +5,11 @@
 //! Qiu, Zhang, Yue, Rashmi ("FIFO can be better than LRU", HotOS 2023) find its hit ratio at or
 //! above LRU's on most web traces.
 //!
-//! Fits an index on disk: no links to keep whole over a crash, hits on what is popular write
-//! nothing, and the hand walks the index in order, page by page. Does not fit where the very next
-//! victim must be the least recently used one, or where one scan of cold objects must not push out
-//! warm ones (see `s3_fifo`). A hit is O(1); finding a victim passes over at most four rounds of
-//! objects, a few entries on average.
+//! Fits an index on disk: there are no links that a crash could break, and hits on popular objects
+//! write nothing. The hand walks the index in order, page by page. Does not fit where the next
+//! victim must be the least recently used object. Does not fit where one scan of cold objects must
+//! not evict warm ones (see `s3_fifo`). A hit is O(1). Finding a victim passes over at most four
+//! rounds of objects, a few entries on average.
 
 use crate::{CyclicPolicy, HandDecision};
 
@@ -42,7 +42,7 @@ impl CyclicPolicy for Clock {
     }
 }
 
-/// Rounds that hits can save up for.
+/// Rounds that hits can save up.
 const COUNT_MAX: u8 = 3;
 
 #[cfg(test)]

@@ -1,27 +1,29 @@
-//! FBC, frequency-based cyclic replacement: a pointer goes round the file, and passes over what is
-//! asked for often.
+//! FBC, frequency-based cyclic replacement: a pointer circles the file and skips popular objects.
 //!
 //! Carlos Maltzahn, Kathy J. Richardson, Dirk Grunwald: "Reducing the Disk I/O of Web Proxy Server
-//! Caches", USENIX 1999, section 3.6. Each object has a count of references, one at least; a hit
-//! adds one. For each class of segments a pointer goes over the slots in the order of their
-//! numbers: a count below C_max names the victim, any other is passed over, and behind the last
-//! slot it begins anew. When the mean of all counts, of all classes together, exceeds A_max, every
-//! count c becomes ⌈c/2⌉, so that the sum stays between N·A_max/2 and N·A_max (N objects).
+//! Caches", USENIX 1999, section 3.6. Each object has a count of references, at least one; a hit
+//! adds one. For each class of segments a pointer passes over the slots in the order of their
+//! numbers. A count below C_max names the victim; any other slot is skipped, and after the last
+//! slot the pointer starts again. When the mean of all counts, of all classes together, exceeds
+//! A_max, every count c becomes ⌈c/2⌉. The sum then stays between N·A_max/2 and N·A_max (N
+//! objects).
 //!
 //! Fits stores in which the *place* of a victim costs I/O: victims follow each other in the file,
-//! and so do the pages that are written. Does not fit where places are free to choose, and at best
-//! comes near LRU's hit ratio.
+//! and so do the written pages. Does not fit where places are free to choose, and at best comes
+//! near LRU's hit ratio.
 //!
-//! What the text leaves open, and our reading: when a whole lap finds every count at C_max or
-//! above, the smallest of that lap goes, the first of several; slots that may not go now (pinned:
-//! someone reads them) are passed over whatever their count; and counts are looked at for their
-//! mean after a reference (a hit or a new object), not in between giving up one object and taking
-//! in another.
+//! The text leaves three points open; our reading is:
 //!
-//! **Costs.** A hit, a new object, a leaving one: O(1), [`counts::COUNT_BITS`] additions at most. A
-//! victim: a step for each slot passed over, few while most objects are asked for once; a whole lap
-//! of its class where all are at C_max or above. Halving all counts: O(1) (see [`counts`]). Memory:
-//! 8 bytes a slot.
+//! - When a whole lap finds every count at C_max or above, the smallest of that lap is evicted, the
+//!   first of several.
+//! - Slots that may not go now (pinned by a reader) are skipped, regardless of their count.
+//! - The mean of the counts is checked after a reference (a hit or a new object). It is not checked
+//!   between an eviction and the insertion that follows.
+//!
+//! **Costs.** A hit, a new object, a removal: O(1), at most [`counts::COUNT_BITS`] additions. A
+//! victim: one step for each skipped slot, few while most objects are requested once. The search
+//! takes a whole lap of a class with all counts at C_max or above. Halving all counts: O(1) (see
+//! [`counts`]). Memory: 8 bytes a slot.
 
 mod counts;
 #[cfg(test)]
@@ -30,23 +32,23 @@ mod tests;
 use crate::{SegmentClass, resident_first};
 use counts::Counts;
 
-/// Frequency-based cyclic replacement over slots of five classes, numbered from 0 in each class by
-/// their order in the file.
+/// Frequency-based cyclic replacement over slots of five classes. Slots are numbered from 0 in each
+/// class, by their order in the file.
 #[derive(Clone, Debug)]
 pub struct Fbc {
     counts: Counts,
-    /// The slot that is considered next, by class.
+    /// Next slot that the pointer reaches, by class.
     pointers: [u32; SegmentClass::ALL.len()],
     c_max: u32,
     a_max: u32,
 }
 
 impl Fbc {
-    /// No objects yet. An object with `c_max` references or more is passed over; counts are halved
-    /// when their mean exceeds `a_max`.
+    /// Makes a policy without objects. An object with `c_max` references or more is skipped; counts
+    /// are halved when their mean exceeds `a_max`.
     ///
-    /// Both count as one at least: with `c_max` 1 every object is passed over, and the smallest
-    /// count of a lap goes.
+    /// Both parameters are at least one. With `c_max` 1 every object is skipped, and the smallest
+    /// count of a lap is evicted.
     pub fn new(c_max: u32, a_max: u32) -> Self {
         Self {
             counts: Counts::default(),
@@ -56,32 +58,32 @@ impl Fbc {
         }
     }
 
-    /// A new object is in the slot, in place of the one before it, if any. Slots may come in any
-    /// order; memory is taken up to the highest number.
+    /// Records a new object in the slot, in place of the one before it, if any. Slots may be filled
+    /// in any order; memory is taken up to the highest number.
     pub fn filled(&mut self, class: SegmentClass, slot: u32) {
         self.counts.set(class, slot, 1);
         self.age();
     }
 
-    /// The object in the slot was asked for. Nothing happens when there is none.
+    /// Counts a request for the object in the slot. An empty slot is ignored.
     pub fn hit(&mut self, class: SegmentClass, slot: u32) {
         self.counts.add_one(class, slot);
         self.age();
     }
 
-    /// The object in the slot is gone, and the slot is nobody's victim until it is filled.
+    /// Records that the object in the slot is gone. The slot is not a victim until it is filled.
     pub fn emptied(&mut self, class: SegmentClass, slot: u32) {
         self.counts.set(class, slot, 0);
     }
 
-    /// Takes up a slot with the count that a store kept for its object. Counts are not aged until
-    /// the next reference, so that all can be taken up first.
+    /// Restores a slot with the count that a store kept for its object. Counts are not aged until
+    /// the next reference, so that all can be restored first.
     pub fn restored(&mut self, class: SegmentClass, slot: u32, count: u32) {
         self.counts.set(class, slot, count);
     }
 
-    /// The victim of a class among the slots that `may_go`; the pointer moves on behind it. `None`
-    /// when none may.
+    /// Returns the victim of a class among the slots that `may_go`, and moves the pointer behind
+    /// it. `None` when no slot may go.
     ///
     /// The object stays counted until its slot is [filled](Self::filled) or
     /// [emptied](Self::emptied).
@@ -102,14 +104,14 @@ impl Fbc {
         Some(self.pass(class, slot))
     }
 
-    /// `fbc_resident`: as [`Self::victim`], but of the next `window` slots that FBC would take, the
-    /// first whose page is resident; what FBC takes when none is.
+    /// Returns the victim by `fbc_resident`. Among the next `window` slots that FBC would choose,
+    /// this is the first with a resident page. Without one it is the victim of [`Self::victim`].
     ///
     /// Maltzahn 1999 leaves it as future work: "a tighter synchronization with the operating
     /// system's memory management". Slots of too high a count do not count for the window, but the
-    /// search ends with `4 · window` slots looked at. The pointer moves on behind the victim, so
-    /// what was skipped waits for the next lap; were it to stay, the slot just filled, whose page
-    /// is now resident, would be the next victim. `resident` is asked at most `window` times.
+    /// search ends after `4 · window` slots. The pointer moves behind the victim, so that skipped
+    /// slots wait for the next lap. If it stayed, the slot just filled, now with a resident page,
+    /// would be the next victim. `resident` is called at most `window` times.
     pub fn victim_resident(
         &mut self,
         class: SegmentClass,
@@ -126,44 +128,45 @@ impl Fbc {
         }
     }
 
-    /// References to the object in the slot, as aged by now; 0 when there is none.
+    /// Returns the references to the object in the slot, as aged by now; 0 when there is none.
     pub fn count(&self, class: SegmentClass, slot: u32) -> u32 {
         self.counts.of(class, slot)
     }
 
-    /// The slots of a class that have an object, each with its count as aged by now.
+    /// Returns the slots of a class that have an object, each with its count as aged by now.
     pub fn counts(&self, class: SegmentClass) -> impl Iterator<Item = (u32, u32)> + '_ {
         let counted = (0..self.counts.slots(class)).map(move |slot| (slot, self.counts.of(class, slot)));
         counted.filter(|(_, count)| *count > 0)
     }
 
-    /// The first slot with an object that the pointer of a class will come to; `None` when there is
-    /// none.
+    /// Returns the first slot with an object that the pointer of a class will reach; `None` when
+    /// there is none.
     pub fn next_slot(&self, class: SegmentClass) -> Option<u32> {
         self.lap(class).find(|slot| self.counts.of(class, *slot) > 0)
     }
 
-    /// Objects, and the sum of their counts.
+    /// Returns the number of objects, and the sum of their counts.
     pub fn totals(&self) -> (u64, u64) {
         (self.counts.objects(), self.counts.sum())
     }
 
-    /// The slots that are considered next, by class, for a store to keep.
+    /// Returns the next slot of each class, for a store to keep.
     pub fn pointers(&self) -> [u32; 5] {
         self.pointers
     }
 
-    /// Goes on where [`Self::pointers`] stood. A pointer behind the last slot stands at the first.
+    /// Restores the pointers from [`Self::pointers`]. A pointer behind the last slot becomes the
+    /// first.
     pub fn set_pointers(&mut self, pointers: [u32; 5]) {
         self.pointers = pointers;
     }
 
-    /// Bytes of memory taken.
+    /// Returns the bytes of memory taken.
     pub fn memory_bytes(&self) -> usize {
         self.counts.memory_bytes()
     }
 
-    /// All slots of a class, from the pointer on.
+    /// Returns all slots of a class, from the pointer on.
     fn lap(&self, class: SegmentClass) -> impl Iterator<Item = u32> + use<> {
         let slots = self.counts.slots(class);
         let pointer = self.pointers[class.index()].min(slots);
@@ -176,9 +179,10 @@ impl Fbc {
         slot
     }
 
-    /// "Frequency counts are aged whenever the average reference count of all objects becomes
-    /// greater than A_max." Once is enough, but for objects that left since, with counts below the
-    /// mean.
+    /// Ages the counts: "Frequency counts are aged whenever the average reference count of all
+    /// objects becomes greater than A_max."
+    ///
+    /// Once is enough, unless objects with counts below the mean were removed since.
     fn age(&mut self) {
         while self.counts.sum() > self.counts.objects() * u64::from(self.a_max) {
             self.counts.halve();
@@ -186,5 +190,5 @@ impl Fbc {
     }
 }
 
-/// Slots that a search for a resident page looks at for each that it may ask about.
+/// Slots that a search for a resident page examines, for each query that it may make.
 const LOOKED_AT: usize = 4;

@@ -1,11 +1,11 @@
-//! First in, first out: gives up what has been in the longest, whatever happened since.
+//! First in, first out: evicts the oldest object, regardless of hits.
 //!
 //! Belady: "A study of replacement algorithms for a virtual-storage computer", IBM Systems Journal,
-//! 1966, where it is one of three yardsticks. A queue that hits do not touch.
+//! 1966, one of three yardsticks there. A queue that hits do not touch.
 //!
 //! Fits where a hit must write nothing, and as the floor below every other policy; its order is
-//! that of a log on disk. Does not fit where some objects stay popular: they leave with the rest
-//! and are fetched again. Every operation is O(1).
+//! that of a log on disk. Does not fit where some objects stay popular: they are evicted with the
+//! rest and fetched again. Every operation is O(1).
 
 use crate::queue::{Nodes, Queue};
 use crate::replacement::{Fingerprint, Handle, Replacement, Victim};
@@ -19,7 +19,7 @@ pub struct Fifo<K = Key> {
 }
 
 impl<K: Fingerprint> Fifo<K> {
-    /// An empty order.
+    /// Makes an empty order.
     pub fn new() -> Self {
         Self { nodes: Nodes::new(), queue: Queue::new(0) }
     }
@@ -78,7 +78,7 @@ mod tests {
     use super::*;
     use crate::testing::{Model, Object, agrees_with_model, misses};
 
-    /// The slow, obvious version: a list, newest first.
+    /// Slow, obvious version: a list, newest first.
     #[derive(Default)]
     struct SlowFifo(Vec<Object>);
 
@@ -107,11 +107,11 @@ mod tests {
         agrees_with_model(Fifo::new, SlowFifo::default);
     }
 
-    /// The reference strings of the textbooks: Silberschatz, Galvin, Gagne, "Operating System
-    /// Concepts", section on page replacement; and the anomaly of Belady, Nelson, Shedler (CACM
-    /// 1969), by which more room misses more.
+    /// Reference strings of the textbooks: Silberschatz, Galvin, Gagne, "Operating System
+    /// Concepts", section on page replacement. Also the anomaly of Belady, Nelson, Shedler (CACM
+    /// 1969): more room causes more misses.
     #[test]
-    fn misses_what_is_worked_out_by_hand() {
+    fn misses_match_hand_calculation() {
         assert_eq!(misses(Fifo::new(), "70120304230321201701", 3), 15);
         assert_eq!(misses(Fifo::new(), "123412512345", 3), 9);
         assert_eq!(misses(Fifo::new(), "123412512345", 4), 10);

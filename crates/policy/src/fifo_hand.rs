@@ -1,11 +1,11 @@
-//! First in, first out by a hand: whoever it comes to goes, asked for or not.
+//! First in, first out by a hand: evicts the object at the hand, requested or not.
 //!
 //! The yardstick of Belady ("A study of replacement algorithms for a virtual-storage computer", IBM
-//! Systems Journal, 1966) without a queue: where numbers are given out counting up, the order of
-//! the array is the order of arrival. Where holes are filled out of turn it only resembles it.
+//! Systems Journal, 1966) without a queue. Where numbers are assigned in ascending order, the order
+//! of the array is the order of arrival. Where holes are filled out of turn, it is only similar.
 //!
-//! Fits where a hit must write nothing at all, and where objects should go in the order in which
-//! they lie on disk. Does not fit where some stay popular. A hit is nothing, a victim the next
+//! Fits where a hit must write nothing at all, and where objects should be evicted in their order
+//! on disk. Does not fit where some objects stay popular. A hit costs nothing; a victim is the next
 //! entry.
 
 use crate::{CyclicPolicy, HandDecision};

@@ -1,29 +1,29 @@
-//! Future-looking replacement: where each object lies and when, worked out from the whole trace.
+//! Future-looking replacement: the place and time of each object, computed from the whole trace.
 //!
 //! Carlos Maltzahn, Kathy J. Richardson, Dirk Grunwald: "Reducing the Disk I/O of Web Proxy Server
 //! Caches", USENIX 1999, section 3.4. A near-optimal yardstick for memory-mapped stores of small
 //! objects, for the lab. Three steps:
 //!
-//! 1. objects that are referenced once are discarded;
+//! 1. Objects that are referenced once are discarded;
 //! 2. the others are packed (see [`Packer`]) in descending order of their popularity, while they
 //!    fit into the file;
-//! 3. each that did not fit takes the place of the most popular object of its segment class such
-//!    that its time, from its first to its last reference, does not overlap with that object's.
-//!    What finds no such place is not cached.
+//! 3. each object that did not fit shares the place of another object of its segment class. This is
+//!    the most popular object with a time, from first to last reference, that does not overlap with
+//!    its own. An object without such a place is not cached.
 //!
 //! So popular objects share pages, which stay in memory, and no replacement costs a hit.
 //!
-//! **Readings of what the text leaves open.** Popularity is the number of references in the trace;
-//! of equals the one referenced first comes first. An object is as large as its largest reference,
-//! so that its segment holds all of them; above a page it is not for this file. In step 2 an object
-//! that does not fit does not end the packing: a smaller one may still fit the rest of a page. In
-//! step 3 several objects may share a place one after the other, and a new one must overlap with
-//! none of them, or it would cost the misses that the step is to avoid; the place is as popular as
-//! the object that step 2 put there. A new object may come before the one whose place it takes;
-//! then that one replaces it.
+//! **Readings of the points that the text leaves open.** Popularity is the number of references in
+//! the trace; among equals the one referenced first comes first. An object is as large as its
+//! largest reference, so that its segment holds all of them; an object larger than a page is not
+//! for this file. In step 2 an object that does not fit does not end the packing: a smaller one may
+//! still fit the rest of a page. In step 3 several objects may share a place one after the other. A
+//! new one must overlap with none of them, or it would cost the misses that the step is to avoid.
+//! The place is as popular as the object that step 2 put there. A new object may come before the
+//! object that has the place; then that one replaces it.
 //!
-//! **Costs.** O(n log n) for n requests and objects, and for each object of step 3 a search among
-//! the free times of all places ([`gaps`]), about O(√places) and mostly O(log places).
+//! **Costs.** O(n log n) for n requests and objects. Each object of step 3 also costs a search
+//! among the free times of all places ([`gaps`]), about O(√places) and mostly O(log places).
 
 mod gaps;
 #[cfg(test)]
@@ -33,41 +33,41 @@ use crate::{Packer, SegmentClass, SegmentLayout};
 use gaps::{Gap, Gaps, NOBODY};
 use std::cmp::Reverse;
 
-/// For each object of a trace where it lies, and from which request to which. See the file's head.
+/// Place of each object of a trace, and the requests for which it lies there. See the file's head.
 #[derive(Clone, Debug, Default)]
 pub struct PlacementTable {
     places: Vec<Option<FuturePlace>>,
 }
 
-/// The place of an object.
+/// Place of an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FuturePlace {
-    /// Where it lies, in bytes from the file's start.
+    /// Offset in bytes from the file's start.
     pub offset: u64,
-    /// Its segment's class.
+    /// Class of its segment.
     pub class: SegmentClass,
     /// Number of the request that brings it in, the first for it, counted from 0.
     pub first: u32,
     /// Number of the last request for it.
     pub last: u32,
-    /// The object that lies there until `first`, and is replaced then.
+    /// Object that lies there until `first`, and is replaced then.
     pub replaces: Option<u32>,
 }
 
-/// What a reference finds.
+/// Outcome of a reference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FutureOutcome {
-    /// It is there: to be read.
+    /// The object is there and can be read.
     Hit(FuturePlace),
-    /// It comes in: to be written.
+    /// The object is admitted and must be written.
     Admitted(FuturePlace),
-    /// It is not there, and not to be cached.
+    /// The object is not there, and not to be cached.
     Declined,
 }
 
 impl PlacementTable {
-    /// The table for these requests, each the number of an object and bytes, and a file of so many
-    /// bytes.
+    /// Makes the table for these requests, pairs of an object's number and bytes, and a file of
+    /// `file_bytes` bytes.
     ///
     /// Objects should be numbered from 0 without many gaps: memory is in proportion to the largest
     /// number. Requests after the first 2^32 − 2 are left out.
@@ -75,7 +75,7 @@ impl PlacementTable {
         let uses = Uses::of(requests);
         let mut table = Self { places: vec![None; uses.objects.len()] };
         let mut packer = Packer::default();
-        let mut shared: [Shared; SegmentClass::ALL.len()] = Default::default();
+        let mut shared: [SharedPlaces; SegmentClass::ALL.len()] = Default::default();
         let mut left_over = Vec::new();
         for (object, class) in uses.by_popularity() {
             let Use { first, last, .. } = uses.objects[object as usize];
@@ -100,12 +100,12 @@ impl PlacementTable {
         table
     }
 
-    /// Where an object lies; `None` when it is never cached.
+    /// Returns the place of an object; `None` when it is never cached.
     pub fn place(&self, object: u32) -> Option<FuturePlace> {
         *self.places.get(object as usize)?
     }
 
-    /// What a request, numbered from 0 as in the trace, finds for its object.
+    /// Returns the outcome of a request, numbered from 0 as in the trace, for its object.
     pub fn look_up(&self, request: u32, object: u32) -> FutureOutcome {
         match self.place(object) {
             Some(place) if request == place.first => FutureOutcome::Admitted(place),
@@ -115,15 +115,15 @@ impl PlacementTable {
     }
 }
 
-/// The places of one class, the most popular first, and when each is free.
+/// Places of one class, the most popular first, with the times when each is free.
 #[derive(Debug, Default)]
-struct Shared {
+struct SharedPlaces {
     offsets: Vec<u64>,
     gaps: Gaps,
 }
 
-impl Shared {
-    /// A place that an object of step 2 has.
+impl SharedPlaces {
+    /// Adds a place that step 2 gave to an object.
     fn add(&mut self, object: u32, place: FuturePlace, requests: u32) {
         let slot = self.offsets.len() as u32;
         self.offsets.push(place.offset);
@@ -131,8 +131,8 @@ impl Shared {
         self.divide(whole, object, place.first, place.last);
     }
 
-    /// The most popular place that is free from the first to the last reference, and what was free
-    /// around them.
+    /// Takes the most popular place that is free from the first to the last reference. Returns it
+    /// with its former gap.
     fn take(&mut self, object: u32, first: u32, last: u32) -> Option<(u64, Gap)> {
         let gap = self.gaps.least_around(first, last)?;
         self.gaps.remove(gap);
@@ -140,17 +140,17 @@ impl Shared {
         Some((self.offsets[gap.slot as usize], gap))
     }
 
-    /// What is left of a gap around an object.
+    /// Inserts the rest of a gap around an object.
     fn divide(&mut self, gap: Gap, object: u32, first: u32, last: u32) {
         let parts = [Gap { to: first, after: object, ..gap }, Gap { from: last + 1, before: object, ..gap }];
-        // An object that is asked for twice needs two requests.
+        // An object that is requested twice needs two requests.
         for part in parts.into_iter().filter(|part| part.to.saturating_sub(part.from) >= 2) {
             self.gaps.insert(part);
         }
     }
 }
 
-/// What the trace says of its objects.
+/// References to the objects of a trace.
 struct Uses {
     objects: Vec<Use>,
     requests: u32,
@@ -184,7 +184,8 @@ impl Uses {
         uses
     }
 
-    /// The objects of at most a page that are asked for more than once, the most popular first.
+    /// Returns the objects of at most a page that are requested more than once, the most popular
+    /// first.
     fn by_popularity(&self) -> Vec<(u32, SegmentClass)> {
         let again = (0..).zip(&self.objects).filter(|(_, of)| of.references > 1);
         let mut objects: Vec<(u32, SegmentClass)> =

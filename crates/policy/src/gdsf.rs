@@ -1,10 +1,11 @@
-//! GreedyDual-Size with frequency: gives up what earns least for the room it takes.
+//! GreedyDual-Size with frequency: evicts the object that saves the fewest requests for its size.
 //!
 //! Cherkasova: "Improving WWW proxies performance with Greedy-Dual-Size-Frequency caching policy",
 //! HPL-98-69R1, 1998; after Cao and Irani ("Cost-aware WWW proxy caching algorithms", USITS 1997).
-//! The priority of an object is Clock + F · C / S: the priority of the object given up last, and
-//! how often it was asked for since it came in, at a cost of one for each miss, over its size. On a
-//! hit F grows by one and Clock is taken anew. Among equals the least recently used goes.
+//! The priority of an object is Clock + F · C / S. Clock is the priority of the object evicted
+//! last. F is the number of requests since the object came in, C the cost of a miss, here one, and
+//! S the size. A hit increases F by one and takes Clock anew. Among equals the least recently used
+//! is evicted.
 //!
 //! Fits where requests are to be saved and sizes differ, as in the RAM tier of a proxy: ten small
 //! objects for one large. Does not fit where bytes are to be saved; for equal sizes it is LFU-DA. A
@@ -18,18 +19,18 @@ use shoal_core::Key;
 #[derive(Debug)]
 pub struct Gdsf<K = Key> {
     ranks: Ranks<K>,
-    /// The priority of the object given up last.
+    /// Priority of the object evicted last.
     clock: f64,
 }
 
 impl<K: Fingerprint> Gdsf<K> {
-    /// An empty order.
+    /// Makes an empty order.
     pub fn new() -> Self {
         Self { ranks: Ranks::new(), clock: 0.0 }
     }
 }
 
-/// What an object earns for a unit of room. An object of no weight counts as one of weight 1.
+/// Returns the requests saved for a unit of room. An object of no weight counts as one of weight 1.
 fn earning(requests: u32, weight: u64) -> f64 {
     f64::from(requests) / weight.max(1) as f64
 }
@@ -87,7 +88,7 @@ mod tests {
     use crate::LfuDa;
     use crate::testing::{Model, Object, agrees_with_model, misses_by_weight, name, random_string};
 
-    /// A list, least recently used first; a mark is how often an object was asked for.
+    /// List, least recently used first; a mark is an object's number of requests.
     #[derive(Default)]
     struct SlowGdsf {
         objects: Vec<(Object, f64)>,
@@ -137,8 +138,8 @@ mod tests {
         }
     }
 
-    /// Room for ten bytes: a large object leaves for a small one though it was asked for later and
-    /// as often.
+    /// Room for ten bytes: a large object leaves for a small one, although it was requested later
+    /// and as often.
     #[test]
     fn large_objects_leave_first() {
         let sized = |string: &str| -> Vec<(Key, u64)> {

@@ -1,30 +1,31 @@
-//! The memory of keys whose objects were evicted: the last so many, in 8 bytes each.
+//! Ghosts: the latest keys of evicted objects, in 8 bytes each.
 //!
-//! As the authors of S3-FIFO lay it out (SOSP 2023, section 4.2): a table of buckets that are one
-//! cache line each, of 4-byte fingerprints with the 4-byte turn in which they were remembered. A
-//! key is remembered while fewer than `limit` came after it, which a subtraction tells; what is
-//! older leaves when a newcomer takes its place. Remember and forget touch one cache line each.
+//! The layout is that of S3-FIFO's authors (SOSP 2023, section 4.2): a table of buckets of one
+//! cache line each. A bucket holds 4-byte fingerprints with the 4-byte turn in which each was
+//! remembered. A key is remembered while fewer than `limit` keys came after it, which a subtraction
+//! tells. An older key leaves when a newcomer takes its slot. Remember and forget touch one cache
+//! line each.
 //!
-//! Two ways to be wrong, both rare and both harmless, as a ghost is a hint. Of so many keys one in
-//! 2^32 / `limit` is taken for another (1 in 43,000 with 100,000 ghosts). And a bucket that
-//! overflows forgets its oldest before its time: by the Poisson distribution of keys over buckets,
-//! 3% of the keys with two thirds of the places taken, where the table grows, and 1.5% with four
-//! sevenths, to which it grows.
+//! Two errors are possible, both rare, and harmless since a ghost is a hint. One key in 2^32 /
+//! `limit` is taken for another (1 in 43,000 with 100,000 ghosts). A bucket that overflows forgets
+//! its oldest key too early. By the Poisson distribution of keys over buckets, this affects 3% of
+//! the keys with two thirds of the slots taken, where the table grows. It affects 1.5% with four
+//! sevenths taken, the share after growth.
 
-/// Keys remembered. See the file's head.
+/// Remembered keys. See the file's head.
 #[derive(Debug)]
 pub(crate) struct Ghost {
-    buckets: Vec<Bucket>,
-    /// How many keys have been remembered so far, wrapping.
+    buckets: Vec<GhostBucket>,
+    /// Number of keys remembered so far, wrapping.
     turn: u32,
 }
 
-/// One cache line.
+/// Bucket of one cache line.
 #[derive(Clone, Debug)]
 #[repr(align(64))]
-struct Bucket {
+struct GhostBucket {
     fingerprints: [u32; PLACES],
-    /// When each was remembered; 0 marks an empty place, and no turn is 0.
+    /// Turn in which each was remembered; 0 marks an empty slot, and no turn is 0.
     turns: [u32; PLACES],
 }
 
@@ -43,7 +44,7 @@ impl Ghost {
         self.put(shorten(fingerprint), turn);
     }
 
-    /// Whether the fingerprint was among the last `limit` remembered; it no longer is.
+    /// Forgets the fingerprint. Returns `true` if it was among the last `limit` remembered.
     pub(crate) fn forget(&mut self, fingerprint: u64, limit: usize) -> bool {
         let short = shorten(fingerprint);
         let turn = self.turn;
@@ -60,15 +61,15 @@ impl Ghost {
     }
 
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.buckets.capacity() * size_of::<Bucket>()
+        self.buckets.capacity() * size_of::<GhostBucket>()
     }
 
-    /// Into the place it has already, an empty one, or the oldest.
+    /// Writes into the fingerprint's own slot, an empty one, or the oldest.
     fn put(&mut self, short: u32, turn: u32) {
         let now = self.turn;
         let Some(at) = self.bucket(short) else { return };
         let bucket = &mut self.buckets[at];
-        // An empty place is older than any other.
+        // An empty slot is older than any other.
         let age = |turn: u32| if turn == 0 { u32::MAX } else { now.wrapping_sub(turn) };
         let mut best = 0;
         for place in 0..PLACES {
@@ -88,10 +89,10 @@ impl Ghost {
         (!self.buckets.is_empty()).then_some(at as usize)
     }
 
-    /// To seven places for four keys, and a few at least.
+    /// Grows the table to seven slots for four keys, and at least a few buckets.
     fn grow(&mut self, limit: usize) {
         let buckets = (limit * 7 / 4).div_ceil(PLACES).max(BUCKETS_MIN);
-        let empty = Bucket { fingerprints: [0; PLACES], turns: [0; PLACES] };
+        let empty = GhostBucket { fingerprints: [0; PLACES], turns: [0; PLACES] };
         let old = std::mem::replace(&mut self.buckets, vec![empty; buckets]);
         for bucket in old {
             for (short, turn) in
@@ -103,16 +104,16 @@ impl Ghost {
     }
 }
 
-/// The high half, whose bits are uniform, and whose highest choose the bucket.
+/// Returns the high half; its bits are uniform, and the highest choose the bucket.
 fn shorten(fingerprint: u64) -> u32 {
     (fingerprint >> 32) as u32
 }
 
 const PLACES: usize = 8;
-/// A kilobyte: few buckets would be filled unevenly.
+/// Least number of buckets: a kilobyte, as fewer buckets would be filled unevenly.
 const BUCKETS_MIN: usize = 16;
 
-const _: () = assert!(size_of::<Bucket>() == 64);
+const _: () = assert!(size_of::<GhostBucket>() == 64);
 
 #[cfg(test)]
 mod tests {
@@ -124,11 +125,11 @@ mod tests {
         let (mut remembered, mut too_early) = (0, 0);
         for seed in 0..20 {
             let (mut ghost, mut random) = (Ghost::new(), Random(seed));
-            // Keys in the order in which they were remembered; those forgotten or remembered again
-            // leave a gap.
+            // Keys in the order in which they were remembered; a key that is forgotten or
+            // remembered again leaves a gap.
             let mut history: Vec<Option<u64>> = Vec::new();
             for step in 0..3000 {
-                // The limit wanders, and grows past what the first table holds.
+                // The limit varies, and grows beyond the capacity of the first table.
                 let limit = 16 + (step / 30 + random.below(5)) as usize;
                 let key = random.below(200).wrapping_mul(0x9e37_79b9_7f4a_7c15);
                 let known = history.iter().position(|known| *known == Some(key));

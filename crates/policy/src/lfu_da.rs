@@ -1,22 +1,22 @@
-//! LFU with dynamic ageing: gives up what was asked for least, where a newcomer starts at the level
-//! of what left last.
+//! LFU with dynamic ageing: evicts the least requested object; a newcomer starts at the level of
+//! the last victim.
 //!
 //! Arlitt, Cherkasova, Dilley, Friedrich, Jin: "Evaluating content management techniques for web
-//! proxy caches", ACM Performance Evaluation Review, 2000 (HPL-98-173), which is also where Squid's
-//! heap policies come from. The key of an object is K = F + L: how often it was asked for since it
-//! came in, and the cache's age, which is the key of the object given up last. On a hit F grows by
-//! one and L is taken anew. Among equal keys the least recently used goes.
+//! proxy caches", ACM Performance Evaluation Review, 2000 (HPL-98-173), also the source of Squid's
+//! heap policies. The key of an object is K = F + L. F is the number of requests since the object
+//! came in; L is the cache's age, the key of the object evicted last. A hit increases F by one and
+//! takes L anew. Among equal keys the least recently used is evicted.
 //!
-//! Fits where bytes are to be saved, since it looks at frequency and not at size, and where
+//! Fits where bytes are to be saved, since it considers frequency and not size, and where
 //! popularity is stable. Does not fit popularity that moves faster than the age rises.
 //!
-//! As no key is ever below L, a radix heap holds them (Ahuja, Mehlhorn, Orlin, Tarjan: "Faster
-//! algorithms for the shortest path problem", Journal of the ACM, 1990): queue 0 has the objects
-//! whose key is L, and queue b those whose key first differs from L in bit b − 1. When queue 0 is
-//! empty, L becomes the least key of the lowest queue that is not, and this queue's objects go to
-//! lower ones, oldest first; so equal keys stay in the order of their last use. Insert and hit are
-//! O(1). Evict is O(log F) amortised, as an object goes down at most that often between two of its
-//! hits.
+//! No key is ever below L, so a radix heap holds the keys (Ahuja, Mehlhorn, Orlin, Tarjan: "Faster
+//! algorithms for the shortest path problem", Journal of the ACM, 1990). Queue 0 has the objects
+//! with key L. Queue b has the objects with a key that first differs from L in bit b − 1. When
+//! queue 0 is empty, L becomes the least key of the lowest queue that is not. The objects of this
+//! queue then move to lower queues, oldest first, so that equal keys stay in the order of their
+//! last use. Insert and hit are O(1). Evict is O(log F) amortised: an object moves down at most log
+//! F times between two of its hits.
 
 use crate::queue::{Nodes, Queue};
 use crate::replacement::{Fingerprint, Handle, Replacement, Victim};
@@ -26,22 +26,22 @@ use shoal_core::Key;
 #[derive(Debug)]
 pub struct LfuDa<K = Key> {
     nodes: Nodes<K>,
-    /// For each node what it is ranked by.
+    /// Rank of each node.
     ranks: Vec<Rank>,
     queues: [Queue; QUEUES],
-    /// The key of the object given up last: L.
+    /// Key of the object evicted last: L.
     age: u64,
     weight: u64,
     len: usize,
 }
 
-/// What an object is ranked by, in twelve bytes: the key, which needs more than 32 bits after years
-/// only, stands in two halves.
+/// Rank of an object, in twelve bytes. The key needs more than 32 bits only after years, and stands
+/// in two halves.
 #[derive(Clone, Copy, Debug)]
 struct Rank {
     key_low: u32,
     key_high: u32,
-    /// F.
+    /// Requests: F.
     requests: u32,
 }
 
@@ -52,14 +52,14 @@ impl Rank {
         Self { key_low: key as u32, key_high: (key >> 32) as u32, requests }
     }
 
-    /// K.
+    /// Returns the key: K.
     fn key(self) -> u64 {
         u64::from(self.key_low) | u64::from(self.key_high) << 32
     }
 }
 
 impl<K: Fingerprint> LfuDa<K> {
-    /// An empty order.
+    /// Makes an empty order.
     pub fn new() -> Self {
         Self {
             nodes: Nodes::new(),
@@ -71,7 +71,7 @@ impl<K: Fingerprint> LfuDa<K> {
         }
     }
 
-    /// Puts an object that stands in no queue where its rank says.
+    /// Puts an object that is in no queue into the queue of its rank.
     fn put(&mut self, handle: Handle) {
         let key = self.ranks[handle.number() as usize].key();
         debug_assert!(key >= self.age);
@@ -93,7 +93,7 @@ impl<K: Fingerprint> LfuDa<K> {
         self.ranks.push(rank);
     }
 
-    /// Lets the age rise to the least key, so that queue 0 has an object if there is any.
+    /// Raises the age to the least key, so that queue 0 has an object if there is any.
     fn age(&mut self) {
         let Some(lowest) = self.queues.iter().position(|queue| queue.len() > 0).filter(|lowest| *lowest > 0)
         else {
@@ -178,7 +178,7 @@ impl<K: Fingerprint> Replacement<K> for LfuDa<K> {
     }
 }
 
-/// One for each bit in which a key may differ first, and one for those that do not differ.
+/// One for each bit in which a key may differ first, and one for keys that do not differ.
 const QUEUES: usize = u64::BITS as usize + 1;
 
 #[cfg(test)]
@@ -186,7 +186,7 @@ mod tests {
     use super::*;
     use crate::testing::{Model, Object, agrees_with_model, misses};
 
-    /// A list, least recently used first; a mark is a key in twice 32 bits: K, F.
+    /// List, least recently used first; a mark is a key in twice 32 bits: K, F.
     #[derive(Default)]
     struct SlowLfuDa {
         objects: Vec<Object>,
@@ -211,7 +211,7 @@ mod tests {
         }
 
         fn evict(&mut self) -> Option<Object> {
-            // `min_by_key` takes the first of equals, the least recently used.
+            // `min_by_key` returns the first of equals, the least recently used.
             let lowest = self.objects.iter().copied().min_by_key(|object| object.mark >> 32)?;
             self.age = lowest.mark >> 32;
             self.remove(lowest.key);
@@ -240,11 +240,11 @@ mod tests {
         assert_eq!(order.collect::<Vec<_>>(), ['b', 'c', 'a'].map(crate::testing::name));
     }
 
-    /// Room for two. a has K = 3 after three requests. b leaves with 1, c comes with 2 and leaves
-    /// with 2 when d comes with 3; then a, asked for less recently than d, leaves when e comes.
+    /// Room for two. a has K = 3 after three requests. b leaves with 1; c comes with 2 and leaves
+    /// with 2 when d comes with 3. Then a, requested less recently than d, leaves when e comes.
     /// Without ageing a would have stayed.
     #[test]
-    fn misses_what_is_worked_out_by_hand() {
+    fn misses_match_hand_calculation() {
         assert_eq!(misses(LfuDa::new(), "aaabcdea", 2), 6);
         assert_eq!(misses(LfuDa::new(), "aaabcda", 2), 4);
         assert_eq!(misses(LfuDa::new(), "aaaabcdea", 2), 5);

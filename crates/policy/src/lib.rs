@@ -1,17 +1,18 @@
 //! Decisions about keeping: replacement and admission, without I/O.
 //!
-//! Two families. A [`Replacement`] knows every object by a handle and names victims; [`POLICIES`]
-//! lists them by name, and [`Belady`] and [`BeladySize`], who know the future, are for the lab. A
-//! [`CyclicPolicy`] policy is what a hand asks while it passes over an array whose entries hold the
-//! policy's state themselves, so that it survives a restart: [`Clock`]; a [`Ring`] makes a
-//! `Replacement` of it.
+//! There are two families. A [`Replacement`] knows every object by a handle and names victims;
+//! [`POLICIES`] lists them by name. [`Belady`] and [`BeladySize`] know the future and are for the
+//! lab. A [`CyclicPolicy`], such as [`Clock`], decides for a hand that passes over an array. The
+//! entries of the array hold the policy's state, so that the state survives a restart. A [`Ring`]
+//! makes a `Replacement` of a cyclic policy.
 //!
-//! Beside them, what memory-mapped stores of small objects ask: a [`SegmentLayout`] says where a
-//! segment goes, and [`Fbc`] which slot is given up when the file is full; [`PlacementTable`] knows
-//! the future. And what a store asks that writes a log: [`Probation`] says which objects are worth
-//! writing, [`reinsertion`] which are written again when the log comes round to them, and
-//! [`NeighbourhoodSizer`] how much to read around one, with [`GroupBorders`] to say what belongs
-//! together.
+//! Memory-mapped stores of small objects have their own decisions. A [`SegmentLayout`] places
+//! segments, and [`Fbc`] chooses the slot to evict when the file is full; [`PlacementTable`] knows
+//! the future. A store that writes a log has others. [`Probation`] admits objects that are worth
+//! writing, and [`reinsertion`] chooses objects to write again when the log reaches them.
+//! [`PinLedger`] bounds those that an operator has pinned.
+//! [`NeighbourhoodSizer`] decides how much to read around an object, with [`GroupBorders`] for the
+//! records that belong together.
 
 #![forbid(unsafe_code)]
 
@@ -32,6 +33,8 @@ mod lru;
 pub mod neighbourhood;
 mod next_uses;
 mod packer;
+mod pin_newcomers;
+mod pinning;
 mod policies;
 mod queue;
 mod ranks;
@@ -65,6 +68,8 @@ pub use lru::Lru;
 pub use neighbourhood::NeighbourhoodSizer;
 pub use next_uses::NextUses;
 pub use packer::{Appender, PAGE_BYTES, Packer, SegmentClass, SegmentLayout};
+pub use pin_newcomers::PinNewcomers;
+pub use pinning::PinLedger;
 pub use policies::{POLICIES, ReplacementPolicy};
 pub use replacement::{Fingerprint, Handle, Replacement, Victim, WEIGHT_MAX};
 pub use resident::resident_first;

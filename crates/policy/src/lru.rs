@@ -1,12 +1,12 @@
-//! Least recently used: gives up what has not been asked for the longest.
+//! Least recently used: evicts the object with the oldest last request.
 //!
 //! The classic (Mattson, Gecsei, Slutz, Traiger: "Evaluation techniques for storage hierarchies",
-//! IBM Systems Journal, 1970), and what Squid replaces by. A list in order of last use.
+//! IBM Systems Journal, 1970), and Squid's default. A list in order of last use.
 //!
-//! Fits where recency predicts reuse and as the yardstick for every other policy. Does not fit
-//! where many objects are asked for once (each must sink through the whole list before it leaves),
-//! or where sizes differ much and requests, not bytes, are to be saved. Every operation is O(1); a
-//! hit moves the object, so it writes.
+//! Fits where recency predicts reuse, and as the yardstick for every other policy. Does not fit
+//! where many objects are requested once: each must sink through the whole list before it leaves.
+//! Does not fit where sizes differ much and requests, not bytes, are to be saved. Every operation
+//! is O(1); a hit moves the object, so it writes.
 
 use crate::queue::{Nodes, Queue};
 use crate::replacement::{Fingerprint, Handle, Replacement, Victim};
@@ -21,12 +21,12 @@ pub struct Lru<K = Key> {
 }
 
 impl<K: Fingerprint> Lru<K> {
-    /// An empty order.
+    /// Makes an empty order.
     pub fn new() -> Self {
         Self { nodes: Nodes::new(), queue: Queue::new(0) }
     }
 
-    /// The objects in the order in which they would be evicted, the least recently used first.
+    /// Returns the objects in order of eviction, the least recently used first.
     pub fn oldest_first(&self) -> impl Iterator<Item = (Handle, K)> + '_ {
         let mut next = self.queue.back();
         std::iter::from_fn(move || {
@@ -36,11 +36,11 @@ impl<K: Fingerprint> Lru<K> {
         })
     }
 
-    /// `lru_resident`: of the `window` least recently used objects that `may_go`, the least
-    /// recently used whose page is resident, or else the least recently used. It stays in the order
-    /// until it is removed. See [`resident_first`].
+    /// Returns the victim by `lru_resident`: the least recently used object with a resident page,
+    /// among the `window` least recently used that `may_go`. Without one it is the least recently
+    /// used. The object stays in the order until it is removed. See [`resident_first`].
     ///
-    /// At most `4 · window` objects are looked at; `None` when none of them may go.
+    /// At most `4 · window` objects are examined; `None` when none of them may go.
     pub fn victim_resident(
         &self,
         window: usize,
@@ -53,7 +53,7 @@ impl<K: Fingerprint> Lru<K> {
     }
 }
 
-/// Objects that a search for a resident page looks at for each that it may ask about.
+/// Objects that a search for a resident page examines, for each query that it may make.
 const LOOKED_AT: usize = 4;
 
 impl<K: Fingerprint> Default for Lru<K> {
@@ -113,7 +113,7 @@ mod tests {
     use super::*;
     use crate::testing::{Model, Object, agrees_with_model, misses, random_string};
 
-    /// The slow, obvious version: a list, most recently used first.
+    /// Slow, obvious version: a list, most recently used first.
     #[derive(Default)]
     struct SlowLru(Vec<Object>);
 
@@ -147,16 +147,16 @@ mod tests {
     }
 
     #[test]
-    fn misses_what_is_worked_out_by_hand() {
+    fn misses_match_hand_calculation() {
         assert_eq!(misses(Lru::new(), "70120304230321201701", 3), 12);
         assert_eq!(misses(Lru::new(), "123412512345", 3), 10);
         assert_eq!(misses(Lru::new(), "123412512345", 4), 8);
     }
 
-    /// Mattson's theorem: a request hits exactly when fewer other objects than there is room for
-    /// came since the last.
+    /// Mattson's theorem: a request hits exactly when the number of other objects since the last
+    /// request for it is less than the room.
     #[test]
-    fn misses_what_reuse_distances_say() {
+    fn misses_match_reuse_distances() {
         for seed in 0..20 {
             let string = random_string(seed, 500);
             for room in 1..=20 {

@@ -1,12 +1,12 @@
-//! The future of a trace: for each request, when its object is asked for next.
+//! Future of a trace: the next request for each request's object.
 //!
-//! What offline policies know and others do not. Worked out backwards in O(n) with a hash table of
-//! all objects; four bytes a request.
+//! Offline policies know it, others do not. Computed backwards in O(n) with a hash table of all
+//! objects; four bytes a request.
 
 use crate::replacement::Fingerprint;
 use std::collections::HashMap;
 
-/// For each request of a trace, in order, the number of the next one for the same object. See the
+/// Number of the next request for the same object, for each request of a trace in order. See the
 /// file's head.
 #[derive(Clone, Debug, Default)]
 pub struct NextUses {
@@ -14,7 +14,7 @@ pub struct NextUses {
 }
 
 impl NextUses {
-    /// The future of these requests. Those after the first 2^32 − 2 count as never coming.
+    /// Computes the future of these requests. Requests after the first 2^32 − 2 count as absent.
     pub fn of<K: Fingerprint>(requests: impl IntoIterator<Item = K>) -> Self {
         let mut next = Vec::new();
         let mut last: HashMap<u64, u32> = HashMap::new();
@@ -27,7 +27,8 @@ impl NextUses {
         Self { next }
     }
 
-    /// When the object of request `at` is asked for next: a number of a request, or [`NEVER`].
+    /// Returns the next request for the object of request `at`: a number of a request, or
+    /// [`NEVER`].
     pub(crate) fn after(&self, at: u32) -> u32 {
         self.next.get(at as usize).copied().unwrap_or(NEVER)
     }

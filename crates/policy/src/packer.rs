@@ -1,40 +1,40 @@
-//! Where small objects go in a memory-mapped file: segments of five sizes, one after the other or
+//! Layout of small objects in a memory-mapped file: segments of five sizes, one after the other or
 //! packed into pages.
 //!
 //! Carlos Maltzahn, Kathy J. Richardson, Dirk Grunwald: "Reducing the Disk I/O of Web Proxy Server
 //! Caches", USENIX 1999, sections 2.4.2 to 2.4.4. Objects are padded to the smallest of five
-//! segment sizes and laid down in the order in which they are first missed, so that what is asked
-//! for together lies together. The [`Appender`] lays one after the other, across pages. The
+//! segment sizes and stored in the order of their first misses. Objects requested together
+//! therefore lie together. The [`Appender`] places one after the other, across pages. The
 //! [`Packer`] is the paper's packing algorithm (its Figure 3), by which no segment crosses a page:
 //!
 //! ```text
-//!   place 2K:  │2K│ 2K │   4K    │   a new page leaves a rest of each size from the segment's own up
+//!   place 2K:  │2K│ 2K │   4K    │   a new page leaves rests of the segment's size and larger ones
 //!                  free   free
 //!   place 4K:  │2K│ 2K │▓▓▓▓4K▓▓▓│   then the smallest rest that holds a segment is used up first
 //! ```
 //!
-//! There is at most one free rest of each size, since a page is begun, or a rest split, only where
-//! none of the sizes that it leaves was free. So less than a page is free at any time, and a
-//! segment goes into a new page or into one of at most four earlier ones that still have a rest:
-//! the order of first misses is almost kept (the tests measure how nearly).
+//! There is at most one free rest of each size: a page is begun, or a rest split, only where no
+//! rest of the sizes that it leaves was free. So less than a page is free at any time. A segment
+//! goes into a new page, or into one of at most four earlier ones that still have a rest. The order
+//! of first misses is almost kept (the tests measure the deviation).
 //!
-//! Placing is O(1), at most five comparisons; the state is five offsets. Fits stores whose segments
-//! never move. Does not fit objects larger than a page, which live elsewhere.
+//! Placing is O(1), at most five comparisons; the state is five offsets. Fits stores with segments
+//! that never move. Does not fit objects larger than a page, which live elsewhere.
 
-/// One of the five sizes of a segment: 512, 1024, 2048, 4096 or 8192 bytes (2.4.2).
+/// Size of a segment, one of five: 512, 1024, 2048, 4096 or 8192 bytes (2.4.2).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SegmentClass(u8);
 
 impl SegmentClass {
-    /// All of them, the smallest first.
+    /// All classes, the smallest first.
     pub const ALL: [Self; 5] = [Self(0), Self(1), Self(2), Self(3), Self(4)];
 
-    /// The class of this index in [`Self::ALL`].
+    /// Returns the class of this index in [`Self::ALL`].
     pub const fn new(index: u8) -> Option<Self> {
         if index < 5 { Some(Self(index)) } else { None }
     }
 
-    /// The smallest segment that holds so many bytes; `None` when the largest does not.
+    /// Returns the smallest segment that holds `bytes` bytes; `None` when the largest does not.
     pub const fn for_bytes(bytes: u64) -> Option<Self> {
         let mut index = 0;
         while index < 5 {
@@ -46,52 +46,52 @@ impl SegmentClass {
         None
     }
 
-    /// Its place in [`Self::ALL`].
+    /// Returns the class's index in [`Self::ALL`].
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 
-    /// Its length, in bytes.
+    /// Returns the segment's length in bytes.
     pub const fn bytes(self) -> u64 {
         512 << self.0
     }
 }
 
-/// The page of the paper's machine, in bytes, which is the largest segment. Pages of the machine at
-/// hand are smaller by a power of two or as large, so that what crosses none of these crosses as
-/// few of those as its length allows.
+/// Page of the paper's machine in bytes, also the largest segment. Pages of today's machines are as
+/// large, or smaller by a power of two. A segment that crosses no page of this size therefore
+/// crosses as few smaller ones as its length allows.
 pub const PAGE_BYTES: u64 = 8192;
 
-/// Lays segments down in a file that grows.
+/// Layout that places segments in a growing file.
 ///
-/// Segments never overlap, and an offset is a multiple of 512. What is laid down stays: a place
-/// that becomes free is given to another object of its class by a policy, not by this.
+/// Segments never overlap, and an offset is a multiple of 512. A placed segment stays. When its
+/// place becomes free, a policy, not the layout, gives the place to another object of its class.
 pub trait SegmentLayout: Send {
-    /// The offset of the next segment, in bytes.
+    /// Places a segment and returns its offset in bytes.
     fn place(&mut self, class: SegmentClass) -> u64;
 
-    /// The same within a file of so many bytes; `None`, and nothing changed, when it does not fit.
-    /// Another class may still fit.
+    /// Places a segment within a file of `file_bytes` bytes. `None`, without a change, when it does
+    /// not fit. Another class may still fit.
     fn place_within(&mut self, class: SegmentClass, file_bytes: u64) -> Option<u64>;
 
-    /// The first byte behind all that was laid down, in bytes: whole pages where pages are begun as
-    /// a whole.
+    /// Returns the offset after all placed segments in bytes: in whole pages where pages are begun
+    /// as a whole.
     fn end(&self) -> u64;
 
-    /// Five offsets that hold everything, for a store to keep: the first free byte comes last, and
-    /// before it the free rests by class, 0 for none.
+    /// Returns the whole state as five offsets, for a store to keep. The first free byte comes
+    /// last; before it stand the free rests by class, 0 for none.
     fn state(&self) -> [u64; 5];
 
-    /// Takes on what [`SegmentLayout::state`] gave once. False, and nothing changed, for offsets
-    /// that it cannot have given.
+    /// Restores a state that [`SegmentLayout::state`] returned. Returns `false`, without a change,
+    /// for offsets that it cannot have returned.
     fn restore(&mut self, state: [u64; 5]) -> bool;
 
-    /// Goes on behind `end`, the end of the last segment that is known of, when the state is lost:
-    /// rests are given up.
+    /// Continues after `end`, the end of the last known segment, when the state is lost; free rests
+    /// are lost too.
     fn resume(&mut self, end: u64);
 }
 
-/// One segment after the other, across pages: `squidm` and `squidml` (2.4.2, 2.4.3).
+/// Layout of one segment after the other, across pages: `squidm` and `squidml` (2.4.2, 2.4.3).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Appender {
     end: u64,
@@ -131,19 +131,19 @@ impl SegmentLayout for Appender {
     }
 }
 
-/// The packing algorithm of the paper's Figure 3, by which no segment crosses a page: `squidmla`
+/// Packing algorithm of the paper's Figure 3, by which no segment crosses a page: `squidmla`
 /// (2.4.4).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Packer {
     /// Offsets of free rests of pages, by class; 0 for none, which no rest can have, since a page
     /// begins with a segment.
     rests: [u64; 4],
-    /// Where the next page begins.
+    /// Offset of the next page.
     end: u64,
 }
 
 impl Packer {
-    /// The smallest free rest that holds the class.
+    /// Returns the smallest free rest that holds the class.
     fn rest_for(&self, class: SegmentClass) -> Option<usize> {
         (class.index()..self.rests.len()).find(|rest| self.rests[*rest] > 0)
     }
@@ -194,8 +194,8 @@ impl SegmentLayout for Packer {
 }
 
 impl Packer {
-    /// Whether whole pages end here and the rests lie in them, each in its own place, behind some
-    /// segment.
+    /// Returns `true` for a state that can occur: whole pages end at `end`, and the rests lie in
+    /// them, each in its own place, after some segment.
     fn is_possible(&self) -> bool {
         let rests = || (0..).zip(self.rests).filter(|(_, rest)| *rest > 0);
         let length = |index: usize| SegmentClass::ALL[index].bytes();
@@ -213,7 +213,7 @@ impl Packer {
     }
 }
 
-/// No file is longer, so that sums of offsets stay within 64 bits.
+/// Upper bound on a file's length, so that sums of offsets stay within 64 bits.
 const END_MAX: u64 = 1 << 60;
 
 #[cfg(test)]

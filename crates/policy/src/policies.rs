@@ -1,21 +1,21 @@
-//! The replacement policies by name, for settings, the lab and whoever lists them.
+//! Replacement policies by name, for settings, the lab and reports.
 
 use crate::replacement::{Fingerprint, Replacement};
 use crate::{Fifo, Gdsf, LfuDa, Lru, Ring, S3Fifo, SecondChance, Sieve, Slru, WTinyLfu};
 use shoal_core::Key;
 
-/// One policy, by its published name.
+/// Policy with its published name.
 pub struct ReplacementPolicy<K = Key> {
-    /// The published name, as settings and reports write it.
+    /// Published name, as settings and reports write it.
     pub name: &'static str,
-    /// Where it was published.
+    /// Publication.
     pub source: &'static str,
     /// Makes an empty order.
     pub construct: fn() -> Box<dyn Replacement<K>>,
 }
 
 impl<K: Fingerprint> ReplacementPolicy<K> {
-    /// Every policy that knows no future. The offline ones, [`Belady`](crate::Belady) and
+    /// Every policy that does not know the future. The offline ones, [`Belady`](crate::Belady) and
     /// [`BeladySize`](crate::BeladySize), are made from a trace.
     pub const ALL: &'static [Self] = &[
         Self::of::<Fifo<K>>("fifo", "Belady 1966"),
@@ -29,7 +29,7 @@ impl<K: Fingerprint> ReplacementPolicy<K> {
         Self::of::<WTinyLfu<K>>("w_tinylfu", "Einziger et al. 2017"),
     ];
 
-    /// The policy of this name.
+    /// Returns the policy of this name.
     pub fn named(name: &str) -> Option<&'static Self> {
         Self::ALL.iter().find(|policy| policy.name == name)
     }
@@ -39,7 +39,7 @@ impl<K: Fingerprint> ReplacementPolicy<K> {
     }
 }
 
-/// The policies for the cache's own keys.
+/// Policies for the cache's own keys.
 pub const POLICIES: &[ReplacementPolicy] = ReplacementPolicy::<Key>::ALL;
 
 #[cfg(test)]

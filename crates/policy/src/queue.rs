@@ -1,38 +1,39 @@
-//! Queues that share one array of nodes, linked by position: no allocation per object and no
-//! pointers.
+//! Queues that share one array of nodes, linked by position, without an allocation per object and
+//! without pointers.
 //!
-//! A node is 24 bytes with a 64-bit key and 32 with a 128-bit one. Nodes given back are linked
-//! through `next` and handed out again last in, first out, so that the memory just read for a
-//! victim serves the newcomer.
+//! A node takes 24 bytes with a 64-bit key and 32 with a 128-bit one. Released nodes are linked
+//! through `next` and reused last in, first out, so that the memory just read for a victim serves
+//! the newcomer.
 
 use crate::replacement::{Fingerprint, Handle, Victim, WEIGHT_MAX};
 use shoal_core::Key;
 
-/// The nodes of all queues of one policy.
+/// Nodes of all queues of one policy.
 #[derive(Debug)]
 pub(crate) struct Nodes<K> {
-    nodes: Vec<Node<K>>,
-    /// The first node given back, [`NONE`] without any.
+    nodes: Vec<QueueNode<K>>,
+    /// First released node, [`NONE`] without any.
     free: u32,
 }
 
-/// One object's place in a queue.
+/// Place of one object in a queue.
 #[derive(Debug)]
-pub(crate) struct Node<K> {
+pub(crate) struct QueueNode<K> {
     key: K,
     previous: u32,
     next: u32,
     weight_low: u32,
     weight_high: u16,
-    /// The queue it stands in, or [`NOWHERE`].
+    /// Queue that holds the node, or [`NOWHERE`].
     place: u8,
-    /// The policy's own mark.
+    /// Mark for the policy's own use.
     pub(crate) mark: u8,
 }
 
-const _: () = assert!(size_of::<Node<u64>>() == 24 && size_of::<Node<Key>>() == 32);
+const _: () = assert!(size_of::<QueueNode<u64>>() == 24 && size_of::<QueueNode<Key>>() == 32);
 
-/// A queue: enters at the front, leaves at the back or from anywhere. All operations are O(1).
+/// Queue: objects enter at the front, and leave at the back or from anywhere. All operations are
+/// O(1).
 #[derive(Debug)]
 pub(crate) struct Queue {
     place: u8,
@@ -47,10 +48,10 @@ impl<K: Fingerprint> Nodes<K> {
         Self { nodes: Vec::new(), free: NONE }
     }
 
-    /// A node for an object, in no queue yet.
+    /// Makes a node for an object, in no queue yet.
     pub(crate) fn add(&mut self, key: K, weight: u64) -> Handle {
         let weight = weight.min(WEIGHT_MAX);
-        let node = Node {
+        let node = QueueNode {
             key,
             previous: NONE,
             next: NONE,
@@ -66,35 +67,37 @@ impl<K: Fingerprint> Nodes<K> {
         }
         let position = u32::try_from(self.nodes.len()).expect("fewer than 2^32 objects fit in memory");
         if self.nodes.len() == self.nodes.capacity() {
-            // A sixteenth at a time: memory in proportion to the objects, and still O(1) amortised.
+            // Grow by a sixteenth: memory stays in proportion to the objects, and growth is still
+            // O(1) amortised.
             self.nodes.reserve_exact(self.nodes.len() / 16 + GROWTH_MIN);
         }
         self.nodes.push(node);
         Handle(position)
     }
 
-    /// Gives the node back for reuse; it must stand in no queue.
+    /// Releases a node for reuse; it must be in no queue.
     pub(crate) fn release(&mut self, handle: Handle) -> Victim<K> {
         let free = self.free;
         let node = self.at(handle);
         debug_assert_eq!(node.place, NOWHERE);
+        debug_assert_ne!(free, handle.0, "a node that is given back twice");
         node.next = free;
         let victim = Victim { key: node.key, weight: node.weight(), handle };
         self.free = handle.0;
         victim
     }
 
-    /// The node of a handle that is in some queue.
-    pub(crate) fn queued(&mut self, handle: Handle) -> Option<&mut Node<K>> {
+    /// Returns the node of a handle that is in some queue.
+    pub(crate) fn queued(&mut self, handle: Handle) -> Option<&mut QueueNode<K>> {
         self.nodes.get_mut(handle.0 as usize).filter(|node| node.place != NOWHERE)
     }
 
-    /// The same, to be looked at.
-    pub(crate) fn queued_at(&self, handle: Handle) -> Option<&Node<K>> {
+    /// Returns the node as [`Self::queued`] does, for reading.
+    pub(crate) fn queued_at(&self, handle: Handle) -> Option<&QueueNode<K>> {
         self.nodes.get(handle.0 as usize).filter(|node| node.place != NOWHERE)
     }
 
-    pub(crate) fn at(&mut self, handle: Handle) -> &mut Node<K> {
+    pub(crate) fn at(&mut self, handle: Handle) -> &mut QueueNode<K> {
         &mut self.nodes[handle.0 as usize]
     }
 
@@ -103,16 +106,16 @@ impl<K: Fingerprint> Nodes<K> {
     }
 
     pub(crate) fn memory_bytes(&self) -> usize {
-        self.nodes.capacity() * size_of::<Node<K>>()
+        self.nodes.capacity() * size_of::<QueueNode<K>>()
     }
 }
 
-impl<K: Fingerprint> Node<K> {
+impl<K: Fingerprint> QueueNode<K> {
     pub(crate) fn weight(&self) -> u64 {
         u64::from(self.weight_low) | u64::from(self.weight_high) << 32
     }
 
-    /// Which queue it stands in; some number that is no queue's when in none.
+    /// Returns the number of the node's queue; a number of no queue when it is in none.
     pub(crate) fn place(&self) -> usize {
         usize::from(self.place)
     }
@@ -121,14 +124,14 @@ impl<K: Fingerprint> Node<K> {
         self.key.fingerprint()
     }
 
-    /// The next towards the front.
+    /// Returns the next node towards the front.
     pub(crate) fn towards_front(&self) -> Option<Handle> {
         some(self.previous)
     }
 }
 
 impl Queue {
-    /// An empty queue. Queues over the same nodes have different places, below 255.
+    /// Makes an empty queue. Queues over the same nodes have different places, below 255.
     pub(crate) fn new(place: u8) -> Self {
         debug_assert_ne!(place, NOWHERE);
         Self { place, front: NONE, back: NONE, weight: 0, len: 0 }
@@ -178,8 +181,11 @@ impl Queue {
         debug_assert_eq!(node.place, self.place);
         let (previous, next) = (node.previous, node.next);
         node.place = NOWHERE;
+        debug_assert!(self.len > 0);
+        debug_assert!(self.weight >= node.weight());
         self.weight -= node.weight();
         self.len -= 1;
+        debug_assert!(self.len > 0 || self.weight == 0, "weight of no object");
         match previous {
             NONE => self.front = next,
             _ => nodes.at(Handle(previous)).next = next,
@@ -196,7 +202,7 @@ fn some(position: u32) -> Option<Handle> {
 }
 
 const NONE: u32 = u32::MAX;
-/// The place of a node in no queue.
+/// Place of a node in no queue.
 const NOWHERE: u8 = u8::MAX;
-/// Nodes added at once, at least.
+/// Least number of nodes added at once.
 const GROWTH_MIN: usize = 64;

@@ -1,48 +1,48 @@
-//! Objects in order of a rank that only rises while they are in: a heap that takes no notice of
-//! hits.
+//! Objects in order of a rank that only rises while they are present: a heap that hits do not
+//! touch.
 //!
-//! What GDSF stands on. A hit writes the object's new rank beside the object and leaves the heap
-//! alone; its place there is too low, which does no harm until it comes to the top. There the heap
-//! looks up the true rank, and either gives the object up or puts it where it belongs. The object
-//! given up is the very one that an eager heap would have given up, as no object stands higher than
-//! its true rank. Likewise a removed object is only marked.
+//! GDSF uses it. A hit writes the object's new rank beside the object and leaves the heap
+//! unchanged. The object's place in the heap is then too low, which does no harm until it reaches
+//! the top. There the heap looks up the true rank, and either evicts the object or moves it to its
+//! place. An eager heap would evict the same object, as no object stands higher than its true rank.
+//! Likewise a removed object is only marked.
 //!
 //! Insert is O(log n) at worst and O(1) in the usual case that newcomers rank high; a hit and a
-//! removal are O(1); taking the lowest is O(log n) for it and for each object met on the way whose
-//! rank had risen. Four children a node: a step down reads two cache lines at most. 48 bytes an
-//! object with a 64-bit key.
+//! removal are O(1). Taking the lowest is O(log n) for it, and for each object met on the way with
+//! a risen rank. Each node has four children: a step down reads two cache lines at most. 48 bytes
+//! an object with a 64-bit key.
 
 use crate::replacement::{Fingerprint, Handle, Victim, WEIGHT_MAX};
 
-/// Objects by rank. See the file's head.
+/// Objects in order of their ranks. See the file's head.
 #[derive(Debug)]
 pub(crate) struct Ranks<K> {
     slots: Vec<Slot<K>>,
     free: u32,
     heap: Vec<Entry>,
-    /// Removed objects that still stand in the heap; their slots wait for it.
+    /// Number of removed objects that still stand in the heap and occupy their slots.
     removed: usize,
     weight: u64,
-    /// Counts requests; among equal ranks the least recently used is the lowest.
+    /// Counter of requests; among equal ranks the least recently used is the lowest.
     turn: u32,
 }
 
-/// One object.
+/// Slot of one object.
 #[derive(Debug)]
 struct Slot<K> {
     key: K,
     priority: f64,
     turn: u32,
-    /// 0 once the object is gone; the slot is then linked to the next free one through `turn`, or
-    /// waits.
+    /// Requests; 0 once the object is gone. The slot is then linked to the next free one through
+    /// `turn`, or still in the heap.
     requests: u32,
     weight: u64,
 }
 
-/// One place in the heap. The rank is the slot's, or an earlier one of it.
+/// Entry of the heap. Its rank is the slot's current rank or an earlier one.
 #[derive(Clone, Copy, Debug)]
 struct Entry {
-    /// The bits of a priority, which are in its order, as none is negative.
+    /// Bits of a priority; they sort like the priority, as none is negative.
     priority: u64,
     turn: u32,
     slot: u32,
@@ -53,7 +53,7 @@ impl Entry {
         Self { priority: priority.to_bits(), turn, slot }
     }
 
-    /// One number to compare, which costs no branch.
+    /// Returns one number to compare, which costs no branch.
     fn rank(&self) -> u128 {
         u128::from(self.priority) << 32 | u128::from(self.turn)
     }
@@ -64,9 +64,10 @@ impl<K: Fingerprint> Ranks<K> {
         Self { slots: Vec::new(), free: NONE, heap: Vec::new(), removed: 0, weight: 0, turn: 0 }
     }
 
-    /// Takes in an object that was asked for once. No priority is negative.
+    /// Inserts an object with one request. No priority may be negative.
     pub(crate) fn insert(&mut self, key: K, weight: u64, priority: f64) -> Handle {
         let weight = weight.min(WEIGHT_MAX);
+        debug_assert!(priority >= 0.0, "bits are in the order of priorities that are not negative");
         let turn = self.next_turn();
         let slot = Slot { key, priority, turn, requests: 1, weight };
         let position = match self.slots.get_mut(self.free as usize) {
@@ -88,7 +89,7 @@ impl<K: Fingerprint> Ranks<K> {
         Handle(position)
     }
 
-    /// Counts a request; the new priority is a function of how many there were and of the weight.
+    /// Counts a request; the new priority is a function of the number of requests and the weight.
     /// It must not fall.
     pub(crate) fn hit(&mut self, handle: Handle, priority: impl Fn(u32, u64) -> f64) {
         let turn = self.turn.wrapping_add(1);
@@ -96,7 +97,9 @@ impl<K: Fingerprint> Ranks<K> {
             return;
         };
         slot.requests = slot.requests.saturating_add(1);
+        let before = slot.priority;
         slot.priority = priority(slot.requests, slot.weight);
+        debug_assert!(slot.priority >= before, "a priority that fell");
         slot.turn = turn;
         self.turn = turn;
     }
@@ -107,14 +110,16 @@ impl<K: Fingerprint> Ranks<K> {
             return;
         };
         slot.requests = 0;
+        debug_assert!(self.weight >= slot.weight);
         self.weight -= slot.weight;
         self.removed += 1;
+        debug_assert!(self.removed <= self.heap.len());
         if self.removed > self.heap.len() / 2 {
             self.rebuild();
         }
     }
 
-    /// Takes out the lowest, with its priority.
+    /// Takes out the lowest object, with its priority.
     pub(crate) fn take_lowest(&mut self) -> Option<(Victim<K>, f64)> {
         loop {
             let top = *self.heap.first()?;
@@ -155,12 +160,12 @@ impl<K: Fingerprint> Ranks<K> {
     }
 
     fn next_turn(&mut self) -> u32 {
-        // After 2^32 requests an older object may count as a newer one, among equals, once.
+        // After 2^32 requests an older object may once count as a newer one, among equals.
         self.turn = self.turn.wrapping_add(1);
         self.turn
     }
 
-    /// Takes the top out of the heap and frees its slot.
+    /// Removes the top of the heap and frees its slot.
     fn drop_top(&mut self) {
         let top = self.heap.swap_remove(0);
         self.release(top.slot);
@@ -173,12 +178,13 @@ impl<K: Fingerprint> Ranks<K> {
         self.slots[slot as usize].turn = std::mem::replace(&mut self.free, slot);
     }
 
-    /// The heap anew, without the removed.
+    /// Rebuilds the heap without removed objects.
     fn rebuild(&mut self) {
         let entries = std::mem::take(&mut self.heap);
         let (gone, kept): (Vec<Entry>, Vec<Entry>) =
             entries.into_iter().partition(|entry| self.slots[entry.slot as usize].requests == 0);
         gone.iter().for_each(|entry| self.release(entry.slot));
+        debug_assert_eq!(gone.len(), self.removed);
         self.heap = kept;
         self.removed = 0;
         for at in (0..self.heap.len()).rev() {
@@ -224,8 +230,8 @@ impl<K: Fingerprint> Ranks<K> {
     }
 }
 
-/// Makes room for one more, an eighth at a time: memory in proportion to the objects, and O(1)
-/// amortised.
+/// Makes room for one more item by growing an eighth: memory stays in proportion to the objects,
+/// and growth is O(1) amortised.
 fn reserve_an_eighth<T>(items: &mut Vec<T>) {
     if items.len() == items.capacity() {
         items.reserve_exact(items.len() / 8 + 64);

@@ -1,47 +1,48 @@
-//! What a cyclic cursor carries over: objects that have proven popular since they were last
-//! written.
+//! Reinsertion of objects at the cursor: objects that have proven popular since their last write.
 //!
 //! The frequency-based cyclic replacement of Maltzahn 1999, 3.6, moves a target pointer over the
-//! objects and skips those whose reference count says that they are worth more than others; counts
-//! are bounded (C_max) and age. Over a log that is written in large buffers, skipping an object
-//! means to write it again with the next buffer. That costs bytes where skipping costs none, so a
-//! count has to weigh more the larger the object is: a second miss costs one request whatever the
-//! size.
+//! objects. It skips objects with a reference count that shows them to be worth more than others;
+//! counts are bounded (C_max) and age. In a log that is written in large buffers, skipping an
+//! object means writing it again with the next buffer. That costs bytes where skipping costs none,
+//! so a larger object needs a higher count: a second miss costs one request at any size.
 //!
-//! Counts are of hits served from the disk only. What RAM serves needs no disk: by trace, counting
-//! those hits too carries 60% more bytes for 0.2 points of hit ratio.
+//! Counts include only hits served from the disk. Hits in RAM need no disk: by trace, counting them
+//! too carries 60% more bytes for 0.2 points of hit ratio.
 
-/// The highest count: two bits of an index entry.
+/// Highest count: two bits of an index entry.
 pub const HITS_MAX: u8 = 3;
 
-/// What to do with an object that the cursor has come to.
+/// Decision about an object at the cursor.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ReinsertionDecision {
-    /// Its space is taken.
+    /// The object's space is taken.
     Evict,
-    /// It is written again, with this count.
+    /// The object is written again, with this count.
     Reinsert(u8),
 }
 
-/// Judges an object of so many bytes that has been hit so many times, counted up to [`HITS_MAX`],
-/// since it was written.
+/// Judges an object of `bytes` bytes with `hits` hits since its write, counted up to [`HITS_MAX`].
 pub fn decide(hits: u8, bytes: u64) -> ReinsertionDecision {
+    debug_assert!(hits <= HITS_MAX);
     let wanted = match bytes {
         0..CARRIED_FOR_ONE => 1,
         CARRIED_FOR_ONE..CARRIED_FOR_TWO => 2,
         CARRIED_FOR_TWO..CARRIED_FOR_THREE => 3,
         _ => return ReinsertionDecision::Evict,
     };
-    // Aging: halved, as by the paper's A_max, but never a reason of its own to be carried again.
+    // Ageing: halved, as by the paper's A_max, but the rest alone never justifies another
+    // reinsertion.
     if hits >= wanted { ReinsertionDecision::Reinsert(hits / 2) } else { ReinsertionDecision::Evict }
 }
 
-/// Below so many bytes one hit is enough.
+/// Size in bytes below which one hit is enough.
 const CARRIED_FOR_ONE: u64 = 16 << 10;
-/// Below so many bytes two are.
+/// Size in bytes below which two hits are enough.
 const CARRIED_FOR_TWO: u64 = 64 << 10;
-/// Below so many bytes three are; what is larger is fetched again.
+/// Size in bytes below which three hits are enough; larger objects are fetched again.
 const CARRIED_FOR_THREE: u64 = 1 << 20;
+
+const _: () = assert!(CARRIED_FOR_ONE < CARRIED_FOR_TWO && CARRIED_FOR_TWO < CARRIED_FOR_THREE);
 
 #[cfg(test)]
 mod tests {

@@ -1,65 +1,67 @@
-//! What a replacement policy promises: to name what should be given up next.
+//! Contract of a replacement policy: it names the object to evict next.
 //!
-//! The caller keeps the objects and finds them by key; the policy keeps their order. They meet in
-//! the [`Handle`], so that a hit costs the caller one hash lookup and the policy none. A handle is
-//! a small number, so that a caller may keep what it knows of an object in an array beside the
-//! policy's own.
+//! The caller keeps the objects and finds them by key; the policy keeps their order. Both use the
+//! [`Handle`], so that a hit costs the caller one hash lookup and the policy none. A handle is a
+//! small number, so that a caller may keep its own data about an object in an array beside the
+//! policy's.
 //!
-//! Policies are generic in what names an object ([`Fingerprint`]): the cache's [`Key`], or the
-//! plain numbers of a simulated trace. They never look at more of it than a fingerprint, and that
-//! only for what has to outlive the object: ghosts and sketches.
+//! Policies are generic in the name of an object ([`Fingerprint`]): the cache's [`Key`], or the
+//! plain numbers of a simulated trace. They use only the name's fingerprint, and only for data that
+//! outlives the object: ghosts and sketches.
 
 use shoal_core::Key;
 
-/// An order among objects that may be given up.
+/// Order among objects that may be evicted.
 ///
-/// A handle is valid from the `insert` that returned it until `remove` or the `evict` that named
-/// it; afterwards it may be handed out again. Calls with other handles are ignored.
+/// A handle is valid from the `insert` that returned it until `remove`, or until the `evict` that
+/// named it; afterwards it may be reused. Calls with other handles are ignored.
 ///
-/// The caller makes room before it fills it: `evict` until the newcomer fits, then `insert`. No
-/// capacity is told; a policy that divides the room by shares divides the weight that is in.
+/// The caller makes room before it inserts: `evict` until the newcomer fits, then `insert`. A
+/// policy does not know the capacity; one that divides the room by shares divides the present
+/// weight.
 pub trait Replacement<K = Key>: Send {
-    /// The policy's name, as published.
+    /// Returns the policy's name, as published.
     fn name(&self) -> &'static str;
 
-    /// Takes in an object of so much weight (bytes, or 1 to count objects; more than [`WEIGHT_MAX`]
-    /// counts as that). Each key is in at most once.
+    /// Inserts an object of this weight: bytes, or 1 to count objects. A weight above
+    /// [`WEIGHT_MAX`] counts as [`WEIGHT_MAX`]. Each key is present at most once.
     fn insert(&mut self, key: K, weight: u64) -> Handle;
 
-    /// The object was asked for.
+    /// Records a request for the object.
     fn hit(&mut self, handle: Handle);
 
-    /// An object was asked for that is not in and is not taken in. Only what counts requests cares.
+    /// Records a request for an object that is not present and not inserted. Only policies that
+    /// count requests use it.
     fn declined(&mut self, _key: K) {}
 
-    /// The object is gone for a reason that says nothing about its worth.
+    /// Removes an object for a reason that says nothing about its worth.
     fn remove(&mut self, handle: Handle);
 
-    /// Gives up the object that is worth least. `None` when there is none.
+    /// Evicts the object of least worth. `None` when there is none.
     fn evict(&mut self) -> Option<Victim<K>>;
 
-    /// The key of an object that is in.
+    /// Returns the key of a present object.
     fn key(&self, handle: Handle) -> Option<K>;
 
-    /// Weight of all objects that are in.
+    /// Returns the weight of all present objects.
     fn weight(&self) -> u64;
 
-    /// Number of objects that are in.
+    /// Returns the number of present objects.
     fn len(&self) -> usize;
 
-    /// Whether no object is in.
+    /// Returns `true` if no object is present.
     fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Bytes of memory that the policy has taken from the allocator: keys, links, ghosts and
-    /// sketches, with the slack of what has just grown.
+    /// Returns the bytes of memory that the policy has taken from the allocator: keys, links,
+    /// ghosts and sketches, with the slack after growth.
     fn memory_bytes(&self) -> usize;
 }
 
-/// What tells objects apart.
+/// Name of an object.
 pub trait Fingerprint: Copy + Eq + Send + 'static {
-    /// 64 uniform bits; the same for the same object, and rarely for two.
+    /// Returns 64 uniform bits; the same for the same object, and rarely the same for two.
     fn fingerprint(self) -> u64;
 }
 
@@ -69,7 +71,7 @@ impl Fingerprint for Key {
     }
 }
 
-/// A number in a trace. The fingerprint is a bijection (the finalizer of splitmix64), so no two
+/// Number in a trace. The fingerprint is a bijection (the finalizer of splitmix64), so no two
 /// numbers share one.
 impl Fingerprint for u64 {
     fn fingerprint(self) -> u64 {
@@ -79,34 +81,35 @@ impl Fingerprint for u64 {
     }
 }
 
-/// A policy's handle of one object.
+/// Handle that a policy gives to one object.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Handle(pub(crate) u32);
 
 impl Handle {
-    /// The handle as a number: below the most objects that were ever in at once.
+    /// Returns the handle as a number, which is below the largest number of objects ever present at
+    /// once.
     pub fn number(self) -> u32 {
         self.0
     }
 
-    /// The handle of a [`number`](Handle::number).
+    /// Returns the handle of a [`number`](Handle::number).
     pub fn from_number(number: u32) -> Self {
         Self(number)
     }
 }
 
-/// An object that has been given up.
+/// Object that has been evicted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Victim<K = Key> {
-    /// Its key.
+    /// Key of the object.
     pub key: K,
-    /// The weight it was inserted with.
+    /// Weight with which it was inserted.
     pub weight: u64,
-    /// The handle it had, free from now on.
+    /// Handle that it had, free from now on.
     pub handle: Handle,
 }
 
-/// The most that one object can weigh: 256 TiB less a byte.
+/// Largest weight of one object: 256 TiB less a byte.
 pub const WEIGHT_MAX: u64 = (1 << 48) - 1;
 
 impl<K> Replacement<K> for Box<dyn Replacement<K>> {

@@ -1,17 +1,16 @@
-//! Victims whose pages are in memory already: the choice that `fbc_resident` and `lru_resident`
-//! have in common.
+//! Victims with resident pages: the choice that `fbc_resident` and `lru_resident` share.
 //!
 //! Maltzahn, Richardson, Grunwald ("Reducing the Disk I/O of Web Proxy Server Caches", USENIX 1999,
 //! 3.3) find a replacement cheapest where the target object's page is loaded: nothing is read, and
 //! nothing is cleaned to make room for it. Their future work is a "tighter synchronization with the
-//! operating system memory management". This is the least of that: of the first few victims in the
-//! policy's own order, take one that is loaded. The window bounds what is asked of the system and
-//! how far the order is departed from: 1 is the policy itself.
+//! operating system memory management". This is its simplest form: among the first few victims in
+//! the policy's own order, take a loaded one. The window bounds the queries to the system and the
+//! departure from the order; 1 is the policy itself.
 
-/// Of the first `window` candidates the first that is `resident`, or else the first of all. `None`
-/// without candidates.
+/// Returns the first `resident` candidate among the first `window`, or else the first of all.
+/// `None` without candidates.
 ///
-/// O(window) questions. The candidates come in the policy's order, those that may not go left out.
+/// O(window) queries. The candidates come in the policy's order, without objects that may not go.
 pub fn resident_first<T: Copy>(
     candidates: impl IntoIterator<Item = T>,
     window: usize,

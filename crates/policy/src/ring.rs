@@ -1,18 +1,18 @@
-//! A [`CyclicPolicy`] policy for objects in memory: a queue stands for the array that the hand
-//! passes over.
+//! Adapter that runs a [`CyclicPolicy`] on objects in memory: a queue replaces the array that the
+//! hand passes over.
 //!
-//! The oldest object is where the hand stands. One that is kept goes to the front of the queue,
-//! which is behind the hand; so the queue is the circle of CLOCK, cut open at the hand
-//! (FIFO-reinsertion, as Yang, Qiu, Zhang, Yue, Rashmi call it: "FIFO can be better than LRU",
-//! HotOS 2023). A hit writes one byte. Insert and hit are O(1); evict passes over as many objects
-//! as the policy keeps, O(1) amortised when hits pay for each round kept.
+//! The hand stands at the oldest object. A kept object moves to the front of the queue, which is
+//! behind the hand. So the queue is the circle of CLOCK, cut open at the hand (FIFO-reinsertion, as
+//! Yang, Qiu, Zhang, Yue, Rashmi call it: "FIFO can be better than LRU", HotOS 2023). A hit writes
+//! one byte. Insert and hit are O(1). Evict passes over as many objects as the policy keeps, O(1)
+//! amortised when hits pay for each kept round.
 
 use crate::cyclic::{CyclicPolicy, HandDecision};
 use crate::queue::{Nodes, Queue};
 use crate::replacement::{Fingerprint, Handle, Replacement, Victim};
 use shoal_core::Key;
 
-/// A cyclic policy over a queue. See the file's head.
+/// Cyclic policy over a queue. See the file's head.
 #[derive(Debug)]
 pub struct Ring<C, K = Key> {
     policy: C,
@@ -21,7 +21,7 @@ pub struct Ring<C, K = Key> {
 }
 
 impl<C: CyclicPolicy + Default, K: Fingerprint> Ring<C, K> {
-    /// An empty ring.
+    /// Makes an empty ring.
     pub fn new() -> Self {
         Self { policy: C::default(), nodes: Nodes::new(), queue: Queue::new(0) }
     }
@@ -101,7 +101,7 @@ mod tests {
     use crate::testing::{Model, Object, agrees_with_model, misses};
     use crate::{Clock, SecondChance};
 
-    /// The circle as an array with a hand: what is kept stays where it is and the hand moves on. A
+    /// Circle as an array with a hand: a kept object stays in place and the hand moves on. A
     /// newcomer takes the place just behind the hand.
     struct SlowClock {
         circle: Vec<Object>,
@@ -158,14 +158,14 @@ mod tests {
         agrees_with_model(Ring::<Clock>::new, || SlowClock::counting_to(3));
     }
 
-    /// By hand, frames from the hand on, a bit behind each: `7 0 1`, 2 for 7, hit 0, 3: 0 is spared
-    /// and 1 leaves; and so on.
+    /// Worked out by hand, frames from the hand on, with a bit behind each: `7 0 1`, 2 for 7, hit
+    /// 0, 3: 0 is spared and 1 leaves; and so on.
     #[test]
-    fn misses_what_is_worked_out_by_hand() {
+    fn misses_match_hand_calculation() {
         // a b c in; a hit; d: a spared, b leaves; b: c leaves; a hit (a is still in).
         assert_eq!(misses(Ring::<SecondChance>::new(), "abcadba", 3), 5);
-        // One bit remembers one hit: after two rounds a leaves, where a count of three would have
-        // kept it.
+        // One bit remembers one hit: a leaves after two rounds. A count of three would have kept
+        // it.
         assert_eq!(misses(Ring::<SecondChance>::new(), "aaaabcdea", 2), 6);
         assert_eq!(misses(Ring::<Clock>::new(), "aaaabcdea", 2), 5);
     }

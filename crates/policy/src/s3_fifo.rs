@@ -1,10 +1,10 @@
 //! S3-FIFO: three first-in-first-out queues that sort out one-hit wonders early.
 //!
 //! Yang, Zhang, Qiu, Yue, Rashmi: "FIFO queues are all you need for cache eviction", SOSP 2023. New
-//! objects enter a small queue (a tenth of the weight). What is asked for again while there goes on
-//! to the main queue; the rest leaves quickly, and only its key is remembered, in a ghost queue. An
-//! object that comes back while its key is remembered goes straight to the main queue, which gives
-//! asked-for objects another round.
+//! objects enter a small queue (a tenth of the weight). Objects that are requested again there move
+//! to the main queue. The rest leaves quickly, and only its keys are remembered, in a ghost queue.
+//! An object that returns while its key is remembered goes straight to the main queue, which gives
+//! requested objects another round.
 //!
 //! ```text
 //!   insert ─▶ small ──asked twice──▶ main ─┐ asked since: another round
@@ -12,17 +12,17 @@
 //!      └──key in ghost ───────────────┘──▶ out
 //! ```
 //!
-//! Fits the RAM tier of a web cache: most objects are asked for once, and a hit writes one byte and
-//! moves nothing. Does not fit loops somewhat longer than the cache, nor where bursts of two
-//! requests are typical of objects that are then forgotten. Insert and hit are O(1); evict is O(1)
-//! amortised, since each step back into the main queue spends a frequency that a hit has paid for.
+//! Fits the RAM tier of a web cache: most objects are requested once, and a hit writes one byte and
+//! moves nothing. Does not fit loops somewhat longer than the cache. Does not fit bursts of two
+//! requests for objects that are then forgotten. Insert and hit are O(1). Evict is O(1) amortised,
+//! since each step back into the main queue spends a frequency that a hit has paid for.
 //!
-//! Weights: queues are bounded by weight where the paper counts objects, and by shares of the
-//! weight that is in where it takes shares of a capacity; the ghost remembers as many keys as the
-//! main queue holds objects (the paper's size), and at least [`GHOST_MIN`]. While room has never
-//! run short, what comes when the small queue has its share goes to the main one, as the authors
-//! have it in libCacheSim since December 2024; so both have their shares at the first eviction,
-//! where by the paper all would stand in the small queue.
+//! Weights: queues are bounded by weight where the paper counts objects. Shares are of the present
+//! weight where the paper takes shares of a capacity. The ghost remembers as many keys as the main
+//! queue holds objects (the paper's size), and at least [`GHOST_MIN`]. Before the first eviction, a
+//! newcomer enters the main queue once the small queue has its share. The authors do so in
+//! libCacheSim since December 2024. Both queues then have their shares at the first eviction, where
+//! by the paper all objects would stand in the small queue.
 
 use crate::ghost::Ghost;
 use crate::queue::{Nodes, Queue};
@@ -36,12 +36,12 @@ pub struct S3Fifo<K = Key> {
     small: Queue,
     main: Queue,
     ghost: Ghost,
-    /// Whether room has ever run short.
+    /// `true` if room has ever run short.
     has_evicted: bool,
 }
 
 impl<K: Fingerprint> S3Fifo<K> {
-    /// An empty order.
+    /// Makes an empty order.
     pub fn new() -> Self {
         Self {
             nodes: Nodes::new(),
@@ -55,6 +55,7 @@ impl<K: Fingerprint> S3Fifo<K> {
     fn evict_from_small(&mut self) -> Option<Victim<K>> {
         while let Some(handle) = self.small.pop_back(&mut self.nodes) {
             let node = self.nodes.at(handle);
+            debug_assert!(node.mark <= FREQUENCY_MAX);
             if node.mark > 1 {
                 node.mark = 0;
                 self.main.push_front(&mut self.nodes, handle);
@@ -80,7 +81,7 @@ impl<K: Fingerprint> S3Fifo<K> {
         None
     }
 
-    /// How many keys are remembered.
+    /// Returns the number of keys to remember.
     fn ghosts(&self) -> usize {
         self.main.len().max(GHOST_MIN)
     }
@@ -123,7 +124,7 @@ impl<K: Fingerprint> Replacement<K> for S3Fifo<K> {
         self.has_evicted = true;
         let small_is_full = self.small.weight() * SMALL_PARTS >= self.weight();
         if small_is_full || self.main.len() == 0 {
-            // The small queue may be empty, or pass everything on to the main one.
+            // The small queue may be empty, or pass all its objects on to the main one.
             return self.evict_from_small().or_else(|| self.evict_from_main());
         }
         self.evict_from_main()
@@ -146,13 +147,13 @@ impl<K: Fingerprint> Replacement<K> for S3Fifo<K> {
     }
 }
 
-/// The place of the small queue.
+/// Place of the small queue.
 const SMALL: u8 = 0;
-/// The small queue gets one of so many parts of the weight.
+/// Divisor of the weight that gives the small queue's share.
 const SMALL_PARTS: u64 = 10;
-/// Frequencies are capped here, so that nothing keeps its place for long on old fame.
+/// Largest frequency, so that no object keeps its place for long by old hits.
 const FREQUENCY_MAX: u8 = 3;
-/// Keys remembered at least.
+/// Least number of remembered keys.
 const GHOST_MIN: usize = 16;
 
 #[cfg(test)]

@@ -1,14 +1,14 @@
-//! CLOCK as first published: first in, first out, and another round for what was asked for since
-//! the hand came by.
+//! CLOCK as first published: first in, first out, with another round for objects requested since
+//! the hand last passed.
 //!
 //! Corbató: "A paging experiment with the Multics system", 1969. One bit an object. This is `clock`
-//! of libCacheSim and of the literature since; [`Clock`](crate::Clock), which the index on disk
+//! in libCacheSim and in the literature since. [`Clock`](crate::Clock), which the index on disk
 //! uses, counts hits up to three.
 //!
-//! Fits where a hit must be nearly free and LRU would do: its hit ratio is at or above LRU's on
-//! most web traces (Yang and others, HotOS 2023). Does not fit where one scan of cold objects must
-//! not push out warm ones (see `s3_fifo`, `sieve`). A hit is O(1); finding a victim is O(1)
-//! amortised, since each round kept was paid for by a hit.
+//! Fits where a hit must be nearly free and LRU would be good enough: its hit ratio is at or above
+//! LRU's on most web traces (Yang and others, HotOS 2023). Does not fit where one scan of cold
+//! objects must not evict warm ones (see `s3_fifo`, `sieve`). A hit is O(1). Finding a victim is
+//! O(1) amortised, since a hit has paid for each kept round.
 
 use crate::cyclic::{CyclicPolicy, HandDecision};
 

@@ -1,21 +1,19 @@
-//! SIEVE: a queue that nothing moves in, and a hand that takes out what was not asked for since it
-//! came by.
+//! SIEVE: a queue without moves, and a hand that evicts objects not requested since it last passed.
 //!
 //! Zhang, Yang, Yue, Vigfusson, Rashmi: "SIEVE is simpler than LRU: an efficient turn-key eviction
-//! algorithm for web caches", NSDI 2024. The hand goes from the oldest towards the newest, spares
-//! what was asked for, and stays where it took its victim. Newcomers enter at the front, ahead of
-//! the hand, so that they are looked at soon: most leave before those that the hand has spared
-//! already (quick demotion, lazy promotion).
+//! algorithm for web caches", NSDI 2024. The hand moves from the oldest towards the newest, spares
+//! requested objects, and stays where it took its victim. Newcomers enter at the front, ahead of
+//! the hand, so that the hand reaches them soon. Most leave before the objects that the hand has
+//! already spared (quick demotion, lazy promotion).
 //!
 //! ```text
-//!   newest ─ ○ ─ ○ ─ ● ─ ○ ─ ● ─ ● ─ oldest      ● asked for since the hand was here
+//!   newest ─ ○ ─ ○ ─ ● ─ ○ ─ ● ─ ● ─ oldest      ● requested since the hand was here
 //!                        ▲ hand, moving left       ○ victim when the hand meets it
 //! ```
 //!
 //! Fits web caches with a skewed popularity; a hit writes one byte. Does not fit block workloads
-//! with scans and loops: it does not resist them, and an object that was spared stays a whole
-//! round. Insert and hit are O(1); evict is O(1) amortised, since each object spared was paid for
-//! by a hit.
+//! with scans and loops: it does not resist them, and a spared object stays a whole round. Insert
+//! and hit are O(1). Evict is O(1) amortised, since a hit has paid for each spared object.
 
 use crate::queue::{Nodes, Queue};
 use crate::replacement::{Fingerprint, Handle, Replacement, Victim};
@@ -26,12 +24,12 @@ use shoal_core::Key;
 pub struct Sieve<K = Key> {
     nodes: Nodes<K>,
     queue: Queue,
-    /// Where the hand goes on; at the oldest when `None`.
+    /// Next position of the hand; the oldest when `None`.
     hand: Option<Handle>,
 }
 
 impl<K: Fingerprint> Sieve<K> {
-    /// An empty order.
+    /// Makes an empty order.
     pub fn new() -> Self {
         Self { nodes: Nodes::new(), queue: Queue::new(0), hand: None }
     }
@@ -109,7 +107,7 @@ mod tests {
     use super::*;
     use crate::testing::{Model, Object, agrees_with_model, misses};
 
-    /// The paper's Algorithm 1 with a vector, oldest first; the hand is an index.
+    /// Algorithm 1 of the paper with a vector, oldest first; the hand is an index.
     #[derive(Default)]
     struct SlowSieve {
         objects: Vec<Object>,
@@ -118,7 +116,8 @@ mod tests {
 
     impl Model for SlowSieve {
         fn insert(&mut self, object: Object) {
-            // A hand that had passed the newest begins anew, and does not wait for a newcomer.
+            // A hand that has passed the newest starts again at once, without waiting for a
+            // newcomer.
             self.hand = if self.hand == self.objects.len() { 0 } else { self.hand };
             self.objects.push(object);
         }
@@ -158,10 +157,10 @@ mod tests {
         agrees_with_model(Sieve::new, SlowSieve::default);
     }
 
-    /// The example of the paper's Figure 1: seven objects A to G, of which A, B and G were asked
-    /// for; then H, A, D, I, B, J.
+    /// Example of the paper's Figure 1: seven objects A to G, of which A, B and G were requested;
+    /// then H, A, D, I, B, J.
     #[test]
-    fn misses_what_is_worked_out_by_hand() {
+    fn misses_match_hand_calculation() {
         // Oldest first A B C D E F G; A B G hit. H: A and B are spared, C leaves. A hits. D hits.
         // I: the hand is at D, which is spared, and E leaves. B hits. J: F leaves. The last seven:
         // A B D G H I J are all in.

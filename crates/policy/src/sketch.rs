@@ -1,27 +1,27 @@
-//! How often what was asked for lately: a count-min sketch of 4-bit counters that ages.
+//! Frequency of recent requests: a count-min sketch of 4-bit counters that ages.
 //!
 //! Cormode, Muthukrishnan: "An improved data stream summary: the count-min sketch", Journal of
-//! Algorithms, 2005, with what Einziger, Friedman, Manes add (TinyLFU, 2017): *minimal increment*,
-//! by which only the least of a key's counters grow, and ageing, by which every counter is halved
-//! after a sample of requests, so that old fame fades. Counters stop at 15 and a request that finds
+//! Algorithms, 2005. Einziger, Friedman, Manes add two rules (TinyLFU, 2017). By *minimal
+//! increment* only the least of a key's counters grow. By ageing every counter is halved after a
+//! sample of requests, so that old popularity fades. Counters stop at 15, and a request that finds
 //! them full does not count towards the sample.
 //!
-//! The sample is 32 requests for each object that is in, as in libCacheSim; the authors' Caffeine
-//! takes ten, which follows a moving popularity faster and misses more when it stands still. A
-//! key's four counters stand in one cache line, eight words of sixteen counters, of which each key
-//! uses one counter in each of four pairs of words (Caffeine's layout); count and estimate touch
-//! that line and no other. 8 to 16 bytes for each object that is in; it does not shrink with them.
+//! The sample is 32 requests for each present object, as in libCacheSim. The authors' Caffeine
+//! takes ten, which follows a moving popularity faster and misses more when popularity is stable. A
+//! key's four counters stand in one cache line: eight words of sixteen counters. Each key uses one
+//! counter in each of four pairs of words (Caffeine's layout). Count and estimate touch only that
+//! line. The sketch takes 8 to 16 bytes for each present object, and does not shrink with them.
 
 /// Frequencies of fingerprints. See the file's head.
 #[derive(Debug)]
 pub(crate) struct Sketch {
-    /// A power of two.
+    /// Lines; their number is a power of two.
     lines: Vec<Line>,
-    /// Requests counted since the last halving, or what is left of them.
+    /// Requests counted since the last halving, plus half of those before.
     counted: u64,
 }
 
-/// One cache line: eight words of sixteen counters.
+/// Cache line: eight words of sixteen counters.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 struct Line([u64; WORDS]);
@@ -31,7 +31,7 @@ impl Sketch {
         Self { lines: vec![Line([0; WORDS])], counted: 0 }
     }
 
-    /// Counts a request while so many objects are in.
+    /// Counts a request while `objects` objects are present.
     pub(crate) fn count(&mut self, fingerprint: u64, objects: usize) {
         if self.lines.len() * WORDS < objects {
             self.double();
@@ -51,8 +51,8 @@ impl Sketch {
         }
     }
 
-    /// About how many requests were counted for the fingerprint, 15 at most, halvings taken off.
-    /// Never too few.
+    /// Returns about the number of requests counted for the fingerprint, reduced by halvings, at
+    /// most 15. Never too low.
     pub(crate) fn estimate(&self, fingerprint: u64) -> u8 {
         self.lines[self.line(fingerprint)].least(fingerprint) as u8
     }
@@ -62,12 +62,12 @@ impl Sketch {
     }
 
     fn line(&self, fingerprint: u64) -> usize {
-        // The highest bits choose, so that a line's keys go to two neighbours when their number
-        // doubles.
+        // The highest bits choose the line, so that a line's keys go to two neighbours when the
+        // number of lines doubles.
         ((u128::from(fingerprint) * self.lines.len() as u128) >> 64) as usize
     }
 
-    /// Twice as many lines; each new one starts from the line that its keys had.
+    /// Doubles the number of lines; each new line starts as a copy of its keys' old line.
     fn double(&mut self) {
         self.lines = self.lines.iter().flat_map(|line| [*line; 2]).collect();
     }
@@ -81,16 +81,16 @@ impl Sketch {
 }
 
 impl Line {
-    /// The least of a fingerprint's counters.
+    /// Returns the least of a fingerprint's counters.
     fn least(&self, fingerprint: u64) -> u64 {
         let counts = counters(fingerprint).map(|(word, shift)| (self.0[word] >> shift) & COUNT_MAX);
         counts.into_iter().fold(COUNT_MAX, u64::min)
     }
 }
 
-/// Where in its line a fingerprint's counters are: word, and bits below.
+/// Returns the places of a fingerprint's counters in its line: word, and shift in bits.
 fn counters(fingerprint: u64) -> [(usize, u32); 4] {
-    // The low half; the high one chooses the line.
+    // The low half; the high half chooses the line.
     std::array::from_fn(|row| {
         let bits = (fingerprint >> (8 * row)) as usize;
         (2 * row + (bits & 1), 4 * ((bits >> 1) & 15) as u32)
@@ -101,7 +101,7 @@ const WORDS: usize = 8;
 const COUNT_MAX: u64 = 15;
 /// Requests for each object between two halvings.
 const SAMPLE: u64 = 32;
-/// Objects that the sample is reckoned for at least.
+/// Least number of objects for which the sample is computed.
 const OBJECTS_MIN: usize = 16;
 
 const _: () = assert!(size_of::<Line>() == 64);

@@ -1,40 +1,40 @@
-//! Segmented LRU: several LRU lists, of which each hit moves an object one up.
+//! Segmented LRU: several LRU lists; each hit moves an object one list up.
 //!
 //! Karedla, Love, Wherry: "Caching strategies to improve disk system performance", IEEE Computer,
-//! 1994, with two segments; Huang, Birman, van Renesse, Lloyd, Kumar, Li: "An analysis of Facebook
-//! photo caching", SOSP 2013, with four equal ones (S4LRU), which is what stands here unless told
-//! otherwise. A newcomer enters the lowest segment; what is hit goes to the head of the next one; a
-//! segment above its share hands its tail to the head of the one below; the victim is the tail of
-//! the lowest that holds anything.
+//! 1994, with two segments. Huang, Birman, van Renesse, Lloyd, Kumar, Li: "An analysis of Facebook
+//! photo caching", SOSP 2013, with four equal ones (S4LRU), the default here. A newcomer enters the
+//! lowest segment. A hit moves an object to the head of the next segment. A segment above its share
+//! moves its tail to the head of the one below. The victim is the tail of the lowest segment that
+//! is not empty.
 //!
-//! Fits where many objects are asked for once, since these never leave the lowest segment. Does not
-//! fit where popularity moves fast: what has climbed must sink through every segment. Every
+//! Fits where many objects are requested once, since these never leave the lowest segment. Does not
+//! fit where popularity moves fast: a promoted object must sink through every segment. Every
 //! operation is O(1), with at most one move for each segment when objects weigh the same.
 //!
-//! Each segment's share is of the weight that is in, not of a capacity, so that it needs no
-//! knowing; once the cache is full both are the same.
+//! Each segment's share is of the present weight, not of a capacity, so that the policy needs no
+//! capacity. Once the cache is full both are the same.
 
 use crate::queue::{Nodes, Queue};
 use crate::replacement::{Fingerprint, Handle, Replacement, Victim};
 use shoal_core::Key;
 
-/// Segmented LRU in so many equal segments, at least one. See the file's head.
+/// Segmented LRU with `SEGMENTS` equal segments, at least one. See the file's head.
 #[derive(Debug)]
 pub struct Slru<K = Key, const SEGMENTS: usize = 4> {
     nodes: Nodes<K>,
-    /// Lowest first.
+    /// Segments, lowest first.
     segments: [Queue; SEGMENTS],
     weight: u64,
 }
 
 impl<K: Fingerprint, const SEGMENTS: usize> Slru<K, SEGMENTS> {
-    /// An empty order.
+    /// Makes an empty order.
     pub fn new() -> Self {
         const { assert!(0 < SEGMENTS && SEGMENTS < 255, "each segment has a number") };
         Self { nodes: Nodes::new(), segments: std::array::from_fn(|at| Queue::new(at as u8)), weight: 0 }
     }
 
-    /// Hands on what is above its share, from this segment down.
+    /// Moves objects beyond each segment's share one segment down, from this segment on.
     fn rebalance(&mut self, highest: usize) {
         for at in (1..=highest).rev() {
             while self.segments[at].weight() * SEGMENTS as u64 > self.weight {
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
     use crate::testing::{Model, Object, agrees_with_model, misses};
 
-    /// Lists, lowest first and each newest first.
+    /// Lists, lowest first, each with the newest first.
     struct SlowSlru(Vec<Vec<Object>>);
 
     impl SlowSlru {
@@ -167,9 +167,9 @@ mod tests {
 
     /// Room for four in two segments, `lower|upper`, newest first.
     #[test]
-    fn misses_what_is_worked_out_by_hand() {
-        // `ba|`, a hits: `b|a`; c d: `dcb|a`; then e f g h push out b c d e, and a is still in. LRU
-        // gives it up for f.
+    fn misses_match_hand_calculation() {
+        // `ba|`, a hits: `b|a`; c d: `dcb|a`; then e f g h push out b c d e, and a is still
+        // present. LRU evicts a for f.
         assert_eq!(misses(Slru::<Key, 2>::new(), "abacdefgha", 4), 8);
         assert_eq!(misses(crate::Lru::new(), "abacdefgha", 4), 9);
         // `dcb|a`, b hits: `dc|ba`, c hits: `ad|cb`, d hits: `ba|dc`; e pushes out a.

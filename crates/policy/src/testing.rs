@@ -1,26 +1,26 @@
-//! Random operations against a slow, obvious version of the same policy, and misses of written-out
+//! Random operations against a slow, obvious version of the same policy, and misses of given
 //! strings. The seed replays a failure.
 
 use crate::replacement::{Handle, Replacement};
 use shoal_core::Key;
 use std::collections::HashMap;
 
-/// A policy written for clarity alone; it finds objects by key.
+/// Policy written for clarity alone; it finds objects by key.
 pub(crate) trait Model {
     fn insert(&mut self, object: Object);
     fn hit(&mut self, key: Key);
     fn remove(&mut self, key: Key);
     fn evict(&mut self) -> Option<Object>;
-    /// All that are in, in any order.
+    /// Returns all present objects, in any order.
     fn objects(&self) -> Vec<Object>;
 }
 
-/// An object as the slow versions keep it.
+/// Object as the slow versions keep it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Object {
     pub(crate) key: Key,
     pub(crate) weight: u64,
-    /// The slow version's own mark, 0 at first.
+    /// Mark for the slow version's own use, 0 at first.
     pub(crate) mark: u64,
 }
 
@@ -30,7 +30,7 @@ impl Object {
     }
 }
 
-/// splitmix64: small, and the same everywhere.
+/// Random numbers by splitmix64: small, and the same everywhere.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
@@ -43,12 +43,12 @@ impl Random {
     }
 }
 
-/// Drives both from 50 seeds, each through 2000 operations on at most 60 keys, and compares every
+/// Runs both from 50 seeds, each through 2000 operations on at most 60 keys, and compares every
 /// victim and weight.
 pub(crate) fn agrees_with_model<P: Replacement, M: Model>(policy: impl Fn() -> P, model: impl Fn() -> M) {
     for seed in 0..50 {
-        // Even seeds take room in turn, as a cache does that is full; odd ones grow and shrink at
-        // random.
+        // Even seeds make room before each insert, as a full cache does; odd ones grow and shrink
+        // at random.
         Comparison { policy: policy(), model: model(), present: Vec::new(), random: Random(seed) }.run(seed);
     }
 }
@@ -136,13 +136,14 @@ impl<P: Replacement, M: Model> Comparison<P, M> {
     }
 }
 
-/// Misses on a string of requests, one character an object, with room for so many objects.
+/// Returns the misses on a string of requests, one character an object, with room for `room`
+/// objects.
 pub(crate) fn misses(policy: impl Replacement, string: &str, room: u64) -> usize {
     let requests: Vec<(Key, u64)> = string.chars().map(|object| (name(object), 1)).collect();
     misses_by_weight(policy, &requests, room)
 }
 
-/// Misses on requests for objects of given weights, with room for so much weight.
+/// Returns the misses on requests for objects of given weights, with room for a weight of `room`.
 pub(crate) fn misses_by_weight(mut policy: impl Replacement, requests: &[(Key, u64)], room: u64) -> usize {
     let mut handles: HashMap<Key, Handle> = HashMap::new();
     let mut misses = 0;
@@ -165,12 +166,12 @@ pub(crate) fn misses_by_weight(mut policy: impl Replacement, requests: &[(Key, u
     misses
 }
 
-/// The key of an object named by a character.
+/// Returns the key of an object named by a character.
 pub(crate) fn name(object: char) -> Key {
     Key::unkeyed(object.to_string().as_bytes())
 }
 
-/// A string of requests for 26 objects, half of them for the first five.
+/// Returns a string of requests for 26 objects, half of them for the first five.
 pub(crate) fn random_string(seed: u64, len: usize) -> Vec<char> {
     let mut random = Random(seed);
     let mut object = || {

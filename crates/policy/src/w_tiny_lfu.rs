@@ -1,10 +1,10 @@
-//! W-TinyLFU: a small window of newcomers, and a main cache that a newcomer enters only if it is
-//! asked for more often than whom it would replace.
+//! W-TinyLFU: a small window of newcomers, and a main cache that admits only newcomers requested
+//! more often than their victim.
 //!
 //! Einziger, Friedman, Manes: "TinyLFU: a highly efficient cache admission policy", ACM
-//! Transactions on Storage, 2017: a window of 1% replaced by LRU; the main part a segmented LRU,
-//! four fifths of it protected; frequencies of all requests in a sketch of small counters that are
-//! halved as it ages ([`Sketch`]).
+//! Transactions on Storage, 2017. A window of 1% is replaced by LRU. The main part is a segmented
+//! LRU, four fifths of it protected. Frequencies of all requests stand in a sketch of small
+//! counters that are halved as it ages ([`Sketch`]).
 //!
 //! ```text
 //!   insert ─▶ window 1% ──the oldest──▶ contest ──wins──▶ probation ──hit──▶ protected 80%
@@ -13,13 +13,13 @@
 //! ```
 //!
 //! Fits a popularity that is skewed and moves slowly, and small caches most. Does not fit bursts of
-//! new objects longer than the window, nor sizes that differ much: the contest is by requests
-//! alone. Hit and insert are O(1) and touch one line of the sketch; evict is O(1) amortised, as
+//! new objects longer than the window, nor sizes that differ much: the contest considers requests
+//! alone. Hit and insert are O(1) and touch one line of the sketch. Evict is O(1) amortised, as
 //! each object leaves the window once. The sketch's ageing visits all counters once in 32 requests
 //! an object: O(1) amortised, but not at each instant.
 //!
-//! Window and segments are shares of the weight that is in. The room that a single victim leaves
-//! may be too small for what comes; then the next one is found in the same way, by another contest.
+//! Window and segments are shares of the present weight. The room that a single victim leaves may
+//! be too small for the newcomer; another contest then finds the next victim.
 
 use crate::queue::{Nodes, Queue};
 use crate::replacement::{Fingerprint, Handle, Replacement, Victim};
@@ -37,7 +37,7 @@ pub struct WTinyLfu<K = Key> {
 }
 
 impl<K: Fingerprint> WTinyLfu<K> {
-    /// An empty order.
+    /// Makes an empty order.
     pub fn new() -> Self {
         Self {
             nodes: Nodes::new(),
@@ -52,8 +52,8 @@ impl<K: Fingerprint> WTinyLfu<K> {
         self.probation.weight() + self.protected.weight()
     }
 
-    /// The window's oldest, taken out, when the window has its share or more. What it has beyond
-    /// goes on to probation: there was room for it.
+    /// Takes the oldest object out of the window, when the window has its share or more. Objects
+    /// beyond the share move on to probation: there was room for them.
     fn candidate(&mut self) -> Option<Handle> {
         let total = self.weight();
         let is_full = |window: &Queue| window.weight() * WINDOW_PARTS >= total;
@@ -69,7 +69,7 @@ impl<K: Fingerprint> WTinyLfu<K> {
         }
     }
 
-    /// What the main part would give up.
+    /// Returns the object that the main part would evict.
     fn main_victim(&self) -> Option<Handle> {
         self.probation.back().or(self.protected.back())
     }
@@ -171,11 +171,11 @@ impl<K: Fingerprint> Replacement<K> for WTinyLfu<K> {
 const WINDOW: u8 = 0;
 const PROBATION: u8 = 1;
 const PROTECTED: u8 = 2;
-/// The window gets one of so many parts of the weight.
+/// Divisor of the weight that gives the window's share.
 const WINDOW_PARTS: u64 = 100;
-/// The protected segment gets so many parts ...
+/// Share of the protected segment, as parts of `PROTECTED_OF`.
 const PROTECTED_PARTS: u64 = 4;
-/// ... of so many that the main cache has.
+/// Parts of the main cache.
 const PROTECTED_OF: u64 = 5;
 
 #[cfg(test)]

@@ -31,6 +31,7 @@ impl Dictionary {
         self.text.push_str(name);
         self.ends.push(self.text.len() as u64);
         self.table[slot] = number + 1;
+        debug_assert_eq!(self.name(number), name, "the name reads back");
         Some(number)
     }
 
@@ -69,6 +70,8 @@ impl Dictionary {
 
     /// Returns the slot of the name, or the free slot where the name would go.
     fn slot(&self, name: &str) -> usize {
+        debug_assert!(self.table.len().is_power_of_two(), "the mask takes a power of two");
+        debug_assert!(self.ends.len() < self.table.len(), "a free slot ends the search");
         let mask = self.table.len() - 1;
         let mut slot = Key::unkeyed(name.as_bytes()).low() as usize & mask;
         while let Some(known) = self.table[slot].checked_sub(1) {

@@ -48,7 +48,7 @@ impl Default for Filter {
 
 /// Reasons for refusing a request, in the order of the checks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Refused {
+pub enum RefusalReason {
     /// The scheme is not http.
     Scheme,
     /// The method is not accepted.
@@ -100,22 +100,22 @@ impl Filter {
     }
 
     /// Returns the reason for refusing a request, or `None` for an accepted request.
-    pub fn refuses(&self, record: &Record<'_>) -> Option<Refused> {
+    pub fn refuses(&self, record: &Record<'_>) -> Option<RefusalReason> {
         let scheme = || scheme_of(&record.url).is_none_or(is_http);
         let broken = [
-            (self.http_only && !scheme(), Refused::Scheme),
+            (self.http_only && !scheme(), RefusalReason::Scheme),
             (
                 self.get_only && record.method.as_deref().is_some_and(|method| method != "GET")
                     || self.cacheable_only
                         && record.method.as_deref().is_some_and(|method| !matches!(method, "GET" | "HEAD")),
-                Refused::Method,
+                RefusalReason::Method,
             ),
-            (record.status.is_some_and(|status| self.refuses_status(status)), Refused::Status),
-            (self.no_query && record.url.contains('?'), Refused::Query),
-            (self.no_cgi && record.url.contains("cgi-bin"), Refused::Cgi),
+            (record.status.is_some_and(|status| self.refuses_status(status)), RefusalReason::Status),
+            (self.no_query && record.url.contains('?'), RefusalReason::Query),
+            (self.no_cgi && record.url.contains("cgi-bin"), RefusalReason::Cgi),
             (
                 record.bytes.is_some_and(|bytes| bytes < self.bytes_min || bytes > self.bytes_max),
-                Refused::Size,
+                RefusalReason::Size,
             ),
         ];
         broken.into_iter().find_map(|(is_broken, why)| is_broken.then_some(why))
@@ -134,7 +134,7 @@ impl Filter {
     }
 }
 
-impl Refused {
+impl RefusalReason {
     /// All reasons.
     pub const ALL: [Self; 6] = [Self::Scheme, Self::Method, Self::Status, Self::Query, Self::Cgi, Self::Size];
 
@@ -167,12 +167,12 @@ mod tests {
         for (record, why) in [
             (case("http://a/", Some(200), Some(8192)), None),
             (case("/path", None, None), None),
-            (case("http://a/", Some(304), Some(1)), Some(Refused::Status)),
-            (case("http://a/?x", Some(200), Some(1)), Some(Refused::Query)),
-            (case("http://a/cgi-bin/x", Some(200), Some(1)), Some(Refused::Cgi)),
-            (case("ftp://a/", Some(200), Some(1)), Some(Refused::Scheme)),
-            (case("a.example:443", Some(200), Some(1)), Some(Refused::Scheme)),
-            (case("http://a/", Some(200), Some(8193)), Some(Refused::Size)),
+            (case("http://a/", Some(304), Some(1)), Some(RefusalReason::Status)),
+            (case("http://a/?x", Some(200), Some(1)), Some(RefusalReason::Query)),
+            (case("http://a/cgi-bin/x", Some(200), Some(1)), Some(RefusalReason::Cgi)),
+            (case("ftp://a/", Some(200), Some(1)), Some(RefusalReason::Scheme)),
+            (case("a.example:443", Some(200), Some(1)), Some(RefusalReason::Scheme)),
+            (case("http://a/", Some(200), Some(8193)), Some(RefusalReason::Size)),
         ] {
             assert_eq!(paper.refuses(&record), why, "{record:?}");
             assert_eq!(Filter::default().refuses(&record), None);
@@ -190,11 +190,11 @@ mod tests {
         for (rule, record, why) in [
             ("found", case("GET", 304), None),
             ("found", case("POST", 200), None),
-            ("found", case("GET", 404), Some(Refused::Status)),
+            ("found", case("GET", 404), Some(RefusalReason::Status)),
             ("cacheable", case("HEAD", 404), None),
-            ("cacheable", case("POST", 200), Some(Refused::Method)),
-            ("cacheable", case("GET", 302), Some(Refused::Status)),
-            ("get", case("HEAD", 200), Some(Refused::Method)),
+            ("cacheable", case("POST", 200), Some(RefusalReason::Method)),
+            ("cacheable", case("GET", 302), Some(RefusalReason::Status)),
+            ("get", case("HEAD", 200), Some(RefusalReason::Method)),
         ] {
             let mut filter = Filter::default();
             assert!(filter.add(rule));

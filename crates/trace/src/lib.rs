@@ -6,7 +6,7 @@
 //! a trace where no real one exists.
 //!
 //! The reader trusts no line. Unreadable lines are counted, and the first few are kept with their
-//! numbers ([`Reading`]).
+//! numbers ([`ReadReport`]).
 
 #![forbid(unsafe_code)]
 
@@ -31,14 +31,14 @@ mod write;
 
 pub use anonymize::{Anonymizer, Queries};
 pub use dictionary::Dictionary;
-pub use filter::{Filter, Refused};
+pub use filter::{Filter, RefusalReason};
 pub use format::Format;
 pub use input::{Compression, Input};
 pub use merge::Merge;
 pub use random::Random;
-pub use reader::{Error, Problem, ReadOptions, Reader, Reading};
+pub use reader::{Error, Problem, ReadOptions, ReadReport, Reader};
 pub use record::{Record, SizeChange, host_of, scheme_of};
 pub use sample::{SampleBy, Sampler};
 pub use scan::timestamp;
-pub use trace::{Filled, Request, Trace, Unread};
+pub use trace::{Request, SizeSources, Trace, Unread};
 pub use write::{Lossy, Output, Target, Writer};

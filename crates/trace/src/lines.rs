@@ -65,6 +65,7 @@ impl<R: Read> Lines<R> {
             let unread = &self.buffer[self.unread.clone()];
             if let Some(at) = memchr::memchr(b'\n', &unread[searched..]) {
                 let line = self.unread.start..self.unread.start + searched + at;
+                debug_assert!(line.end < self.unread.end, "the line's end is among the unread bytes");
                 self.unread.start = line.end + 1;
                 self.line += 1;
                 return Ok(Some(Line::Whole(self.without_return(line))));
@@ -83,6 +84,7 @@ impl<R: Read> Lines<R> {
     /// Returns the next `length` bytes, at most [`BUFFER_MIN`]. Returns fewer when the stream ends
     /// within them, and `None` at the end.
     pub(crate) fn next_bytes(&mut self, length: usize) -> io::Result<Option<Range<usize>>> {
+        assert!(0 < length && length <= self.buffer.len(), "{length} bytes fit the buffer");
         while self.unread.len() < length && !self.ended {
             self.fill();
         }
@@ -93,6 +95,7 @@ impl<R: Read> Lines<R> {
             return Ok(None);
         }
         let given = self.unread.start..self.unread.end.min(self.unread.start + length);
+        debug_assert!(given.len() <= length && given.end <= self.buffer.len(), "{given:?} of {length}");
         self.unread.start = given.end;
         self.line += 1;
         Ok(Some(given))

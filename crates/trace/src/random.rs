@@ -36,6 +36,7 @@ impl Random {
 
     /// Returns an exponentially distributed number with this mean.
     pub fn exponential(&mut self, mean: f64) -> f64 {
+        debug_assert!(mean >= 0.0, "a mean of {mean}");
         -mean * (1.0 - self.unit()).ln()
     }
 

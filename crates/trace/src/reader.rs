@@ -2,7 +2,7 @@
 
 use crate::columnar::Layout;
 use crate::format::oracle::{Access, RECORD_BYTES};
-use crate::format::{Format, NO_FORMAT, Parsed, Parser, is_comment};
+use crate::format::{Format, NO_FORMAT, ParsedLine, Parser, is_comment};
 use crate::input::Input;
 use crate::lines::{Line, Lines};
 use crate::record::Record;
@@ -32,7 +32,7 @@ impl Default for ReadOptions {
 
 /// Account of the lines read so far.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Reading {
+pub struct ReadReport {
     /// Format of the trace.
     pub format: Format,
     /// Compression found by [`Input`].
@@ -85,8 +85,8 @@ pub struct Reader<R> {
     lines: Lines<R>,
     parser: Parser,
     /// Whole trace in our own columns. A request is read across the columns.
-    columns: Option<Columns>,
-    reading: Reading,
+    columns: Option<ColumnReader>,
+    reading: ReadReport,
     strict: bool,
     names_due: bool,
     last_ms: u64,
@@ -94,7 +94,7 @@ pub struct Reader<R> {
 }
 
 /// Trace in columns, with the number of its next request.
-struct Columns {
+struct ColumnReader {
     bytes: Vec<u8>,
     layout: Layout,
     next: u64,
@@ -125,7 +125,7 @@ impl<R: Read> Reader<R> {
         let beginning = lines.peek().map_err(Error::Input)?;
         let (parser, assumed) = Parser::detect(beginning, options.format, options.columns.as_deref())
             .map_err(|why| undetected(why, beginning))?;
-        let reading = Reading {
+        let reading = ReadReport {
             format: parser.format(),
             compression: "plain",
             assumed,
@@ -139,7 +139,7 @@ impl<R: Read> Reader<R> {
         };
         let names_due = parser.names_due();
         let columns = match parser.format() {
-            Format::Shoal => Some(Columns::read(&mut lines)?),
+            Format::Shoal => Some(ColumnReader::read(&mut lines)?),
             _ => None,
         };
         let strict = options.strict;
@@ -183,11 +183,11 @@ impl<R: Read> Reader<R> {
                 continue;
             }
             match self.parser.parse(&line) {
-                Ok(Parsed::Request(record)) => {
+                Ok(ParsedLine::Request(record)) => {
                     count(&mut self.reading, &mut self.last_ms, &record);
                     return Ok(Some(take(&record)));
                 }
-                Ok(Parsed::LeftOut) => self.reading.left_out += 1,
+                Ok(ParsedLine::LeftOut) => self.reading.left_out += 1,
                 Err(reason) => {
                     let beginning: String = line.chars().take(SHOWN).collect();
                     self.bad_line(reason, &beginning)?;
@@ -202,7 +202,7 @@ impl<R: Read> Reader<R> {
     fn next_record<T>(&mut self, take: impl FnOnce(&Record<'_>) -> T) -> Result<Option<T>, Error> {
         while !self.ended {
             if self.columns.is_some() {
-                let Some(record) = self.columns.as_mut().and_then(Columns::next) else { break };
+                let Some(record) = self.columns.as_mut().and_then(ColumnReader::next) else { break };
                 self.reading.lines += 1;
                 match record {
                     Ok(record) => {
@@ -247,7 +247,7 @@ impl<R: Read> Reader<R> {
     }
 
     /// Returns the account of the lines read so far.
-    pub fn reading(&self) -> &Reading {
+    pub fn reading(&self) -> &ReadReport {
         &self.reading
     }
 
@@ -266,7 +266,7 @@ impl<R: Read> Reader<R> {
     }
 }
 
-impl Columns {
+impl ColumnReader {
     fn read<R: Read>(lines: &mut Lines<R>) -> Result<Self, Error> {
         let expected = Layout::length(lines.peek().map_err(Error::Input)?).unwrap_or(0);
         let (bytes, broken) = lines.rest(expected);
@@ -297,7 +297,7 @@ fn undetected(why: Reason, beginning: &[u8]) -> Error {
 }
 
 #[inline]
-fn count(reading: &mut Reading, last_ms: &mut u64, record: &Record<'_>) {
+fn count(reading: &mut ReadReport, last_ms: &mut u64, record: &Record<'_>) {
     reading.requests += 1;
     if let Some(time_ms) = record.time_ms {
         reading.out_of_order += u64::from(time_ms < *last_ms);
@@ -305,7 +305,7 @@ fn count(reading: &mut Reading, last_ms: &mut u64, record: &Record<'_>) {
     }
 }
 
-fn note(reading: &mut Reading, problem: &Problem) {
+fn note(reading: &mut ReadReport, problem: &Problem) {
     reading.bad += 1;
     if reading.problems.len() < PROBLEMS_KEPT {
         reading.problems.push(problem.clone());

@@ -1,9 +1,9 @@
 //! A trace in memory: 24 bytes a request, and each name once.
 
 use crate::dictionary::Dictionary;
-use crate::filter::{Filter, Refused};
+use crate::filter::{Filter, RefusalReason};
 use crate::input::Input;
-use crate::reader::{Error, ReadOptions, Reader, Reading};
+use crate::reader::{Error, ReadOptions, ReadReport, Reader};
 use crate::record::{Record, host_of};
 use std::io::Read;
 
@@ -30,7 +30,7 @@ impl Request {
 
 /// Sources of the sizes of requests that had none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Filled {
+pub struct SizeSources {
     /// Requests that got the size of an earlier request for their object.
     pub from_before: u64,
     /// Requests that got the size of a later request for their object.
@@ -57,8 +57,8 @@ pub struct Trace {
 /// Requests that a trace did not take as they were, by reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Unread {
-    /// Requests refused by the filter, in the order of [`Refused::ALL`].
-    pub refused: [u64; Refused::ALL.len()],
+    /// Requests refused by the filter, in the order of [`RefusalReason::ALL`].
+    pub refused: [u64; RefusalReason::ALL.len()],
     /// Requests without a size. They got the size given to [`Trace::read`].
     pub without_size: u64,
     /// Requests without a time. They got the time of the request before, or their place if no
@@ -72,7 +72,7 @@ impl Unread {
     /// Returns notes on all deviations from the file, a few words each: bad lines, requests left
     /// out, and sizes taken to be `bytes_unknown` bytes. Returns nothing for a file taken
     /// completely.
-    pub fn notes_with_sizes(&self, reading: &Reading, bytes_unknown: u64) -> Vec<String> {
+    pub fn notes_with_sizes(&self, reading: &ReadReport, bytes_unknown: u64) -> Vec<String> {
         let mut notes = self.notes(reading);
         if self.without_size > 0 {
             notes.push(format!("{} without a size count as {bytes_unknown} bytes", self.without_size));
@@ -82,7 +82,7 @@ impl Unread {
 
     /// Returns these notes without sizes, for callers that need no sizes or fill them
     /// ([`Trace::fill_sizes`]).
-    pub fn notes(&self, reading: &Reading) -> Vec<String> {
+    pub fn notes(&self, reading: &ReadReport) -> Vec<String> {
         let mut notes = Vec::new();
         if let Some(problem) = reading.problems.first() {
             notes.push(format!(
@@ -90,7 +90,9 @@ impl Unread {
                 reading.bad, reading.lines
             ));
         }
-        for (why, number) in Refused::ALL.into_iter().zip(self.refused).filter(|(_, number)| *number > 0) {
+        for (why, number) in
+            RefusalReason::ALL.into_iter().zip(self.refused).filter(|(_, number)| *number > 0)
+        {
             notes.push(format!("{number} left out {}", why.name()));
         }
         notes
@@ -109,7 +111,7 @@ impl Trace {
         filter: &Filter,
         limit: usize,
         bytes_unknown: u64,
-    ) -> Result<(Self, Reading, Unread), Error> {
+    ) -> Result<(Self, ReadReport, Unread), Error> {
         Self::read_from(Reader::of(input, options)?, filter, limit, bytes_unknown)
     }
 
@@ -122,7 +124,7 @@ impl Trace {
         filter: &Filter,
         limit: usize,
         bytes_unknown: u64,
-    ) -> Result<(Self, Reading, Unread), Error> {
+    ) -> Result<(Self, ReadReport, Unread), Error> {
         let (mut trace, mut unread) = (Self::default(), Unread::default());
         while let Some(outcome) = reader.next(|record| match filter.refuses(record) {
             Some(refused) => Err(refused),
@@ -158,6 +160,7 @@ impl Trace {
             // There are no more hosts than objects, so that their numbers suffice.
             self.host_of.push(self.hosts.number(host_of(&record.url)).unwrap_or_default());
         }
+        debug_assert_eq!(self.host_of.len(), self.objects.len(), "each object has a host");
         let time_ms = self.time_of(record);
         self.requests.push(Request {
             time_ms,
@@ -199,6 +202,7 @@ impl Trace {
         let edge = (times.len() / 1000).max(1);
         let high_at = times.len() - 1 - edge;
         let (low, high) = (*times.select_nth_unstable(edge).1, *times.select_nth_unstable(high_at).1);
+        debug_assert!(low <= high, "the usual times are in order");
         let slack = (high - low).saturating_mul(SPANS_AWAY).max(DAY_MS);
         let usual = low.saturating_sub(slack)..=high.saturating_add(slack);
         let first = self.requests.iter().find(|request| usual.contains(&request.time_ms));
@@ -226,14 +230,16 @@ impl Trace {
 
     /// Adds a request for a known object from a known client.
     pub(crate) fn repeat(&mut self, request: Request) {
+        debug_assert!((request.object as usize) < self.objects.len(), "object {} is unknown", request.object);
+        debug_assert!((request.client as usize) < self.clients.len(), "client {} is unknown", request.client);
         self.requests.push(request);
     }
 
     /// Fills in sizes that are [`Request::BYTES_UNKNOWN`]. The size comes from the last earlier
     /// request for the object, or from the next later one. Without either it is the median of all
     /// known sizes, or 0 if no size is known.
-    pub fn fill_sizes(&mut self) -> Filled {
-        let mut filled = Filled::default();
+    pub fn fill_sizes(&mut self) -> SizeSources {
+        let mut filled = SizeSources::default();
         let mut last = vec![Request::BYTES_UNKNOWN; self.objects.len()];
         let mut known: Vec<u64> = Vec::new();
         for request in &mut self.requests {
@@ -267,6 +273,10 @@ impl Trace {
                 (bytes, _) => *next = bytes,
             }
         }
+        debug_assert!(
+            self.requests.iter().all(|request| request.bytes != Request::BYTES_UNKNOWN),
+            "every size is known"
+        );
         filled.median = median;
         filled
     }
@@ -332,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn times_far_from_all_others_are_those_of_a_wrong_clock() {
+    fn outlying_times_are_corrected() {
         let start = 1_700_000_000_000;
         let mut told: Vec<Option<u64>> = (0..100).map(|second| Some(start + second * 1000)).collect();
         told[0] = Some(12_000);
@@ -370,10 +380,10 @@ mod tests {
             assert!(trace.push(&record, Request::BYTES_UNKNOWN));
         }
         let filled = trace.fill_sizes();
-        assert_eq!(filled, Filled { from_before: 2, from_after: 1, by_median: 1, median: 20 });
+        assert_eq!(filled, SizeSources { from_before: 2, from_after: 1, by_median: 1, median: 20 });
         let bytes: Vec<u64> = trace.requests().iter().map(|request| request.bytes).collect();
         assert_eq!(bytes, [10, 10, 10, 30, 20, 30, 20]);
-        assert_eq!(Trace::default().fill_sizes(), Filled::default());
+        assert_eq!(Trace::default().fill_sizes(), SizeSources::default());
     }
 
     #[test]
@@ -387,7 +397,7 @@ mod tests {
             trace.requests().iter().map(|r| (r.time_ms, r.object, r.client, r.bytes)).collect();
         assert_eq!(told, [(5000, 0, 0, 10), (6000, 1, 1, 20), (7000, 0, 0, 8192), (8000, 2, 1, 40)]);
         assert_eq!((reading.requests, unread.limited, unread.without_size), (6, true, 1));
-        assert_eq!(unread.refused[Refused::Status as usize], 1);
+        assert_eq!(unread.refused[RefusalReason::Status as usize], 1);
         assert_eq!(
             unread.notes_with_sizes(&reading, 8192),
             ["1 left out with a status that does not count", "1 without a size count as 8192 bytes"]

@@ -4,8 +4,8 @@ use crate::arrays::{numbers, wrong};
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use shoal_lab::model::gms::simulation::{Arrivals, MOST_GETPAGES, Service, Setting, simulate};
-use shoal_lab::model::gms::{Kind, Method, Network, Putpages, Server, Solution, Workload};
+use shoal_lab::model::gms::simulation::{Arrivals, MOST_GETPAGES, NetworkSetup, Service, simulate};
+use shoal_lab::model::gms::{MemoryServer, Method, Network, Putpages, ServerDemand, ServerKind, Solution};
 
 /// Global nodes that ask memory servers for pages: a closed class of getpages, an open one of
 /// putpages.
@@ -34,13 +34,13 @@ impl Gms {
         let probabilities = numbers("probabilities", probabilities)?;
         let demands = match demand_seconds {
             Some(demands) => numbers("demand_seconds", demands)?,
-            None => vec![Workload::OO7.demand_seconds],
+            None => vec![ServerDemand::OO7.demand_seconds],
         };
         if demands.len() != 1 && demands.len() != probabilities.len() {
             return Err(PyValueError::new_err("demand_seconds: one number, or one for each server"));
         }
-        let server = |(at, probability): (usize, f64)| Server {
-            kind: Kind::Idle,
+        let server = |(at, probability): (usize, f64)| MemoryServer {
+            kind: ServerKind::Idle,
             demand_seconds: demands.get(at).copied().unwrap_or(demands[0]),
             probability,
         };
@@ -95,7 +95,7 @@ impl Gms {
                     (Arrivals::Random(rate), Service::Exponential)
                 }
             };
-            simulate(&self.network, &Setting { arrivals, service, getpages, seed })
+            simulate(&self.network, &NetworkSetup { arrivals, service, getpages, seed })
         });
         let found = found.map_err(wrong)?;
         Ok(GmsMeasured {
@@ -172,9 +172,9 @@ pub struct GmsMeasured {
     pub utilizations: Vec<f64>,
 }
 
-fn named(application: &str) -> PyResult<Workload> {
-    Workload::named(application).ok_or_else(|| {
-        let known: Vec<&str> = Workload::TABLE_3_1.iter().map(|workload| workload.name).collect();
+fn named(application: &str) -> PyResult<ServerDemand> {
+    ServerDemand::named(application).ok_or_else(|| {
+        let known: Vec<&str> = ServerDemand::TABLE_3_1.iter().map(|workload| workload.name).collect();
         PyValueError::new_err(format!("application: {application:?} is none of {}", known.join(", ")))
     })
 }

@@ -5,9 +5,9 @@ use crate::arrays::{numbers, wrong};
 use numpy::{IntoPyArray, PyArray1};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
-use shoal_lab::experiment::Workload;
-use shoal_lab::model::specweb99::analytic::Ranked;
-use shoal_lab::model::specweb99::{Item, Outcome, Reading, che};
+use shoal_lab::model::specweb99::analytic::RankedPopulation;
+use shoal_lab::model::specweb99::{FileCacheResult, Item, RateDerivation, che};
+use shoal_lab::workload::Workload;
 use shoal_trace::generate::specweb99::FileSet;
 use std::sync::Arc;
 
@@ -107,7 +107,7 @@ impl Population {
 /// What caches of several sizes leave to the disk.
 #[pyclass(frozen, module = "shoal")]
 pub struct FileCache {
-    outcomes: Vec<Outcome>,
+    outcomes: Vec<FileCacheResult>,
 }
 
 #[pymethods]
@@ -138,7 +138,7 @@ impl FileCache {
 }
 
 impl FileCache {
-    fn column<'py>(&self, py: Python<'py>, of: fn(&Outcome) -> f64) -> Bound<'py, PyArray1<f64>> {
+    fn column<'py>(&self, py: Python<'py>, of: fn(&FileCacheResult) -> f64) -> Bound<'py, PyArray1<f64>> {
         self.outcomes.iter().map(of).collect::<Vec<_>>().into_pyarray(py)
     }
 }
@@ -159,9 +159,9 @@ pub fn kant_won(
     if !(0.0..=1.0).contains(&reuse) {
         return Err(PyValueError::new_err(format!("reuse: {reuse} is no probability")));
     }
-    let reading = if literal { Reading::Literal } else { Reading::Restored };
+    let reading = if literal { RateDerivation::Literal } else { RateDerivation::Restored };
     let outcomes = py.detach(|| {
-        let ranked = Ranked::of(&population.inner);
+        let ranked = RankedPopulation::of(&population.inner);
         sizes.iter().map(|bytes| ranked.solve(*bytes, reuse).outcome(reading)).collect()
     });
     Ok(FileCache { outcomes })

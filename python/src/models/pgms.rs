@@ -4,7 +4,8 @@ use crate::arrays::{counts, wrong};
 use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use shoal_lab::prefetching::{
-    Costs, DiskTimes, Hinting, MOST_NODES, PrefetchSetup, Prefetching, Program, ProgramResult, simulate,
+    DiskTimes, HintCoverage, MOST_NODES, PrefetchCosts, PrefetchKinds, PrefetchSetup, Program, ProgramResult,
+    simulate,
 };
 
 /// A program that tells what it will read, on a node whose idle neighbours' disks and memory
@@ -51,7 +52,7 @@ impl Pgms {
             random_seconds: disk_seconds,
             sequential_seconds: DiskTimes::TESTBED.sequential_seconds.min(disk_seconds),
         };
-        setting.costs = Costs { disk, ..Costs::TESTBED.with_global(global_seconds) };
+        setting.costs = PrefetchCosts { disk, ..PrefetchCosts::TESTBED.with_global(global_seconds) };
         setting.costs.times().map_err(wrong)?;
         setting.outstanding = outstanding;
         setting.seed = seed;
@@ -77,9 +78,9 @@ impl Pgms {
     #[pyo3(signature = (prefetch = "dl+gl+dg", *, hinted = 1.0, wrong = 0.0))]
     fn simulate(&self, py: Python<'_>, prefetch: &str, hinted: f64, wrong: f64) -> PyResult<PgmsFinished> {
         let refused = |why: &str| PyValueError::new_err(why.to_owned());
-        let prefetching = Prefetching::named(prefetch)
+        let prefetching = PrefetchKinds::named(prefetch)
             .ok_or_else(|| refused("prefetch: dl, gl and dg with + between them, or none"))?;
-        let hinting = Hinting::told(hinted, wrong).ok_or_else(|| {
+        let hinting = HintCoverage::for_shares(hinted, wrong).ok_or_else(|| {
             refused("hinted, wrong: shares from 0 to 1, and all is told where some of it is wrong")
         })?;
         let setting = PrefetchSetup { prefetching, ..self.setting.clone() };

@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use pyo3::types::PyDict;
 use shoal_lab::model::wan::paper::Rates;
 use shoal_lab::model::wan::scheme::{Region, Scheme};
-use shoal_lab::model::wan::{Change, Error, Form, Model, Shared, Web};
+use shoal_lab::model::wan::{Change, Form, Model, SharedCache, WanError, Web};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// How many requests caches answer together, by the number of their clients. What is not given is
@@ -98,7 +98,7 @@ impl Wan {
 
     /// All of it for one cache that so many clients share.
     fn shared(&self, py: Python<'_>, clients: f64) -> PyResult<WanShared> {
-        let Shared { cacheable, hit_rate, latency_seconds, saved_bytes, storage_bytes, valid_bytes } =
+        let SharedCache { cacheable, hit_rate, latency_seconds, saved_bytes, storage_bytes, valid_bytes } =
             py.detach(|| self.lock().shared(clients)).map_err(wrong)?;
         let (popular_hits, unpopular_hits) = (cacheable.popular, cacheable.unpopular);
         Ok(WanShared {
@@ -147,10 +147,10 @@ impl Wan {
         &self,
         py: Python<'py>,
         clients: &Bound<'py, PyAny>,
-        of: impl Fn(&Model, f64) -> Result<f64, Error> + Send + Sync,
+        of: impl Fn(&Model, f64) -> Result<f64, WanError> + Send + Sync,
     ) -> PyResult<Bound<'py, PyArray1<f64>>> {
         let clients = numbers("clients", clients)?;
-        let found: Result<Vec<f64>, Error> = py.detach(|| {
+        let found: Result<Vec<f64>, WanError> = py.detach(|| {
             let model = self.lock();
             clients.iter().map(|clients| of(&model, *clients)).collect()
         });

@@ -1,10 +1,10 @@
-//! The volume as far as reading is concerned: where records lie, written stripe by stripe, and what
-//! the cursor takes and carries over.
+//! The volume as far as reads depend on it: places of the records, stripes as they are written, and
+//! the objects that the cursor evicts and carries over.
 //!
-//! As the store does: sixteen connections complete what they miss in any order, the records of a
-//! site lie together in a stripe, bodies of more than 64 KiB are kept in pieces, and when there is
-//! no unused space left a newcomer is on probation. Left out are parts of stripes, written because
-//! a second has passed.
+//! As in the store, sixteen connections complete their misses in any order. The records of a site
+//! lie together in a stripe, and bodies of more than 64 KiB are kept in pieces. When no unused
+//! space is left, a newcomer is on probation. Left out are parts of stripes, written because a
+//! second has passed.
 
 use super::{Trace, on_disk};
 use shoal_core::Key;
@@ -15,9 +15,9 @@ use std::collections::{HashMap, VecDeque};
 /// A volume. See the file's head.
 pub struct Log<'a> {
     trace: &'a Trace,
-    /// What stands in each stripe, in order.
+    /// Records of each stripe, in order.
     pub stripes: Vec<Vec<Record>>,
-    /// By object.
+    /// Places by object number.
     pub places: Vec<Place>,
     in_flight: Vec<u64>,
     queue: VecDeque<Waiting>,
@@ -38,15 +38,15 @@ pub struct Record {
     pub piece: Option<u32>,
     pub at: u64,
     pub bytes: u64,
-    /// A group begins with it.
+    /// The record begins a group.
     pub begins: bool,
 }
 
-/// Where an object is.
+/// Place of an object.
 #[derive(Clone, Debug, Default)]
 pub struct Place {
     pub is_waiting: bool,
-    /// Position of its own record; 0 for none.
+    /// Position of the object's own record; 0 for none.
     pub position: u64,
     pub pieces: Vec<u64>,
     hits: u8,
@@ -61,7 +61,7 @@ struct Waiting {
     hits: u8,
 }
 
-/// Of the cursor.
+/// Counts of the cursor's work.
 #[derive(Clone, Copy, Default)]
 pub struct Counts {
     pub reads: u64,
@@ -103,7 +103,7 @@ impl<'a> Log<'a> {
         self.places[object as usize].hits
     }
 
-    /// Whether this record, in this stripe, is of an object that can be found.
+    /// Returns `true` if this record, in this stripe, is current: its object can be found there.
     pub fn is_live(&self, stripe: usize, record: &Record) -> bool {
         let (place, position) = (&self.places[record.object as usize], position(stripe, record.at));
         match record.piece {
@@ -112,7 +112,7 @@ impl<'a> Log<'a> {
         }
     }
 
-    /// An object that was missed. Stripes that were written.
+    /// Takes an object that was missed. Returns the stripes written.
     pub fn miss(&mut self, object: u64) -> Vec<usize> {
         if self.in_flight.contains(&object) || !self.admits(object) {
             return Vec::new();
@@ -127,7 +127,7 @@ impl<'a> Log<'a> {
         if self.holds(completed) { Vec::new() } else { self.insert(completed) }
     }
 
-    /// An object that RAM had and the disk has not. Stripes that were written.
+    /// Takes an object that RAM holds and the disk does not. Returns the stripes written.
     pub fn offer(&mut self, object: u64) -> Vec<usize> {
         if self.admits(object) { self.insert(object) } else { Vec::new() }
     }
@@ -200,7 +200,8 @@ impl<'a> Log<'a> {
         self.counts.stripes_written += 1;
     }
 
-    /// What fits, in order but for what is too large for the rest.
+    /// Takes the objects that fit, in order. Objects too large for the remaining room are passed
+    /// over.
     fn take(&mut self, mut room: u64) -> Vec<Waiting> {
         let (mut batch, mut passed_over, mut at) = (Vec::new(), Vec::new(), 0);
         while at < self.queue.len() && passed_over.len() < LOOK_AHEAD {
@@ -217,7 +218,7 @@ impl<'a> Log<'a> {
         batch
     }
 
-    /// The cursor goes on to a stripe that is not worth keeping as it is.
+    /// Moves the cursor on to a stripe that is not worth keeping as it is.
     fn move_on(&mut self) {
         loop {
             self.cursor = (self.cursor + 1) % self.stripes.len();
@@ -289,7 +290,7 @@ impl<'a> Log<'a> {
     }
 }
 
-/// Where an offset of a stripe is on the disk.
+/// Returns the disk position of an offset in a stripe.
 pub fn position(stripe: usize, at: u64) -> u64 {
     stripe as u64 * STRIPE_BYTES + at
 }

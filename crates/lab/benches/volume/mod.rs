@@ -1,5 +1,5 @@
-//! What the benches about the volume share: a trace of the yardstick, and the RAM tier in front of
-//! the disk.
+//! Parts that the benches about the volume share: a trace of the yardstick, and the RAM tier in
+//! front of the disk.
 
 // Not every bench needs all of it.
 #[allow(dead_code)]
@@ -75,10 +75,11 @@ impl Tier {
     }
 }
 
-/// With its head, key and metadata, in units of the volume.
+/// Returns the bytes of an object on disk, with head, key and metadata, rounded to the volume's
+/// unit.
 pub fn on_disk(bytes: u64) -> u64 {
     (bytes + 350).next_multiple_of(64)
 }
 
-/// Of an object in the RAM tier: key, stored head, places in map and policy.
+/// Bytes of an object in the RAM tier beside its body: key, stored head, places in map and policy.
 const RAM_OVERHEAD: u64 = 900;

@@ -1,16 +1,16 @@
-//! How often objects change, as far as sizes tell.
+//! Rates of change of objects, as far as sizes tell.
 //!
-//! A repeat of another size is taken for a change. Errors and aborted transfers look the same, so
-//! the rates are bounds from above; a change that leaves the size alone is not seen, which is rare.
-//! Popular objects are the most popular 0.3%, as Wolman et al. part them (*On the scale and
-//! performance of cooperative Web proxy caching*, SOSP 1999), whose model asks for both rates.
+//! A repeat with another size is taken for a change. Errors and aborted transfers look the same, so
+//! the rates are bounds from above. A change that leaves the size alone is not seen, which is rare.
+//! Popular objects are the most popular 0.3%, as in Wolman et al. (*On the scale and performance of
+//! cooperative Web proxy caching*, SOSP 1999). Their model asks for both rates.
 
 use super::popularity::Popularity;
 use shoal_trace::Trace;
 
 /// Changes of popular and of other objects.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
-pub struct Change {
+pub struct ChangeRates {
     /// The most popular 0.3% of the objects.
     pub popular: ChangeClass,
     /// The others.
@@ -20,11 +20,11 @@ pub struct Change {
 /// Changes of one class of objects.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct ChangeClass {
-    /// Objects asked for twice at least.
+    /// Objects with two requests at least.
     pub objects: u64,
     /// Repeats.
     pub repeats: u64,
-    /// Repeats whose size was another.
+    /// Repeats with another size than before.
     pub changes: u64,
     /// Days from each request to the next for the same object, added up.
     pub days: f64,
@@ -33,19 +33,19 @@ pub struct ChangeClass {
 }
 
 impl ChangeClass {
-    /// Changes an object and day at most; `None` where no time passed.
+    /// Returns the upper bound of changes for each object and day; `None` where no time passed.
     pub fn per_day(&self) -> Option<f64> {
         (self.days > 0.0).then(|| self.changes as f64 / self.days)
     }
 
-    /// Repeats that differ, of all.
+    /// Returns the share of repeats that differ.
     pub fn of_repeats(&self) -> f64 {
         if self.repeats == 0 { 0.0 } else { self.changes as f64 / self.repeats as f64 }
     }
 }
 
-impl Change {
-    /// Of a trace.
+impl ChangeRates {
+    /// Counts the changes in a trace.
     pub fn of(trace: &Trace, popularity: &Popularity) -> Self {
         let mut counts = popularity.counts.clone();
         let popular = (counts.len() as f64 * POPULAR).ceil() as usize;
@@ -53,7 +53,7 @@ impl Change {
             Some(at) => *counts.select_nth_unstable_by(at, |a, b| b.cmp(a)).1,
             None => u32::MAX,
         };
-        // Objects that are asked for once are popular nowhere.
+        // An object with one request is never popular.
         let least = least.max(2);
         let mut last: Vec<(u64, u64)> = vec![(u64::MAX, 0); popularity.counts.len()];
         let mut change = Self::default();

@@ -1,18 +1,18 @@
 //! A trace's character for programs.
 
-use super::{Census, ChangeClass, Character, Loaded, Spread};
+use super::{Census, CensusTrace, ChangeClass, Character, Spread};
 use serde_json::{Value, json};
 
-/// Everything that `shoal trace info --json` prints: the character, and how the trace came out of
-/// its log.
-pub fn json(character: &Character, loaded: &Loaded) -> Value {
+/// Returns everything that `shoal trace info --json` prints: the character, and the account of its
+/// log.
+pub fn json(character: &Character, loaded: &CensusTrace) -> Value {
     let mut told = facts(character);
     told["reading"] = reading(loaded);
     told["census"] = census(&loaded.census);
     told
 }
 
-/// A trace's character alone.
+/// Returns a trace's character alone.
 pub fn facts(character: &Character) -> Value {
     let Character { infinite, popularity, sizes, locality, working_set, change, .. } = character;
     json!({
@@ -69,8 +69,8 @@ pub fn facts(character: &Character) -> Value {
     })
 }
 
-/// How a trace was read, and what was left out.
-pub fn reading(loaded: &Loaded) -> Value {
+/// Returns the account of reading a trace: lines, problems and requests left out.
+pub fn reading(loaded: &CensusTrace) -> Value {
     let reading = &loaded.reading;
     json!({
         "format": reading.format.name(),
@@ -82,7 +82,7 @@ pub fn reading(loaded: &Loaded) -> Value {
         "out_of_order": reading.out_of_order,
         "wrong_times": loaded.wrong_times,
         "problems": reading.problems.iter().map(ToString::to_string).collect::<Vec<_>>(),
-        "refused": shoal_trace::Refused::ALL.iter().zip(loaded.unread.refused)
+        "refused": shoal_trace::RefusalReason::ALL.iter().zip(loaded.unread.refused)
             .filter(|(_, number)| *number > 0)
             .map(|(why, number)| (why.name().to_owned(), Value::from(number)))
             .collect::<serde_json::Map<_, _>>(),
@@ -95,7 +95,7 @@ pub fn reading(loaded: &Loaded) -> Value {
     })
 }
 
-/// What is in a log.
+/// Returns the census of a log.
 pub fn census(census: &Census) -> Value {
     json!({
         "requests": census.lines,
@@ -133,5 +133,5 @@ fn changes(class: &ChangeClass) -> Value {
     })
 }
 
-/// Of repeats, whose distances are told.
+/// Shares of repeats for the printed distances.
 const SHARES: [f64; 3] = [0.1, 0.5, 0.9];

@@ -1,4 +1,4 @@
-//! How hosts follow one another.
+//! Locality of hosts in the stream of requests.
 
 use crate::curve::{Distance, Stack};
 use shoal_trace::Trace;
@@ -6,29 +6,29 @@ use shoal_trace::Trace;
 /// The locality of hosts.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct Locality {
-    /// Requests that go to the same host as the one before, of all that have one before.
+    /// Share of requests that go to the same host as the request before.
     pub same_host: f64,
-    /// The same among requests of one client.
+    /// Share of a client's requests that go to the same host as the client's request before.
     pub same_host_per_client: f64,
-    /// Distinct other hosts since the last request to the same host, the median; 0 is the next
+    /// Median number of distinct other hosts since the last request to the same host; 0 is the next
     /// request.
     pub distance_p50: u64,
-    /// The same where a run of requests to one host counts as one: the median.
+    /// Median of that distance where a run of requests to one host counts as one.
     pub collapsed_p50: u64,
-    /// And what 90% do not exceed.
+    /// 90th percentile of that distance, with runs counted as one.
     pub collapsed_p90: u64,
-    /// Requests to hosts not seen before, of all.
+    /// Share of requests that go to hosts not seen before.
     pub first_seen: f64,
 }
 
 impl Locality {
-    /// Of a trace.
+    /// Computes the locality of a trace.
     pub fn of(trace: &Trace) -> Self {
         let mut last_of: Vec<u32> = vec![u32::MAX; trace.clients().len().max(1)];
         let (mut same, mut same_client, mut pairs_client, mut first_seen) = (0u64, 0u64, 0u64, 0u64);
         let mut before = u32::MAX;
         let mut stack = Stack::new();
-        let (mut all, mut collapsed) = (Counted::default(), Counted::default());
+        let (mut all, mut collapsed) = (OccurrenceCounts::default(), OccurrenceCounts::default());
         for request in trace.requests() {
             let host = trace.host_of(request.object);
             if let Some(last) = last_of.get_mut(request.client as usize) {
@@ -62,11 +62,11 @@ impl Locality {
     }
 }
 
-/// How often each number came.
+/// Occurrences of each number.
 #[derive(Default)]
-struct Counted(Vec<u64>);
+struct OccurrenceCounts(Vec<u64>);
 
-impl Counted {
+impl OccurrenceCounts {
     fn add(&mut self, number: u64) {
         let at = number as usize;
         if at >= self.0.len() {

@@ -1,9 +1,9 @@
-//! The character of a trace: what of it a cache feels.
+//! Character of a trace: the properties that a cache depends on.
 //!
-//! One value, [`Character`], made by a few passes over a trace in memory, each O(requests): how
-//! often objects come back and how soon, how popularity falls, how sizes lie, how hosts follow one
-//! another, how the working set grows and how often objects change. Statistics keep the definitions
-//! of the shared traces' published figures, which the golden tests compare them with.
+//! One value, [`Character`], is made by a few passes over a trace in memory, each O(requests). Its
+//! parts are reuse, popularity, sizes, locality of hosts, growth of the working set and change.
+//! Statistics keep the definitions of the shared traces' published figures; the golden tests
+//! compare them with those.
 //!
 //! Memory beside the trace: some 60 bytes an object, and the stack of reuse distances, which is
 //! sampled where there are many requests.
@@ -19,20 +19,21 @@ mod sizes;
 mod tests;
 mod time;
 
-pub use census::{Census, Loaded, load};
-pub use change::{Change, ChangeClass};
+pub use census::{Census, CensusTrace, load};
+pub use change::{ChangeClass, ChangeRates};
 pub use json::{census as census_json, facts, json, reading as reading_json};
 pub use locality::Locality;
 pub use popularity::Popularity;
 pub use report::{report, section as report_section};
-pub use sizes::{SizeClass, Sizes, Spread};
+pub use sizes::{SizeClass, SizeSpreads, Spread};
 pub use time::{Slice, WorkingSet};
 
 use crate::curve::{SampledDistances, Shards};
-use crate::experiment::{Progress, share};
+use crate::progress::Progress;
+use crate::workload::share;
 use shoal_trace::Trace;
 
-/// What a trace is like.
+/// Statistics of a trace.
 pub struct Character {
     /// Requests.
     pub requests: u64,
@@ -42,60 +43,60 @@ pub struct Character {
     pub hosts: u64,
     /// Distinct clients; 0 where the trace does not tell.
     pub clients: u64,
-    /// Bytes asked for.
+    /// Bytes requested.
     pub bytes: u64,
     /// Bytes of all objects, each at its last size.
     pub unique_bytes: u64,
-    /// What the trace tells; figures of what it does not are 0.
-    pub known: Known,
+    /// Facts that the trace tells; figures of other facts are 0.
+    pub known: TraceFields,
     /// Seconds from the first request to the last.
     pub seconds: f64,
-    /// What an infinite cache hits.
+    /// Hits of an infinite cache.
     pub infinite: Infinite,
-    /// How popularity falls.
+    /// Distribution of popularity.
     pub popularity: Popularity,
-    /// How sizes lie.
-    pub sizes: Sizes,
-    /// How soon objects come back, in distinct objects and bytes.
+    /// Distribution of sizes.
+    pub sizes: SizeSpreads,
+    /// Reuse distances, in distinct objects and bytes.
     pub reuse: SampledDistances,
-    /// How hosts follow one another.
+    /// Locality of hosts.
     pub locality: Locality,
-    /// What is asked for within slices of time.
+    /// Objects requested within slices of time.
     pub working_set: WorkingSet,
-    /// How often objects change.
-    pub change: Change,
+    /// Rates of change of objects.
+    pub change: ChangeRates,
 }
 
-/// Which of the facts about a request a trace has.
+/// Facts about requests that a trace has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Known {
-    /// Whether requests have times.
+pub struct TraceFields {
+    /// `true` if requests have times.
     pub times: bool,
-    /// Whether requests have sizes.
+    /// `true` if requests have sizes.
     pub sizes: bool,
 }
 
-impl Known {
-    /// All of them.
+impl TraceFields {
+    /// All facts.
     pub const ALL: Self = Self { times: true, sizes: true };
 }
 
-/// What an infinite cache that starts empty hits.
+/// Hits of an infinite cache that starts empty.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct Infinite {
-    /// Hits over requests where an object is what its name says.
+    /// Hits over requests where an object is identified by name alone.
     pub hit_ratio: f64,
-    /// Bytes hit over bytes asked for, by the same rule.
+    /// Bytes hit over bytes requested, with objects identified by name alone.
     pub byte_hit_ratio: f64,
     /// Hits over requests where another size is a new version, and a miss.
     pub version_hit_ratio: f64,
-    /// Bytes hit over bytes asked for, by that rule.
+    /// Bytes hit over bytes requested, where another size is a new version.
     pub version_byte_hit_ratio: f64,
 }
 
 impl Character {
-    /// Looks at a trace whose sizes are all known ([`Trace::fill_sizes`]).
-    pub fn of(trace: &Trace, known: Known, seed: u64, progress: &mut dyn Progress) -> Self {
+    /// Computes the character of a trace with all sizes known ([`Trace::fill_sizes`]).
+    pub fn of(trace: &Trace, known: TraceFields, seed: u64, progress: &mut dyn Progress) -> Self {
         let requests = trace.requests();
         progress.begin("character", PASSES);
         let passed = |progress: &mut dyn Progress| progress.done(1);
@@ -103,7 +104,7 @@ impl Character {
         passed(progress);
         let popularity = Popularity::of(trace);
         passed(progress);
-        let sizes = Sizes::of(trace);
+        let sizes = SizeSpreads::of(trace);
         passed(progress);
         let reuse = reuse(trace, seed);
         passed(progress);
@@ -112,7 +113,7 @@ impl Character {
         let working_set = if known.times { WorkingSet::of(trace) } else { WorkingSet::default() };
         passed(progress);
         let is_told = known.times && known.sizes;
-        let change = if is_told { Change::of(trace, &popularity) } else { Change::default() };
+        let change = if is_told { ChangeRates::of(trace, &popularity) } else { ChangeRates::default() };
         passed(progress);
         let times = || requests.iter().map(|request| request.time_ms);
         let (first, last) = (times().min().unwrap_or(0), times().max().unwrap_or(0));
@@ -135,14 +136,14 @@ impl Character {
         }
     }
 
-    /// Requests a second, over the whole span; 0 where there is none.
+    /// Returns requests a second over the whole span; 0 where there is no span.
     pub fn rate(&self) -> f64 {
         if self.seconds > 0.0 { self.requests as f64 / self.seconds } else { 0.0 }
     }
 }
 
 impl Infinite {
-    /// Of a trace.
+    /// Computes the hits of an infinite cache on a trace.
     pub fn of(trace: &Trace) -> Self {
         let mut last: Vec<Option<u64>> = vec![None; trace.objects().len()];
         let (mut hits, mut hit_bytes, mut same, mut same_bytes, mut bytes) = (0, 0, 0, 0, 0);
@@ -168,7 +169,7 @@ impl Infinite {
     }
 }
 
-/// Reuse distances: exact where that takes seconds, sampled beyond.
+/// Computes reuse distances: exact up to `EXACT_REQUESTS` requests, sampled beyond.
 fn reuse(trace: &Trace, seed: u64) -> SampledDistances {
     let mut shards = if trace.requests().len() <= EXACT_REQUESTS {
         Shards::exact()
@@ -180,7 +181,7 @@ fn reuse(trace: &Trace, seed: u64) -> SampledDistances {
 }
 
 const PASSES: u64 = 7;
-/// Requests up to which distances are exact.
+/// Largest number of requests for exact distances; more would take more than seconds.
 const EXACT_REQUESTS: usize = 3_000_000;
-/// Objects watched beyond.
+/// Objects watched when distances are sampled.
 const SAMPLED_OBJECTS: usize = 100_000;

@@ -1,32 +1,33 @@
-//! How popularity falls: counts by rank, the Zipf exponent with the error of its fit, and objects
-//! asked for once.
+//! Decline of popularity: counts by rank, the Zipf exponent with the error of its fit, and objects
+//! with one request.
 
 use shoal_trace::Trace;
 
 /// The popularity of a trace's objects.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Popularity {
-    /// The exponent: minus the slope of log count on log rank, by least squares over ranks at even
-    /// steps of their logarithm, so that the many objects of one request do not outweigh the rest.
+    /// The exponent: minus the slope of log count on log rank, by least squares. The ranks lie at
+    /// even steps of their logarithm, so that the many objects of one request do not outweigh the
+    /// rest.
     pub alpha: f64,
     /// The standard error of the slope.
     pub alpha_error: f64,
     /// The share of the variance of log counts that the line explains (R²).
     pub fit: f64,
-    /// Objects asked for once, of all.
+    /// Share of objects with one request.
     pub one_hit_objects: f64,
-    /// Requests for them, of all.
+    /// Share of requests that go to objects with one request.
     pub one_hit_requests: f64,
-    /// Requests for the most popular objects: shares of objects with the shares of requests.
+    /// Shares of the most popular objects, each with the share of requests for them.
     pub concentration: Vec<(f64, f64)>,
     /// (rank, count) at even steps of the rank's logarithm.
     pub curve: Vec<(f64, f64)>,
-    /// How often each object was asked for.
+    /// Requests for each object.
     pub counts: Vec<u32>,
 }
 
 impl Popularity {
-    /// Of a trace.
+    /// Computes the popularity of a trace's objects.
     pub fn of(trace: &Trace) -> Self {
         let mut counts = vec![0u32; trace.objects().len()];
         trace.requests().iter().for_each(|request| counts[request.object as usize] += 1);
@@ -95,7 +96,7 @@ impl Line {
     }
 }
 
-/// Ranks that the fit looks at: up to 1.04^600, beyond any trace.
+/// Steps of the ranks in the fit: up to 1.04^600, beyond any trace.
 const STEPS: i32 = 600;
-/// Shares of the objects whose requests are told.
+/// Shares of the objects in `concentration`.
 const CONCENTRATION: [f64; 4] = [0.001, 0.01, 0.1, 0.5];

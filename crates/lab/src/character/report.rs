@@ -1,12 +1,12 @@
 //! A trace's character as a report: one page with its figures.
 
-use super::{Character, Loaded};
+use super::{CensusTrace, Character};
 use crate::curve::sizes_between;
-use crate::figure::{Axis, Bar, Bars, Drawing, Figure, Plot, Series, Shape, Unit};
+use crate::figure::{Axis, Bar, Bars, Chart, Figure, Plot, Series, Shape, Unit};
 use crate::report::{Report, Section, Table};
 
-/// The report of a trace of this name.
-pub fn report(character: &Character, loaded: &Loaded, name: &str, command: &str) -> Report {
+/// Returns the report of a trace of this name.
+pub fn report(character: &Character, loaded: &CensusTrace, name: &str, command: &str) -> Report {
     Report {
         name: "trace-info".into(),
         title: format!("What {name} is like"),
@@ -27,7 +27,7 @@ pub fn report(character: &Character, loaded: &Loaded, name: &str, command: &str)
     }
 }
 
-fn facts(character: &Character, loaded: &Loaded) -> Vec<(String, String)> {
+fn facts(character: &Character, loaded: &CensusTrace) -> Vec<(String, String)> {
     let infinite = &character.infinite;
     let count = |number: u64| Unit::Count.shown(number as f64);
     let share = |share: f64| Unit::Share.shown(share);
@@ -85,7 +85,7 @@ fn popularity(character: &Character) -> Section {
         anchor: "popularity".into(),
         title: "Popularity".into(),
         question: "How many requests do few objects draw?".into(),
-        figures: vec![Figure::new("popularity", "Requests by rank", &alternative, Drawing::Plot(plot))],
+        figures: vec![Figure::new("popularity", "Requests by rank", &alternative, Chart::Plot(plot))],
         tables: vec![table],
         notes: vec![format!(
             "The Zipf exponent is {:.3} with a standard error of {:.3}; the straight line explains {} of the variance. {} of the objects are \
@@ -137,7 +137,7 @@ fn sizes(character: &Character) -> Section {
         anchor: "sizes".into(),
         title: "Sizes".into(),
         question: "Which sizes take the requests, and which the bytes?".into(),
-        figures: vec![Figure::new("sizes", "Sizes, cumulative", &alternative, Drawing::Plot(plot))],
+        figures: vec![Figure::new("sizes", "Sizes, cumulative", &alternative, Chart::Plot(plot))],
         tables: vec![table],
         ..Section::default()
     }
@@ -180,7 +180,7 @@ fn reuse(character: &Character) -> Section {
         anchor: "reuse".into(),
         title: "Reuse".into(),
         question: "How much else is asked for before an object comes back? It is what an LRU cache of that size hits.".into(),
-        figures: vec![Figure::new("reuse", "Requests that come back within so many bytes", &how, Drawing::Plot(plot))],
+        figures: vec![Figure::new("reuse", "Requests that come back within so many bytes", &how, Chart::Plot(plot))],
         tables: vec![table],
         notes: vec![format!("The distances are {how}.")],
         ..Section::default()
@@ -209,7 +209,7 @@ fn working_set(character: &Character) -> Section {
     let alternative = format!("Slices of {hours:.2} hours.");
     let figures = match slices.len() {
         0 => Vec::new(),
-        _ => vec![Figure::new("working-set", "The working set over time", &alternative, Drawing::Plot(plot))],
+        _ => vec![Figure::new("working-set", "The working set over time", &alternative, Chart::Plot(plot))],
     };
     let notes = match slices.len() {
         0 => vec!["The trace tells no times, or all are the same.".into()],
@@ -269,12 +269,7 @@ pub fn section(character: &Character) -> Section {
         anchor: "hosts-and-changes".into(),
         title: "Hosts and changes".into(),
         question: "Do requests to a host come together, and how often do objects change?".into(),
-        figures: vec![Figure::new(
-            "changes",
-            "Repeats of another size",
-            "By popularity.",
-            Drawing::Bars(bars),
-        )],
+        figures: vec![Figure::new("changes", "Repeats of another size", "By popularity.", Chart::Bars(bars))],
         tables: vec![hosts, changes],
         notes: vec![
             "Errors and aborted transfers look like changes of size, so the rates are bounds from above."

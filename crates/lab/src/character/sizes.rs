@@ -1,46 +1,46 @@
-//! How sizes lie: over requests as they come, and over objects at their last size.
+//! Distribution of sizes: over requests in their order, and over objects at their last size.
 
 use shoal_trace::Trace;
 
 /// The sizes of a trace.
 #[derive(Clone, Debug, PartialEq, Default)]
-pub struct Sizes {
-    /// Over requests.
+pub struct SizeSpreads {
+    /// Spread over requests.
     pub of_requests: Spread,
-    /// Over objects.
+    /// Spread over objects.
     pub of_objects: Spread,
-    /// By powers of two.
+    /// Size classes by powers of two.
     pub classes: Vec<SizeClass>,
     /// Bytes of all objects.
     pub unique_bytes: u64,
-    /// Requests of at most 8 KB, of all: what Maltzahn's small objects are.
+    /// Share of requests of at most 8 KB: Maltzahn's small objects.
     pub small_requests: f64,
 }
 
-/// How numbers are spread.
+/// Spread of a set of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct Spread {
-    /// Their mean.
+    /// Mean of the numbers.
     pub mean: f64,
-    /// The values that so large a share does not exceed: 10, 50, 90, 99 and 100%.
+    /// Quantiles at 10, 50, 90, 99 and 100%.
     pub quantiles: [u64; 5],
 }
 
-/// What has a size from half of `to` up to it.
+/// Requests and objects with a size above half of `to` and up to `to`.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct SizeClass {
-    /// The largest size, a power of two; 0 for what is empty.
+    /// Largest size of the class, a power of two; 0 for empty objects.
     pub to: u64,
     /// Requests.
     pub requests: u64,
     /// Objects.
     pub objects: u64,
-    /// Bytes asked for.
+    /// Bytes requested.
     pub bytes: u64,
 }
 
-impl Sizes {
-    /// Of a trace.
+impl SizeSpreads {
+    /// Computes the sizes of a trace.
     pub fn of(trace: &Trace) -> Self {
         let mut last: Vec<u64> = vec![0; trace.objects().len()];
         let mut classes = vec![SizeClass::default(); CLASSES];
@@ -71,7 +71,7 @@ impl Sizes {
 }
 
 impl Spread {
-    /// Of numbers, which are put into another order.
+    /// Computes the spread of numbers; the order of `values` changes.
     pub fn of(values: &mut [u64]) -> Self {
         if values.is_empty() {
             return Self::default();
@@ -84,7 +84,7 @@ impl Spread {
     }
 }
 
-/// 0, 1, 2, 3–4, 5–8, …
+/// Returns the class of a size: 0, 1, 2, 3–4, 5–8, …
 fn class_of(bytes: u64) -> usize {
     if bytes == 0 { 0 } else { (u64::BITS - (bytes - 1).leading_zeros()) as usize + 1 }
 }
@@ -93,5 +93,5 @@ fn upper(class: usize) -> u64 {
     class.checked_sub(1).map_or(0, |power| 1u64.checked_shl(power as u32).unwrap_or(u64::MAX))
 }
 
-/// Powers of two up to 2^64, and nothing.
+/// Number of classes: powers of two up to 2^64, and zero.
 const CLASSES: usize = 66;

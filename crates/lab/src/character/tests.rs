@@ -1,7 +1,7 @@
 //! Characters of small traces counted by hand, and of made ones by their makers' settings.
 
 use super::*;
-use crate::experiment::Silent;
+use crate::progress::Silent;
 use shoal_trace::generate::Traffic;
 use shoal_trace::{Filter, ReadOptions, Reader};
 
@@ -15,7 +15,7 @@ const LOG: &str = "\
 86407.000 5 c2 TCP_MISS/200 700 HEAD http://c/?q - - -
 ";
 
-fn loaded(log: &str, rules: &[&str]) -> Loaded {
+fn loaded(log: &str, rules: &[&str]) -> CensusTrace {
     let mut filter = Filter::default();
     assert!(rules.iter().all(|rule| filter.add(rule)));
     let reader = Reader::new(log.as_bytes(), &ReadOptions::default()).expect("a format");
@@ -43,7 +43,7 @@ fn a_log_is_counted_before_anything_is_left_out() {
 #[test]
 fn a_small_trace_has_the_character_counted_by_hand() {
     let loaded = loaded(LOG, &["get"]);
-    let character = Character::of(&loaded.trace, Known::ALL, 1, &mut Silent);
+    let character = Character::of(&loaded.trace, TraceFields::ALL, 1, &mut Silent);
     let infinite = &character.infinite;
     assert_eq!((character.requests, character.objects, character.hosts, character.clients), (5, 2, 2, 2));
     assert_eq!((character.bytes, character.unique_bytes, character.seconds), (750, 450, 86_404.0));
@@ -71,11 +71,11 @@ fn a_small_trace_has_the_character_counted_by_hand() {
 }
 
 #[test]
-fn made_traffic_has_the_character_that_it_was_made_with() {
+fn made_traffic_has_its_settings_character() {
     let traffic =
         Traffic { requests: 60_000, embedded: 0.0, stay: 0.0, hit_ratio: 0.7, ..Traffic::default() };
     let trace = traffic.make().expect("possible");
-    let character = Character::of(&trace, Known::ALL, 1, &mut Silent);
+    let character = Character::of(&trace, TraceFields::ALL, 1, &mut Silent);
     assert!((character.infinite.hit_ratio - 0.7).abs() < 0.01);
     assert!((character.popularity.alpha - 0.75).abs() < 0.06, "{}", character.popularity.alpha);
     assert!(character.popularity.alpha_error < 0.02 && character.popularity.fit > 0.95);
@@ -84,9 +84,9 @@ fn made_traffic_has_the_character_that_it_was_made_with() {
 }
 
 #[test]
-fn what_a_trace_does_not_tell_is_not_made_up() {
+fn unknown_facts_of_a_trace_stay_unknown() {
     let loaded = loaded("v2/a/manifests/x\nv2/b\nv2/a/manifests/x\n", &[]);
-    assert_eq!(loaded.known(), Known { times: false, sizes: false });
+    assert_eq!(loaded.known(), TraceFields { times: false, sizes: false });
     let character = Character::of(&loaded.trace, loaded.known(), 1, &mut Silent);
     assert_eq!((character.seconds, character.rate(), character.working_set.slices.len()), (0.0, 0.0, 0));
     assert_eq!((character.change.popular.repeats, character.requests, character.objects), (0, 3, 2));
@@ -94,7 +94,7 @@ fn what_a_trace_does_not_tell_is_not_made_up() {
 
 #[test]
 fn nothing_has_a_character_too() {
-    let character = Character::of(&Trace::default(), Known::ALL, 1, &mut Silent);
+    let character = Character::of(&Trace::default(), TraceFields::ALL, 1, &mut Silent);
     assert_eq!((character.requests, character.rate(), character.popularity.alpha), (0, 0.0, 0.0));
     let nothing = loaded("# a comment\nhttp://a/ 1\n", &["get"]);
     let page = report(&character, &nothing, "nothing", "shoal trace info nothing");
@@ -106,7 +106,7 @@ fn nothing_has_a_character_too() {
 #[test]
 fn the_report_and_the_json_say_the_same() {
     let loaded = loaded(LOG, &["get"]);
-    let character = Character::of(&loaded.trace, Known::ALL, 1, &mut Silent);
+    let character = Character::of(&loaded.trace, TraceFields::ALL, 1, &mut Silent);
     let json = json(&character, &loaded);
     assert_eq!(json["infinite_cache"]["identity"]["hit_ratio"], 0.6);
     assert_eq!(json["census"]["statuses"]["5xx"], 1);

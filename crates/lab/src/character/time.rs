@@ -1,11 +1,11 @@
-//! What is asked for within slices of time: the working set (Denning 1968), and what is new in it.
+//! Objects requested within slices of time: the working set (Denning 1968), and its new objects.
 
 use shoal_trace::Trace;
 
 /// Slices of a trace's span.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct WorkingSet {
-    /// Seconds of a slice.
+    /// Length of a slice, in seconds.
     pub slice_seconds: f64,
     /// The slices in their order; none where the trace has no span.
     pub slices: Vec<Slice>,
@@ -14,13 +14,13 @@ pub struct WorkingSet {
 /// One slice.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct Slice {
-    /// Seconds from the trace's beginning to its own.
+    /// Seconds from the trace's beginning to the slice's beginning.
     pub at_seconds: f64,
     /// Requests.
     pub requests: u64,
     /// Distinct objects.
     pub objects: u64,
-    /// Their bytes.
+    /// Bytes of the distinct objects.
     pub bytes: u64,
     /// Objects never seen before.
     pub new_objects: u64,
@@ -29,7 +29,7 @@ pub struct Slice {
 }
 
 impl WorkingSet {
-    /// Of a trace, in about 60 slices.
+    /// Computes the working set of a trace, in about 60 slices.
     pub fn of(trace: &Trace) -> Self {
         let times = || trace.requests().iter().map(|request| request.time_ms);
         let (Some(first), Some(last)) = (times().min(), times().max()) else { return Self::default() };

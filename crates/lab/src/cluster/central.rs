@@ -1,31 +1,32 @@
-//! Centrally coordinated caching: a part of each client's memory is the server's to manage.
+//! Centrally coordinated caching: the server manages a part of each client's memory.
 //!
 //! Dahlin et al. 1994, section 2.3. The coordinated parts are one cache behind the server's own,
-//! replaced by LRU over all of them; what the server gives up goes there. A client manages the rest
-//! for itself, and what stands there serves nobody else. Each request that misses locally goes
-//! through the server, and so does each block that is placed.
+//! replaced by LRU over all of them. The server's victims go there. A client manages the rest of
+//! its memory for itself, and that part serves no other client. Each local miss and each placed
+//! block go through the server.
 
-use super::{BLOCK, Cluster, ClusterScheme, ClusterSize, Memory, SERVER, ServedFrom};
+use super::{BLOCK, Cluster, ClusterScheme, ClusterSize, NodeMemory, SERVER, ServedFrom};
 
-/// See the file's head.
+/// Centrally coordinated caching.
 pub struct Central {
     /// Frames that each client keeps for itself.
     local: Vec<usize>,
-    /// Frames that each lends.
+    /// Frames that each client lends.
     parts: Vec<usize>,
-    /// All coordinated parts.
-    coordinated: Memory,
-    /// For each node the first frame of the coordinated parts that is no longer its own.
+    /// Memory of all coordinated parts together.
+    coordinated: NodeMemory,
+    /// For each node, the first frame of the coordinated parts after its own.
     ends: Vec<usize>,
 }
 
 impl Central {
-    /// This share of each client's memory is coordinated; Dahlin et al. found 0.8 good.
+    /// Creates the scheme with this share of each client's memory coordinated; Dahlin et al. found
+    /// 0.8 good.
     pub fn new(size: &ClusterSize, coordinated_share: f64) -> Self {
         let local = locals(size, coordinated_share);
         let parts = size.nodes.iter().zip(&local).map(|(all, local)| all.saturating_sub(*local));
         let mut central = Self {
-            coordinated: Memory::new(0, size.objects),
+            coordinated: NodeMemory::new(0, size.objects),
             ends: Vec::new(),
             parts: parts.collect(),
             local,
@@ -34,23 +35,23 @@ impl Central {
         central
     }
 
-    /// Makes the coordinated cache anew of the nodes' parts, empty.
+    /// Rebuilds the coordinated cache from the nodes' parts, empty.
     fn share_out(&mut self, objects: usize) {
         let sum = |end: &mut usize, part: &usize| {
             *end += part;
             Some(*end)
         };
         self.ends = self.parts.iter().scan(0, sum).collect();
-        self.coordinated = Memory::new(self.ends.last().copied().unwrap_or(0), objects);
+        self.coordinated = NodeMemory::new(self.ends.last().copied().unwrap_or(0), objects);
     }
 
-    /// The node that a coordinated block stands on.
+    /// Returns the node that holds a coordinated block.
     fn holder(&self, object: u32) -> usize {
         let frame = self.coordinated.frame(object).unwrap_or(0);
         self.ends.partition_point(|end| *end <= frame).min(self.ends.len().saturating_sub(1))
     }
 
-    /// The server sends what it gives up to one of the clients.
+    /// Places the server's victim on one of the clients.
     fn place(&mut self, cluster: &mut Cluster, object: u32) {
         if self.coordinated.touch(object, cluster.now) || self.coordinated.capacity() == 0 {
             return;
@@ -61,7 +62,7 @@ impl Central {
     }
 }
 
-/// The frames that each client keeps for itself, at least one.
+/// Returns the frames that each client keeps for itself, at least one.
 pub(super) fn locals(size: &ClusterSize, coordinated_share: f64) -> Vec<usize> {
     let share = 1.0 - coordinated_share.clamp(0.0, 1.0);
     size.nodes.iter().map(|frames| ((*frames as f64 * share) as usize).clamp(1, (*frames).max(1))).collect()

@@ -1,37 +1,37 @@
-//! What a run counted, and the latencies of Dahlin et al. 1994, where nobody waits.
+//! Counts of a run, and the latencies of Dahlin et al. 1994 without queueing.
 
 use super::ServedFrom;
 
-/// What a run counted.
+/// Counts of a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub struct Counts {
+pub struct ClusterCounts {
     /// Requests.
     pub requests: u64,
-    /// Of these, served from the node's own memory.
+    /// Requests served from the node's own memory.
     pub local: u64,
-    /// From another node's memory.
+    /// Requests served from another node's memory.
     pub remote: u64,
-    /// From the server's memory.
+    /// Requests served from the server's memory.
     pub server: u64,
-    /// From disk.
+    /// Requests served from disk.
     pub disk: u64,
-    /// How long all of them took, in microseconds.
+    /// Time of all requests together, in microseconds.
     pub microseconds: u64,
-    /// What the server did: 1 a message, 2 a block.
+    /// Load of the server: 1 a message, 2 a block.
     pub server_load: u64,
     /// Blocks sent from one node to another to be kept, or to make kept ones safe.
     pub forwarded: u64,
-    /// Requests that changed what they asked for.
+    /// Requests that changed their object.
     pub writes: u64,
     /// Blocks written to disk.
     pub disk_writes: u64,
-    /// Blocks sent to rebuild what a lost node held.
+    /// Blocks sent to rebuild the pages of a lost node.
     pub rebuilt: u64,
     /// Changed blocks of which no good copy is left.
     pub lost: u64,
 }
 
-impl Counts {
+impl ClusterCounts {
     pub(super) fn add(&mut self, served: ServedFrom) {
         self.requests += 1;
         let sent = |hops: u32| MEMORY_US + TRANSFER_US + u64::from(hops) * HOP_US;
@@ -44,9 +44,15 @@ impl Counts {
         };
         *count += 1;
         self.microseconds += microseconds;
+        debug_assert_eq!(
+            self.requests,
+            self.local + self.remote + self.server + self.disk,
+            "each is served once"
+        );
     }
 
     pub(super) fn since(&self, before: &Self) -> Self {
+        assert!(before.requests <= self.requests, "earlier counts are of the same run");
         Self {
             requests: self.requests - before.requests,
             local: self.local - before.local,
@@ -63,18 +69,18 @@ impl Counts {
         }
     }
 
-    /// How long a request took on average, in milliseconds.
+    /// Returns the mean time of a request, in milliseconds.
     pub fn mean_ms(&self) -> f64 {
         self.microseconds as f64 / 1e3 / self.requests.max(1) as f64
     }
 
-    /// The server's load for each request.
+    /// Returns the server's load for each request.
     pub fn load_per_request(&self) -> f64 {
         self.server_load as f64 / self.requests.max(1) as f64
     }
 
-    /// How long a request took on average when its node also waits for what it sends away: a hop
-    /// and the wire for each block forwarded, the disk for each written. In milliseconds.
+    /// Returns the mean time of a request, in milliseconds, when its node also waits for the blocks
+    /// it sends away. A forwarded block costs a hop and the wire, a written block the disk.
     pub fn mean_ms_with_pageouts(&self) -> f64 {
         let sent = self.forwarded * (TRANSFER_US + HOP_US) + self.disk_writes * DISK_US;
         (self.microseconds + sent) as f64 / 1e3 / self.requests.max(1) as f64

@@ -1,28 +1,27 @@
 //! Direct client cooperation: the memory of idle nodes is private backing store of active ones.
 //!
-//! Dahlin et al. 1994, section 2.1; as Comer and Griffioen 1990, Felten and Zahorjan 1991 and the
-//! Remote Memory Pager have it. What a client evicts goes to its part of the idle nodes' memory;
-//! nobody else can get it there. The server knows nothing of it.
+//! Dahlin et al. 1994, section 2.1; also Comer and Griffioen 1990, Felten and Zahorjan 1991 and the
+//! Remote Memory Pager. A client's victims go to its part of the idle nodes' memory, where no other
+//! client can get them. The server does not know of them.
 
-use super::{Cluster, ClusterScheme, LocatedBy, Memory, ServedFrom};
+use super::{Cluster, ClusterScheme, LocatedBy, NodeMemory, ServedFrom};
 
-/// See the file's head.
+/// Direct client cooperation.
 pub struct Direct {
-    /// Each node's private backing store on idle nodes; none for the idle nodes themselves.
-    backing: Vec<Option<Memory>>,
+    /// Private backing store of each node on the idle nodes; none for the idle nodes themselves.
+    backing: Vec<Option<NodeMemory>>,
     /// The idle nodes.
     idle: Vec<usize>,
 }
 
 impl Direct {
-    /// The memory of nodes that are idle is shared out equally among the others. A node beyond the
-    /// list is active.
+    /// Shares the memory of idle nodes equally among the others. A node beyond the list is active.
     pub fn new(size: &super::ClusterSize, is_idle: &[bool]) -> Self {
         let idle = |node: usize| is_idle.get(node).copied().unwrap_or(false);
         let nodes = size.nodes.len();
         let frames: usize = (0..nodes).filter(|node| idle(*node)).map(|node| size.nodes[node]).sum();
         let active = (0..nodes).filter(|node| !idle(*node)).count().max(1);
-        let backing = |node: usize| (!idle(node)).then(|| Memory::new(frames / active, size.objects));
+        let backing = |node: usize| (!idle(node)).then(|| NodeMemory::new(frames / active, size.objects));
         let idle = (0..nodes).filter(|node| idle(*node)).collect();
         Self { backing: (0..nodes).map(backing).collect(), idle }
     }
@@ -76,7 +75,7 @@ impl ClusterScheme for Direct {
             return;
         }
         for memory in self.backing.iter_mut().flatten() {
-            let mut left = Memory::new(memory.capacity() * (lenders - 1) / lenders, cluster.objects());
+            let mut left = NodeMemory::new(memory.capacity() * (lenders - 1) / lenders, cluster.objects());
             for (object, last_used) in memory.from_oldest() {
                 let stands_on = memory.frame(object).and_then(|frame| lender(&self.idle, frame));
                 if stands_on != Some(node) {
@@ -89,7 +88,7 @@ impl ClusterScheme for Direct {
     }
 }
 
-/// The idle node on which a frame of a backing store stands: frames are dealt out in turn.
+/// Returns the idle node that holds a frame of a backing store: frames are dealt out in turn.
 fn lender(idle: &[usize], frame: usize) -> Option<usize> {
     idle.get(frame % idle.len().max(1)).copied()
 }

@@ -1,37 +1,38 @@
 //! Dodo: idle memory keeps whole regions of pages, each on one node.
 //!
 //! Koussih, Acharya, Setia, *Dodo: a user-level system for exploiting idle memory in workstation
-//! clusters*, HPDC 1999; Voelker 2000, section 2.1.5. A program opens regions, here so many
-//! consecutive pages each, opened and read from disk with the first request for one of them. A
-//! region is allocated only when one idle node has room for the whole of it, and stays there. The
-//! node that uses it caches regions as a whole, replaced by LRU or never ([`RegionReplacement`]);
-//! what it misses comes over as a whole, from the idle node or, when the region could not be
-//! allocated, from disk. Of a region that it does not keep it reads the page alone. A write goes to
-//! the idle node and to disk at once and brings nothing in (no write allocate), so that nothing on
-//! idle nodes need be safe.
+//! clusters*, HPDC 1999; Voelker 2000, section 2.1.5.
 //!
-//! Fits one program with large sequential reads; what is asked for at random pays for the rest of
-//! the region. O(pages of a region) a miss.
+//! A program opens regions, here of `pages` consecutive pages each. The first request for a page
+//! opens its region and reads it from disk. A region is allocated only when one idle node has room
+//! for the whole of it, and stays there. The node that uses the region caches regions as a whole,
+//! replaced by LRU or never ([`RegionReplacement`]). A missed region comes over as a whole, from
+//! the idle node or, when it could not be allocated, from disk. When the region is not kept, the
+//! node reads the page alone. A write goes to the idle node and to disk at once and brings nothing
+//! in (no write allocate). Idle nodes therefore need no safe copies.
+//!
+//! Fits one program with large sequential reads. A random read pays for the rest of the region.
+//! O(pages of a region) a miss.
 
 use super::{BackgroundOp, Cluster, ClusterScheme, ClusterSize, LocatedBy, ServedFrom, TRANSFER_US};
 
-/// How a node replaces the regions that it caches.
+/// Replacement of the regions that a node caches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RegionReplacement {
-    /// The region used longest ago goes.
+    /// Evicts the region used longest ago.
     Lru,
-    /// First-in: what is cached stays; other regions are read and not kept.
+    /// First-in: cached regions stay; other regions are read and not kept.
     FirstIn,
 }
 
-/// See the file's head.
+/// Dodo: idle memory keeps regions.
 pub struct Dodo {
     /// Pages of a region.
     pages: usize,
     keep: RegionReplacement,
     /// Free frames of each idle node.
     idle: Vec<(usize, usize)>,
-    /// The idle node of each region that was opened: none when none had room.
+    /// Idle node of each region that was opened; none when none had room.
     homes: Vec<Home>,
     objects: usize,
 }
@@ -44,8 +45,8 @@ enum Home {
 }
 
 impl Dodo {
-    /// Regions of so many pages, at least one, kept on the idle nodes. A node beyond the list is
-    /// active.
+    /// Creates regions of `pages` pages, at least one, kept on the idle nodes. A node beyond the
+    /// list is active.
     pub fn new(size: &ClusterSize, is_idle: &[bool], pages: usize, keep: RegionReplacement) -> Self {
         let pages = pages.max(1);
         let idle = (0..size.nodes.len())
@@ -60,7 +61,7 @@ impl Dodo {
         }
     }
 
-    /// How many regions have an idle node.
+    /// Returns the number of regions that have an idle node.
     pub fn allocated(&self) -> usize {
         self.homes.iter().filter(|home| matches!(home, Home::On(_))).count()
     }
@@ -70,8 +71,8 @@ impl Dodo {
         first as u32..(first + self.pages).min(self.objects) as u32
     }
 
-    /// Opens a region, which is read from disk: on the first idle node that has room for all of it,
-    /// which gets a copy.
+    /// Opens a region, which is read from disk. The first idle node with room for all of it gets a
+    /// copy.
     fn open(&mut self, cluster: &mut Cluster, node: usize, object: u32) {
         let wanted = self.region(object).len();
         let found = self.idle.iter_mut().find(|(_, free)| *free >= wanted);
@@ -84,10 +85,11 @@ impl Dodo {
         });
     }
 
-    /// Brings a region in from where it is, or of one that is not kept the page that is asked for.
+    /// Brings a region in from its place. When the region is not kept, brings in only the requested
+    /// page.
     fn fetch(&mut self, cluster: &mut Cluster, node: usize, object: u32, is_kept: bool) -> ServedFrom {
         let home = self.homes[object as usize / self.pages];
-        // the disk seeks once: each further page takes what it takes on the wire
+        // The disk seeks once; each further page costs its time on the wire.
         let more = if is_kept || home == Home::NotOpened { self.region(object).len() as u64 - 1 } else { 0 };
         cluster.counts.microseconds += more * TRANSFER_US;
         match home {
@@ -105,7 +107,7 @@ impl Dodo {
         }
     }
 
-    /// Makes room for a region; false when it may not be kept.
+    /// Makes room for a region. Returns `false` when the region may not be kept.
     fn make_room(&self, cluster: &mut Cluster, node: usize, wanted: usize) -> bool {
         while cluster.nodes[node].capacity() - cluster.nodes[node].len() < wanted {
             let Some(oldest) = cluster.nodes[node].oldest() else { return false };
@@ -154,7 +156,7 @@ impl ClusterScheme for Dodo {
 
     fn lost(&mut self, _cluster: &mut Cluster, node: usize) {
         self.idle.retain(|idle| idle.0 != node);
-        // whatever it kept is on disk, and is not allocated again
+        // The regions of the lost node are on disk, and are not allocated again.
         for home in self.homes.iter_mut().filter(|home| **home == Home::On(node)) {
             *home = Home::Nowhere;
         }

@@ -1,21 +1,20 @@
 //! A front end that hands requests to back-ends, each with a memory and a disk of its own.
 //!
-//! Pai et al. 1998; Voelker 2000, section 2.2.3. Which back-end it is,
-//! [`shoal_cooperation::distribution`] decides; WRR/GMS is weighted round robin over back-ends that
-//! share their memories as [`Gms`] has it. A back-end replaces by LRU, where the paper takes
-//! GreedyDual-Size: objects are of one size here, for which both are the same but for the inflation
-//! of GreedyDual-Size's clock.
+//! Pai et al. 1998; Voelker 2000, section 2.2.3. [`shoal_cooperation::distribution`] selects the
+//! back-end. WRR/GMS is weighted round robin over back-ends that share their memories by [`Gms`]. A
+//! back-end replaces by LRU, where the paper takes GreedyDual-Size. Objects are of one size here;
+//! both policies then differ only in the inflation of GreedyDual-Size's clock.
 
 use super::{Cluster, ClusterScheme, DiskPlacement, Gms, ServedFrom};
 use shoal_cooperation::distribution::{
-    Distribution, GlobalCache, Lard, LardReplicated, Locality, RoundRobin, Thresholds,
+    Distribution, GlobalCache, Lard, LardWithReplication, Locality, RoundRobin, Thresholds,
 };
 
-/// See the file's head.
+/// A front end with its policy.
 pub struct FrontEnd {
     name: &'static str,
     rule: Box<dyn Distribution>,
-    /// How the back-ends share their memories, if they do.
+    /// Sharing of the back-ends' memories, if any.
     shared: Option<Gms>,
 }
 
@@ -24,12 +23,13 @@ impl FrontEnd {
         Self { name, rule: Box::new(rule), shared: None }
     }
 
-    /// WRR: weighted round robin.
+    /// Creates WRR: weighted round robin.
     pub fn wrr() -> Self {
         Self::of("wrr", RoundRobin::default())
     }
 
-    /// WRR/GMS: the same over back-ends that share their memories, with the seed of what they draw.
+    /// Creates WRR/GMS: weighted round robin over back-ends that share their memories. `seed` is
+    /// for their random draws.
     pub fn wrr_gms(seed: u64) -> Self {
         Self {
             shared: Some(Gms::new(0.0, seed, DiskPlacement::Own)),
@@ -37,24 +37,24 @@ impl FrontEnd {
         }
     }
 
-    /// LB: each object has one back-end.
+    /// Creates LB: each object has one back-end.
     pub fn lb() -> Self {
         Self::of("lb", Locality)
     }
 
-    /// LB/GC: to whoever holds the object, or gives up least for it.
+    /// Creates LB/GC: a request goes to the back-end that holds the object, or evicts least for it.
     pub fn lb_gc() -> Self {
         Self::of("lb/gc", GlobalCache::default())
     }
 
-    /// LARD, with an assignment for each object.
+    /// Creates LARD, with an assignment for each object.
     pub fn lard(objects: usize) -> Self {
         Self::of("lard", Lard::new(Thresholds::PAI, objects))
     }
 
-    /// LARD/R, with a set for each object that rests for 20 seconds.
+    /// Creates LARD/R, with a set for each object that rests for 20 seconds.
     pub fn lard_replicated(objects: usize) -> Self {
-        Self::of("lard/r", LardReplicated::new(Thresholds::PAI, objects, REST_US))
+        Self::of("lard/r", LardWithReplication::new(Thresholds::PAI, objects, REST_US))
     }
 }
 

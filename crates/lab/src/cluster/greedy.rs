@@ -1,12 +1,12 @@
 //! Greedy forwarding: all memories are one cache, and each client looks after its own.
 //!
-//! Dahlin et al. 1994, section 2.2; as Franklin, Carey and Livny 1992 have it. The server knows
-//! which client holds what, and passes a request on to one of them. A block may have copies
-//! everywhere, and its last one is given up like any other.
+//! Dahlin et al. 1994, section 2.2; also Franklin, Carey and Livny 1992. The server knows the
+//! holders of each block, and passes a request on to one of them. A block may have copies
+//! everywhere, and its last copy is evicted like any other.
 
 use super::{Cluster, ClusterScheme, ServedFrom};
 
-/// See the file's head.
+/// Greedy forwarding.
 #[derive(Default)]
 pub struct Greedy;
 
@@ -30,8 +30,7 @@ impl ClusterScheme for Greedy {
     }
 }
 
-/// Asks the server, which has the block, passes the request on to a node that has it, or reads the
-/// disk.
+/// Asks the server. The server has the block, passes the request on to a holder, or reads the disk.
 pub(super) fn ask(cluster: &mut Cluster, node: usize, object: u32) -> ServedFrom {
     match cluster.other_holder(node, object).filter(|_| !cluster.server.has(object)) {
         Some(holder) => cluster.pass_on(holder),

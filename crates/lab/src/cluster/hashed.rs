@@ -1,26 +1,26 @@
 //! Hash-distributed caching: centrally coordinated caching, each block with a home node by hash.
 //!
 //! Dahlin et al. 1994, section 2.3. A client asks the home node first, which passes the request on
-//! to the server when it does not have the block; the server sends what it gives up to its home. So
-//! the server hears only of what is not found, at the price of one more hop for that.
+//! to the server when it does not have the block. The server sends its victims to their homes. The
+//! server therefore hears only of blocks not found, at the price of one more hop for those.
 
 use super::central::{keep, locals};
 use super::{
-    BLOCK, BackgroundOp, Cluster, ClusterScheme, ClusterSize, LocatedBy, Memory, SERVER, ServedFrom,
+    BLOCK, BackgroundOp, Cluster, ClusterScheme, ClusterSize, LocatedBy, NodeMemory, SERVER, ServedFrom,
 };
 
-/// See the file's head.
-pub struct Hashed {
+/// Hash-distributed caching.
+pub struct HashDistribution {
     local: Vec<usize>,
     /// Each node's part of the coordinated cache.
-    parts: Vec<Memory>,
+    parts: Vec<NodeMemory>,
 }
 
-impl Hashed {
-    /// This share of each client's memory is coordinated.
+impl HashDistribution {
+    /// Creates the scheme with this share of each client's memory coordinated.
     pub fn new(size: &ClusterSize, coordinated_share: f64) -> Self {
         let local = locals(size, coordinated_share);
-        let part = |(all, local): (&usize, &usize)| Memory::new(all.saturating_sub(*local), size.objects);
+        let part = |(all, local): (&usize, &usize)| NodeMemory::new(all.saturating_sub(*local), size.objects);
         let parts = size.nodes.iter().zip(&local).map(part).collect();
         Self { local, parts }
     }
@@ -32,7 +32,7 @@ impl Hashed {
     }
 }
 
-impl ClusterScheme for Hashed {
+impl ClusterScheme for HashDistribution {
     fn name(&self) -> &'static str {
         "hash-distributed caching"
     }
@@ -53,7 +53,7 @@ impl ClusterScheme for Hashed {
             let (served, evicted) = cluster.ask_server(object, 3);
             if let Some(evicted) = evicted {
                 let home = self.home(evicted);
-                // a lost node's part has no room and is not made up for
+                // A lost node's part has no room and is not replaced.
                 if !self.parts[home].touch(evicted, cluster.now) && self.parts[home].capacity() > 0 {
                     self.parts[home].take_in(evicted, cluster.now);
                     cluster.counts.server_load += BLOCK;
@@ -73,6 +73,6 @@ impl ClusterScheme for Hashed {
     }
 
     fn lost(&mut self, cluster: &mut Cluster, node: usize) {
-        self.parts[node] = Memory::new(0, cluster.objects());
+        self.parts[node] = NodeMemory::new(0, cluster.objects());
     }
 }

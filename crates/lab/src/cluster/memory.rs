@@ -1,61 +1,62 @@
-//! One memory: objects in the order of their last use, found by number. O(1) for everything.
+//! One memory: objects in the order of their last use, found by number. Every operation is O(1).
 
-/// A memory of so many frames.
+/// A memory with a fixed number of frames.
 #[derive(Clone, Debug)]
-pub struct Memory {
+pub struct NodeMemory {
     capacity: usize,
     /// Frames in use; frame 0 is the head of the ring, with the newest after it.
-    frames: Vec<Frame>,
+    frames: Vec<MemoryFrame>,
     free: Vec<u32>,
     /// The frame of each object, 0 for none.
     frame_of: Vec<u32>,
 }
 
-/// What stands in a frame.
+/// Contents of a frame.
 #[derive(Clone, Copy, Debug, Default)]
-struct Frame {
+struct MemoryFrame {
     object: u32,
     last_used: u32,
     newer: u32,
     older: u32,
-    /// What a system wants to remember of this copy.
+    /// Note that a system keeps about this copy.
     mark: u8,
-    /// Whether the copy was changed and is newer than what stands on disk.
+    /// `true` if the copy was changed and is newer than the disk's.
     is_changed: bool,
 }
 
-impl Memory {
-    /// An empty memory of so many frames, for objects numbered below `objects`.
+impl NodeMemory {
+    /// Creates an empty memory of `capacity` frames, for objects numbered below `objects`.
     pub fn new(capacity: usize, objects: usize) -> Self {
-        Self { capacity, frames: vec![Frame::default()], free: Vec::new(), frame_of: vec![0; objects] }
+        Self { capacity, frames: vec![MemoryFrame::default()], free: Vec::new(), frame_of: vec![0; objects] }
     }
 
-    /// How many objects it may hold.
+    /// Returns the number of objects that the memory may hold.
     pub fn capacity(&self) -> usize {
         self.capacity
     }
 
-    /// How many it holds.
+    /// Returns the number of objects that the memory holds.
     pub fn len(&self) -> usize {
         self.frames.len() - 1 - self.free.len()
     }
 
-    /// Whether it holds nothing.
+    /// Returns `true` if the memory holds nothing.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Whether one more would be too many.
+    /// Returns `true` if the memory has no room for one more object.
     pub fn is_full(&self) -> bool {
         self.len() >= self.capacity
     }
 
-    /// Whether it holds an object.
+    /// Returns `true` if the memory holds an object.
     pub fn has(&self, object: u32) -> bool {
         self.frame_of[object as usize] != 0
     }
 
-    /// Whether it holds an object; then it has been used now, and its mark is cleared.
+    /// Marks an object as used now and clears its mark. Returns `false` if the memory does not hold
+    /// it.
     pub fn touch(&mut self, object: u32, now: u32) -> bool {
         let frame = self.frame_of[object as usize];
         if frame == 0 {
@@ -68,9 +69,10 @@ impl Memory {
         true
     }
 
-    /// Puts an object that it does not hold at the new end, whenever it was last used.
+    /// Puts an absent object at the new end, with any time of last use.
     pub fn insert(&mut self, object: u32, last_used: u32) {
-        let new = Frame { object, last_used, ..Frame::default() };
+        debug_assert!(!self.has(object), "object {object} is here already");
+        let new = MemoryFrame { object, last_used, ..MemoryFrame::default() };
         let frame = match self.free.pop() {
             Some(frame) => {
                 self.frames[frame as usize] = new;
@@ -85,9 +87,10 @@ impl Memory {
         self.link(frame);
     }
 
-    /// Puts an object that it does not hold at the new end, and gives up the oldest when there is
-    /// no room. A memory without frames gives up the object itself.
+    /// Puts an absent object at the new end, and evicts the oldest when there is no room. A memory
+    /// without frames evicts the object itself.
     pub fn take_in(&mut self, object: u32, now: u32) -> Option<u32> {
+        debug_assert!(!self.has(object), "object {object} is here already");
         if self.capacity == 0 {
             return Some(object);
         }
@@ -96,10 +99,11 @@ impl Memory {
             self.remove(gone);
         }
         self.insert(object, now);
+        debug_assert!(self.len() <= self.capacity, "{} of {} frames", self.len(), self.capacity);
         gone
     }
 
-    /// Takes an object out; false when it does not hold it.
+    /// Takes an object out. Returns `false` when the memory does not hold it.
     pub fn remove(&mut self, object: u32) -> bool {
         let frame = std::mem::take(&mut self.frame_of[object as usize]);
         if frame == 0 {
@@ -110,13 +114,13 @@ impl Memory {
         true
     }
 
-    /// The object used longest ago.
+    /// Returns the object used longest ago.
     pub fn oldest(&self) -> Option<u32> {
         let oldest = self.frames[0].newer;
         (oldest != 0).then(|| self.frames[oldest as usize].object)
     }
 
-    /// Objects with the time of their last use, from the oldest.
+    /// Returns objects with the time of their last use, from the oldest.
     pub fn from_oldest(&self) -> impl Iterator<Item = (u32, u32)> {
         let mut at = self.frames[0].newer;
         std::iter::from_fn(move || {
@@ -128,20 +132,21 @@ impl Memory {
         })
     }
 
-    /// One step of a walk from the oldest, for those who walk several memories at once: the frame
-    /// after this one (0 to begin), its object and the time of its last use. `None` at the end.
+    /// Makes one step of a walk from the oldest, for a caller that walks several memories at once.
+    /// Returns the frame after `frame` (0 to begin), its object and the time of its last use;
+    /// `None` at the end.
     pub(super) fn step_from_oldest(&self, frame: u32) -> Option<(u32, u32, u32)> {
         let next = self.frames[frame as usize].newer;
-        let Frame { object, last_used, .. } = self.frames[next as usize];
+        let MemoryFrame { object, last_used, .. } = self.frames[next as usize];
         (next != 0).then_some((next, object, last_used))
     }
 
-    /// What was remembered of an object's copy; 0 when nothing was.
+    /// Returns the mark of an object's copy; 0 when it has none.
     pub fn mark(&self, object: u32) -> u8 {
         self.frames[self.frame_of[object as usize] as usize].mark
     }
 
-    /// Remembers something of an object's copy, if it is there.
+    /// Sets the mark of an object's copy, if it is there.
     pub fn set_mark(&mut self, object: u32, mark: u8) {
         let frame = self.frame_of[object as usize];
         if frame != 0 {
@@ -149,12 +154,12 @@ impl Memory {
         }
     }
 
-    /// Whether an object's copy was changed since it was put here.
+    /// Returns `true` if an object's copy was changed since it was put here.
     pub fn is_changed(&self, object: u32) -> bool {
         self.frames[self.frame_of[object as usize] as usize].is_changed
     }
 
-    /// An object's copy, if it is there, is changed.
+    /// Marks an object's copy as changed, if it is there.
     pub fn change(&mut self, object: u32) {
         let frame = self.frame_of[object as usize];
         if frame != 0 {
@@ -162,14 +167,33 @@ impl Memory {
         }
     }
 
-    /// The number of the frame that an object stands in, below the capacity.
+    /// Returns the number of an object's frame, below the capacity.
     pub fn frame(&self, object: u32) -> Option<usize> {
         (self.frame_of[object as usize] as usize).checked_sub(1)
     }
 
-    /// When an object was last used; 0 when it is not there.
+    /// Returns the time of an object's last use; 0 when it is not there.
     pub fn last_used(&self, object: u32) -> u32 {
         self.frames[self.frame_of[object as usize] as usize].last_used
+    }
+
+    /// Checks that the ring is closed in both directions and has each object once, in the frame
+    /// that the object names. O(objects).
+    pub(super) fn invariants(&self) {
+        let (mut at, mut frames) = (0, 0);
+        loop {
+            let next = self.frames[at as usize].newer;
+            assert_eq!(self.frames[next as usize].older, at, "the ring is broken behind frame {at}");
+            at = next;
+            if at == 0 {
+                break;
+            }
+            frames += 1;
+            assert!(frames <= self.len(), "the ring has more frames than are in use");
+            assert_eq!(self.frame_of[self.frames[at as usize].object as usize], at, "the object's frame");
+        }
+        assert_eq!(frames, self.len(), "frames in the ring and in use");
+        assert_eq!(frames, self.frame_of.iter().filter(|frame| **frame != 0).count(), "objects held");
     }
 
     fn link(&mut self, frame: u32) {
@@ -181,7 +205,7 @@ impl Memory {
     }
 
     fn unlink(&mut self, frame: u32) {
-        let Frame { newer, older, .. } = self.frames[frame as usize];
+        let MemoryFrame { newer, older, .. } = self.frames[frame as usize];
         self.frames[older as usize].newer = newer;
         self.frames[newer as usize].older = older;
     }

@@ -1,37 +1,41 @@
-//! Clusters whose nodes share memories or requests, side by side: nodes with memories, a server
-//! with memory and disk, and one trace of who asks for what.
+//! Clusters with shared memories or requests, side by side: nodes with memories, a server with
+//! memory and disk, and one trace of requests by node.
 //!
 //! Voelker 2000, chapter 2. Each system is a file behind one trait, [`ClusterScheme`], and decides
 //! where requests are answered and where copies go; [`Cluster`] holds the memories and the books.
 //!
-//! | system | shares what | who replaces |
+//! | system | shares | replaced by |
 //! |---|---|---|
 //! | [`Direct`] | nothing: idle memory is private backing store | each client |
 //! | [`Greedy`] | all clients' memories, found by the server | each client, for itself |
 //! | [`Central`] | a part of each memory, as one | the server, by LRU over all |
-//! | [`Hashed`] | the same part, parted by hash | each node its part |
+//! | [`HashDistribution`] | the same part, parted by hash | each node its part |
 //! | [`NChance`] | all memories | each client; a singlet goes to another at random, n times |
-//! | [`WeightedLru`] | all memories | whoever holds what is worth least: cost of getting it again over age |
+//! | [`WeightedLru`] | all memories | the holder of least worth: cost of a new copy over age |
 //! | [`Gms`] | all memories | by epochs, the node that holds the oldest |
-//! | [`Pager`] | nothing: idle memory keeps what clients write too, with or without [`pager::Redundancy`] | nobody |
+//! | [`Pager`] | nothing: idle memory keeps writes too ([`pager::Redundancy`]) | nobody |
 //! | [`Dodo`] | nothing: idle memory keeps regions of many pages | nobody |
-//! | [`FrontEnd`] | requests, which a front end hands to back-ends with disks of their own | each back-end, or [`Gms`] |
+//! | [`FrontEnd`] | requests, handed to back-ends with own disks | each back-end, or [`Gms`] |
 //!
 //! The first seven are the taxonomy of Dahlin, Wang, Anderson, Patterson, *Cooperative caching:
 //! using remote client memory to improve file system performance*, OSDI 1994, with GMS (Feeley et
 //! al., SOSP 1995); [`Pager`] is Markatos and Dramitinos 1996, [`Dodo`] Koussih, Acharya, Setia
 //! 1999, [`FrontEnd`] Pai et al. 1998.
 //!
-//! Two drivers take a system through a trace. [`simulate`] makes nobody wait for anybody, with the
-//! latencies of Dahlin et al.: 250 µs from memory, 200 µs a hop, 400 µs for a block on the wire,
-//! 14.8 ms from disk; what a busy server means is told by its load, 1 for a message, 2 for a block
-//! sent or read from disk. [`serve`] queues requests at processors and disks and tells throughput.
-//! Whether a block is a singlet stands in its metadata, and where an evicted one went is told with
-//! the request that it made room for, so that neither costs a message. An object is one block,
-//! whatever its size. What a node writes is written to disk when it leaves the node, unless the
-//! system keeps it safe otherwise, and others' copies of it go. O(1) a request but for
-//! [`WeightedLru`], whose evictions look at each node. Memory: 4 bytes an object for each node, and
-//! 24 a frame.
+//! Two drivers take a system through a trace.
+//!
+//! [`simulate`] has no queues, and the latencies of Dahlin et al.: 250 µs from memory, 200 µs a
+//! hop, 400 µs for a block on the wire, 14.8 ms from disk. The server's load tells how busy it is:
+//! 1 for a message, 2 for a block sent or read from disk. [`serve`] queues requests at processors
+//! and disks and tells throughput.
+//!
+//! A block's metadata says whether it is a singlet. A node tells the place of an evicted block with
+//! the request that it made room for. Neither costs a message. An object of any size is one block.
+//! A changed block is written to disk when it leaves its node, unless the system keeps it safe
+//! otherwise. A write invalidates the copies of other nodes.
+//!
+//! A request is O(1), except that evictions of [`WeightedLru`] look at each node. Memory: 4 bytes
+//! an object for each node, and 24 a frame.
 
 mod central;
 mod counts;
@@ -53,14 +57,14 @@ mod weighted_lru;
 mod tests;
 
 pub use central::Central;
-pub use counts::Counts;
+pub use counts::ClusterCounts;
 pub use direct::Direct;
 pub use dodo::{Dodo, RegionReplacement};
 pub use front_end::FrontEnd;
 pub use gms::{DiskPlacement, Gms};
 pub use greedy::Greedy;
-pub use hashed::Hashed;
-pub use memory::Memory;
+pub use hashed::HashDistribution;
+pub use memory::NodeMemory;
 pub use n_chance::NChance;
 pub use pager::Pager;
 pub use queues::{NodeUtilization, ServiceTimes, ThroughputResult, serve};
@@ -73,55 +77,54 @@ use state::{BackgroundOp, MOST_NODES, SERVER};
 
 /// Decides where requests are served and where copies go.
 pub trait ClusterScheme {
-    /// Its name.
+    /// Returns the system's name.
     fn name(&self) -> &'static str;
 
-    /// Which node answers a client: the client's own, unless a front end hands requests out. `None`
-    /// when no node can.
+    /// Returns the node that answers a client: the client's own, unless a front end distributes
+    /// requests. `None` when no node can.
     fn answers(&mut self, _cluster: &Cluster, client: usize, _object: u32) -> Option<usize> {
         Some(client)
     }
 
-    /// A node wants an object. The system says from where it comes, and afterwards the node holds
-    /// it (but for [`RegionReplacement::FirstIn`]).
+    /// Serves an object to a node and says from where. Afterwards the node holds the object, except
+    /// with [`RegionReplacement::FirstIn`].
     fn request(&mut self, cluster: &mut Cluster, node: usize, object: u32) -> ServedFrom;
 
-    /// A node has changed an object that it has just got: no other copy is good any more.
+    /// Handles a node's change of an object that it has just got: no other copy is valid any more.
     fn written(&mut self, cluster: &mut Cluster, node: usize, object: u32) {
         cluster.written(node, object);
     }
 
-    /// A node is gone with its memory, which the cluster has emptied: what the system knows of the
-    /// node goes too.
+    /// Forgets a lost node. The cluster has emptied its memory.
     fn lost(&mut self, _cluster: &mut Cluster, _node: usize) {}
 }
 
-/// Where a request was served.
+/// Place that served a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ServedFrom {
     /// From the node's own memory.
     Local,
     /// From another node's memory.
     Remote {
-        /// Which.
+        /// The node.
         from: usize,
-        /// Over so many hops.
+        /// Hops of the request.
         hops: u32,
-        /// Who knew that it is there.
+        /// Node that located the object.
         asked: LocatedBy,
     },
-    /// From the server's memory, over so many hops.
+    /// From the server's memory, over this number of hops.
     Server(u32),
-    /// From the server's disk, over so many hops.
+    /// From the server's disk, over this number of hops.
     Disk(u32),
     /// From a disk of the node's own.
     OwnDisk,
 }
 
-/// Who was asked where an object is.
+/// Node that was asked for an object's place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LocatedBy {
-    /// Nobody: the node knew.
+    /// No node: the requesting node knew.
     Nobody,
     /// The server.
     Server,
@@ -129,14 +132,14 @@ pub enum LocatedBy {
     Node(usize),
 }
 
-/// What one node asks for.
+/// One node's request for an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
     /// The node, or the client of a front end.
     pub node: usize,
     /// The object.
     pub object: u32,
-    /// Whether it is changed.
+    /// `true` if the request changes the object.
     pub is_write: bool,
 }
 
@@ -146,35 +149,36 @@ impl From<(usize, u32)> for Access {
     }
 }
 
-/// What happens during a run.
+/// Events during a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct RunPlan {
-    /// So many requests first fill the memories and are not counted.
+    /// Number of requests that first fill the memories and are not counted.
     pub warm_up: u64,
-    /// After so many requests this node is lost.
+    /// Number of requests after which a node is lost, and the node.
     pub failure: Option<(u64, usize)>,
 }
 
-/// Runs a system over requests, where nobody waits for anybody. The first `warm_up` are not
-/// counted. Requests of nodes or for objects that do not exist are passed over.
+/// Runs a system over requests without queues. The first `warm_up` requests are not counted.
+/// Requests of unknown nodes or for unknown objects are passed over.
 pub fn simulate(
     system: &mut dyn ClusterScheme,
     size: &ClusterSize,
     requests: impl IntoIterator<Item = impl Into<Access>>,
     warm_up: u64,
-) -> Counts {
+) -> ClusterCounts {
     simulate_with(system, size, requests, RunPlan { warm_up, failure: None })
 }
 
-/// The same with everything that may happen. Requests of a node that is lost are passed over too.
+/// Runs a system over requests with the events of a [`RunPlan`]. Requests of a lost node are passed
+/// over too.
 pub fn simulate_with(
     system: &mut dyn ClusterScheme,
     size: &ClusterSize,
     requests: impl IntoIterator<Item = impl Into<Access>>,
     plan: RunPlan,
-) -> Counts {
+) -> ClusterCounts {
     let mut cluster = Cluster::new(size);
-    let mut before = Counts::default();
+    let mut before = ClusterCounts::default();
     for access in requests {
         if cluster.counts.requests == plan.warm_up {
             before = cluster.counts;
@@ -183,5 +187,12 @@ pub fn simulate_with(
         cluster.clock_us = cluster.counts.microseconds;
         cluster.fail(system, plan.failure);
     }
-    if cluster.counts.requests <= plan.warm_up { Counts::default() } else { cluster.counts.since(&before) }
+    if cfg!(debug_assertions) {
+        cluster.invariants();
+    }
+    if cluster.counts.requests <= plan.warm_up {
+        ClusterCounts::default()
+    } else {
+        cluster.counts.since(&before)
+    }
 }

@@ -1,16 +1,17 @@
-//! N-chance forwarding: a client passes the last copy of a block on, up to n times, before it is
-//! given up.
+//! N-chance forwarding: a client passes the last copy of a block on, up to n times, before the copy
+//! is evicted.
 //!
 //! Dahlin et al. 1994, section 2.4; xFS has it. A client that evicts a singlet sends it to another
-//! at random, with a recirculation count of n; who receives it takes it as if it had just been
-//! used, and lowers the count when it evicts it in turn. A request for it clears the count. Lest
-//! one eviction set off another without end, who makes room for such a block gives up a duplicate
-//! among its oldest, or else the one with the fewest chances left, and passes nothing on.
+//! client at random, with a recirculation count of n. The receiver treats the block as just used,
+//! and lowers the count when it evicts the block in turn. A request for the block clears the count.
+//! A receiver that makes room evicts a duplicate among its oldest, or else the block with the
+//! fewest chances left. The receiver passes nothing on, so that one eviction does not start a chain
+//! without end.
 
-use super::{Cluster, ClusterScheme, Memory, ServedFrom, greedy};
+use super::{Cluster, ClusterScheme, NodeMemory, ServedFrom, greedy};
 use shoal_trace::Random;
 
-/// See the file's head.
+/// N-chance forwarding.
 pub struct NChance {
     /// n; Dahlin et al. use 2.
     chances: u8,
@@ -18,7 +19,7 @@ pub struct NChance {
 }
 
 impl NChance {
-    /// So many chances, and the seed of whom a block is sent to.
+    /// Creates the scheme with `chances` chances, and the seed that selects receivers.
     pub fn new(chances: u8, seed: u64) -> Self {
         Self { chances, random: Random::new(seed) }
     }
@@ -26,8 +27,8 @@ impl NChance {
     fn evict(&mut self, cluster: &mut Cluster, node: usize) {
         let Some(object) = cluster.nodes[node].oldest() else { return };
         let (last_used, mark) = (cluster.nodes[node].last_used(object), cluster.nodes[node].mark(object));
-        // a mark of one more than the chances left tells a block that was never passed on from one
-        // with none left
+        // A mark of one more than the chances left distinguishes a block never passed on from a
+        // block without chances.
         let left = if mark == 0 { self.chances } else { mark - 1 };
         cluster.remove(node, object);
         if cluster.copies(object) > 0 {
@@ -56,9 +57,9 @@ impl NChance {
     }
 }
 
-/// What a node gives up for a block that is passed on to it.
+/// Returns the block that a node evicts for a block that is passed on to it.
 fn victim(cluster: &Cluster, node: usize) -> Option<u32> {
-    let memory: &Memory = &cluster.nodes[node];
+    let memory: &NodeMemory = &cluster.nodes[node];
     let chances = |object: u32| match (cluster.copies(object), memory.mark(object)) {
         (2.., _) => 0,
         (_, 0) => u8::MAX,
@@ -77,7 +78,7 @@ impl ClusterScheme for NChance {
             return ServedFrom::Local;
         }
         let served = greedy::ask(cluster, node, object);
-        // a block that was passed on for nobody's use moves to who wants it
+        // A block that was passed on and not used since moves to the node that requests it.
         if let ServedFrom::Remote { .. } = served
             && let Some(other) = cluster.other_holder(node, object)
             && cluster.nodes[other].mark(object) != 0
@@ -92,5 +93,5 @@ impl ClusterScheme for NChance {
     }
 }
 
-/// How many of the oldest are looked at for one to give up.
+/// Number of oldest blocks searched for a victim.
 const LOOKED_AT: usize = 8;

@@ -1,37 +1,37 @@
-//! The memories of a cluster, who holds what, and the books.
+//! The memories of a cluster, the holders of each object, and the books.
 
-use super::{Access, BLOCK, ClusterScheme, Counts, LocatedBy, MESSAGE, Memory, ServedFrom};
+use super::{Access, BLOCK, ClusterCounts, ClusterScheme, LocatedBy, MESSAGE, NodeMemory, ServedFrom};
 use shoal_cooperation::distribution::{Backends, OUT_OF_SERVICE};
 
-/// How large the cluster is.
+/// Size of the cluster.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClusterSize {
-    /// Frames of each node, of which each has at least one; at most 64 nodes.
+    /// Frames of each node, at least one each; at most 64 nodes.
     pub nodes: Vec<usize>,
     /// Frames of the server.
     pub server: usize,
-    /// Objects are numbered below this.
+    /// Number of objects; object numbers are below it.
     pub objects: usize,
 }
 
-/// The memories, who holds what, and the books.
+/// Memories, holders and counts of a cluster.
 pub struct Cluster {
     /// Each node's memory.
-    pub nodes: Vec<Memory>,
+    pub nodes: Vec<NodeMemory>,
     /// The server's memory.
-    pub server: Memory,
+    pub server: NodeMemory,
     /// The nodes that hold each object, a bit each.
     holders: Vec<u64>,
-    /// Requests so far: the clock by which ages are told.
+    /// Requests so far: the clock for ages.
     pub now: u32,
-    /// The time in microseconds: where nobody waits, how long all requests so far took together.
+    /// Time in microseconds. Without queues, the time of all requests so far together.
     pub clock_us: u64,
-    /// Requests that each node is answering: none where nobody waits, [`OUT_OF_SERVICE`] when it is
+    /// Requests that each node is answering: none without queues, [`OUT_OF_SERVICE`] when it is
     /// lost.
     pub loads: Vec<u32>,
-    /// What was counted.
-    pub counts: Counts,
-    /// Work that no request waits for, for a driver that queues it; `None` for one that does not.
+    /// Counts of the run.
+    pub counts: ClusterCounts,
+    /// Work that no request waits for, for a driver that queues it; `None` for other drivers.
     pub(super) chores: Option<Vec<BackgroundOp>>,
 }
 
@@ -47,11 +47,12 @@ pub(super) enum BackgroundOp {
 }
 
 impl Cluster {
-    /// Empty memories. Nodes beyond the 64th are left out.
+    /// Creates a cluster with empty memories. Nodes beyond the 64th are left out.
     pub fn new(size: &ClusterSize) -> Self {
-        let memory = |frames: &usize| Memory::new(*frames, size.objects);
-        let nodes: Vec<Memory> =
+        let memory = |frames: &usize| NodeMemory::new(*frames, size.objects);
+        let nodes: Vec<NodeMemory> =
             size.nodes.iter().take(MOST_NODES).map(|frames| memory(&(*frames).max(1))).collect();
+        debug_assert!(nodes.len() <= MOST_NODES, "a node has a bit among the holders");
         Self {
             loads: vec![0; nodes.len()],
             nodes,
@@ -59,13 +60,13 @@ impl Cluster {
             holders: vec![0; size.objects],
             now: 0,
             clock_us: 0,
-            counts: Counts::default(),
+            counts: ClusterCounts::default(),
             chores: None,
         }
     }
 
-    /// Takes a request through a system: the node that answered it, and how. `None` for one of a
-    /// node or for an object that does not exist, or that nobody answers.
+    /// Takes a request through a system. Returns the node that answered it, and the place that
+    /// served it. `None` for an unknown node or object, or when no node answers.
     pub fn perform(&mut self, system: &mut dyn ClusterScheme, access: Access) -> Option<(usize, ServedFrom)> {
         let Access { node, object, is_write } = access;
         if object as usize >= self.holders.len() {
@@ -75,6 +76,7 @@ impl Cluster {
         let node = system.answers(self, node, object).filter(serves)?;
         self.now += 1;
         let served = system.request(self, node, object);
+        self.check_served(node, object, served);
         if is_write {
             self.counts.writes += 1;
             system.written(self, node, object);
@@ -83,7 +85,7 @@ impl Cluster {
         Some((node, served))
     }
 
-    /// Loses a node with its memory when its time has come.
+    /// Loses a node with its memory when the time of the failure has come.
     pub(super) fn fail(&mut self, system: &mut dyn ClusterScheme, failure: Option<(u64, usize)>) {
         let Some((_, node)) = failure.filter(|(after, _)| *after == self.counts.requests) else { return };
         if node >= self.nodes.len() || !self.serves(node) {
@@ -94,75 +96,110 @@ impl Cluster {
         for object in held {
             self.counts.lost += u64::from(self.take(node, object));
         }
+        assert!(self.nodes[node].is_empty(), "a lost node keeps nothing");
         system.lost(self, node);
     }
 
-    /// Objects are numbered below this.
+    /// Checks that each memory is sound, and that the holders of each object are the nodes that
+    /// hold it. O(nodes · objects): drivers call this in debug builds, at the end of a run.
+    pub(super) fn invariants(&self) {
+        self.nodes.iter().chain([&self.server]).for_each(NodeMemory::invariants);
+        for (object, holders) in self.holders.iter().enumerate() {
+            let has = |(node, memory): (usize, &NodeMemory)| u64::from(memory.has(object as u32)) << node;
+            let holding = self.nodes.iter().enumerate().map(has).fold(0, |all, one| all | one);
+            assert_eq!(*holders, holding, "holders of object {object}");
+        }
+        for (node, memory) in self.nodes.iter().enumerate() {
+            assert!(self.serves(node) || memory.is_empty(), "lost node {node} holds objects");
+        }
+    }
+
+    /// Checks the place that a system says it served a request from.
+    fn check_served(&self, node: usize, object: u32, served: ServedFrom) {
+        if let ServedFrom::Remote { from, hops, .. } = served {
+            debug_assert!(self.serves(from), "lost node {from} served object {object}");
+            // A node does not know the server's part of its memory, and may be sent to itself.
+            debug_assert!(
+                hops > u32::from(from != node),
+                "object {object} came to node {node} over {hops} hops"
+            );
+        }
+    }
+
+    /// Returns the number of objects; object numbers are below it.
     pub fn objects(&self) -> usize {
         self.holders.len()
     }
 
-    /// Whether a node is in service.
+    /// Returns `true` if a node is in service.
     pub fn serves(&self, node: usize) -> bool {
         self.loads[node] != OUT_OF_SERVICE
     }
 
-    /// Whether a node holds an object; then it has been used now.
+    /// Marks an object as used now. Returns `false` if the node does not hold it.
     pub fn touch(&mut self, node: usize, object: u32) -> bool {
         self.nodes[node].touch(object, self.now)
     }
 
-    /// How many nodes hold an object.
+    /// Returns the number of nodes that hold an object.
     pub fn copies(&self, object: u32) -> u32 {
         self.holders[object as usize].count_ones()
     }
 
-    /// A node other than this one that holds an object.
+    /// Returns a node other than this one that holds an object.
     pub fn other_holder(&self, node: usize, object: u32) -> Option<usize> {
         let others = self.holders[object as usize] & !(1 << node);
         (others != 0).then(|| others.trailing_zeros() as usize)
     }
 
-    /// Puts an object, last used at some time, into a node's memory, which has room.
+    /// Puts an object with a time of last use into a node's memory, which has room.
     pub fn insert(&mut self, node: usize, object: u32, last_used: u32) {
+        debug_assert!(!self.nodes[node].is_full(), "node {node} has no room for object {object}");
+        debug_assert!(last_used <= self.now, "object {object} was used in the future");
         self.nodes[node].insert(object, last_used);
         self.holders[object as usize] |= 1 << node;
     }
 
-    /// Takes an object out of a node's memory; what was changed is written to disk.
+    /// Takes an object out of a node's memory. A changed object is written to disk.
     pub fn remove(&mut self, node: usize, object: u32) {
         if self.take(node, object) {
             self.write(node);
         }
     }
 
-    /// Takes an object out of a node's memory, and says whether it was changed there and not yet
+    /// Takes an object out of a node's memory. Returns `true` if it was changed there and not yet
     /// written.
     pub fn take(&mut self, node: usize, object: u32) -> bool {
         let was_changed = self.nodes[node].is_changed(object);
+        debug_assert_eq!(
+            self.nodes[node].has(object),
+            self.holders[object as usize] & (1 << node) != 0,
+            "node {node} and the holders of object {object} disagree"
+        );
         if self.nodes[node].remove(object) {
             self.holders[object as usize] &= !(1 << node);
         }
         was_changed
     }
 
-    /// A node changed an object that it holds: others' copies and the server's go, for they are old
-    /// now.
+    /// Handles a node's change of an object that it holds: the copies of other nodes and the server
+    /// are old, and go.
     pub fn written(&mut self, node: usize, object: u32) {
         while let Some(other) = self.other_holder(node, object) {
             self.take(other, object);
         }
         self.server.remove(object);
         self.nodes[node].change(object);
+        debug_assert!(self.copies(object) <= 1, "a changed object has old copies");
     }
 
-    /// A node writes a block to disk.
+    /// Writes a block of a node to disk.
     pub fn write(&mut self, node: usize) {
         self.counts.disk_writes += 1;
         self.chore(BackgroundOp::Write(node));
     }
 
-    /// A block goes from one node to another, to be kept.
+    /// Sends a block from one node to another, which keeps it.
     pub fn forward(&mut self, from: usize, to: usize) {
         self.counts.forwarded += 1;
         self.chore(BackgroundOp::Block { from, to });
@@ -174,8 +211,8 @@ impl Cluster {
         }
     }
 
-    /// Asks the server's memory and, when it is not there either, the disk, whose block the server
-    /// keeps. Gives what the server gave up for it.
+    /// Asks the server's memory for an object, then the disk; the server keeps a block read from
+    /// disk. Returns the place that served the object and the server's victim.
     pub fn ask_server(&mut self, object: u32, hops: u32) -> (ServedFrom, Option<u32>) {
         if self.server.touch(object, self.now) {
             self.counts.server_load += MESSAGE + BLOCK;
@@ -185,14 +222,14 @@ impl Cluster {
         (ServedFrom::Disk(hops), self.server.take_in(object, self.now))
     }
 
-    /// The server passes a request on to the node that holds the object.
+    /// Passes a request on, through the server, to the node that holds the object.
     pub fn pass_on(&mut self, from: usize) -> ServedFrom {
         self.counts.server_load += 2 * MESSAGE;
         ServedFrom::Remote { from, hops: 3, asked: LocatedBy::Server }
     }
 }
 
-/// What a front end sees of the nodes, when it is told everything.
+/// A front end's view of the nodes, with full knowledge.
 impl Backends for Cluster {
     fn loads(&self) -> &[u32] {
         &self.loads
@@ -217,7 +254,7 @@ impl Backends for Cluster {
     }
 }
 
-/// As many as a set of holders has bits.
+/// Bits in a set of holders.
 pub(super) const MOST_NODES: usize = 64;
-/// Where a node's number is meant: the server.
+/// Number of the server where a node's number is expected.
 pub(super) const SERVER: usize = usize::MAX;

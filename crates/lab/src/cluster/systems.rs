@@ -1,31 +1,31 @@
-//! Every system of chapter 2 by its name, and what it is made with.
+//! Every system of chapter 2 by its name, with its options.
 
-use super::pager::{Mirroring, Parity, ParityLogging, Unprotected};
+use super::pager::{Mirrors, NoRedundancy, Parity, ParityLog};
 use super::{
-    Central, ClusterScheme, ClusterSize, Direct, DiskPlacement, Dodo, FrontEnd, Gms, Greedy, Hashed, NChance,
-    Pager, RegionReplacement, WeightedLru,
+    Central, ClusterScheme, ClusterSize, Direct, DiskPlacement, Dodo, FrontEnd, Gms, Greedy,
+    HashDistribution, NChance, Pager, RegionReplacement, WeightedLru,
 };
 
-/// The systems by name, with how each is made.
+/// Systems by name, with their constructors.
 pub const SYSTEMS: [(&str, SchemeConstructor); 19] = [
     ("direct", |size, options| Box::new(Direct::new(size, &options.is_idle(size)))),
     ("greedy", |_, _| Box::new(Greedy)),
     ("central", |size, options| Box::new(Central::new(size, options.coordinated))),
-    ("hashed", |size, options| Box::new(Hashed::new(size, options.coordinated))),
+    ("hashed", |size, options| Box::new(HashDistribution::new(size, options.coordinated))),
     ("n_chance", |_, options| Box::new(NChance::new(options.chances, options.seed))),
     ("weighted_lru", |_, _| Box::new(WeightedLru)),
     ("gms", |_, options| Box::new(Gms::new(options.b, options.seed, DiskPlacement::Server))),
     ("pager", |size, options| {
-        Box::new(Pager::new(size, &options.is_idle(size), Unprotected::new(size.objects)))
+        Box::new(Pager::new(size, &options.is_idle(size), NoRedundancy::new(size.objects)))
     }),
     ("pager_mirroring", |size, options| {
-        Box::new(Pager::new(size, &options.is_idle(size), Mirroring::new(size.objects)))
+        Box::new(Pager::new(size, &options.is_idle(size), Mirrors::new(size.objects)))
     }),
     ("pager_parity", |size, options| {
         Box::new(Pager::new(size, &options.is_idle(size), Parity::new(size.objects, options.idle)))
     }),
     ("pager_parity_logging", |size, options| {
-        Box::new(Pager::new(size, &options.is_idle(size), ParityLogging::new(size.objects, options.idle)))
+        Box::new(Pager::new(size, &options.is_idle(size), ParityLog::new(size.objects, options.idle)))
     }),
     ("dodo", |size, options| {
         Box::new(Dodo::new(size, &options.is_idle(size), options.region, RegionReplacement::Lru))
@@ -41,28 +41,28 @@ pub const SYSTEMS: [(&str, SchemeConstructor); 19] = [
     ("lard_replicated", |size, _| Box::new(FrontEnd::lard_replicated(size.objects))),
 ];
 
-/// Makes a system.
+/// Constructor of a system.
 pub type SchemeConstructor = fn(&ClusterSize, &SchemeOptions) -> Box<dyn ClusterScheme>;
 
-/// The system of a name, made for a cluster.
+/// Makes the system of a name for a cluster.
 pub fn named(name: &str, size: &ClusterSize, options: &SchemeOptions) -> Option<Box<dyn ClusterScheme>> {
     SYSTEMS.iter().find(|(known, _)| *known == name).map(|(_, make)| make(size, options))
 }
 
-/// What systems are made with; each looks at what concerns it.
+/// Options of all systems; each system reads its own.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SchemeOptions {
     /// Nodes, the last ones, that lend their memory (direct, the pagers, dodo).
     pub idle: usize,
     /// The share of each memory that is coordinated (central, hashed).
     pub coordinated: f64,
-    /// How often a singlet is passed on (n_chance).
+    /// Times that a singlet is passed on (n_chance).
     pub chances: u8,
     /// The load balancing rate (gms).
     pub b: f64,
     /// Pages of a region (dodo).
     pub region: usize,
-    /// The seed of what is drawn (n_chance, gms, wrr_gms).
+    /// Seed of random draws (n_chance, gms, wrr_gms).
     pub seed: u64,
 }
 

@@ -1,10 +1,10 @@
-//! What each system's paper found, on made traffic; and what all of them must keep to.
+//! Findings of each system's paper, on made traffic; and invariants of all systems.
 
 use super::*;
 use shoal_trace::Random;
 
 /// Each system's counts, by a short name.
-struct All(Vec<(&'static str, Counts)>);
+struct All(Vec<(&'static str, ClusterCounts)>);
 
 impl All {
     fn run(size: &ClusterSize, shared: f64, active: u64) -> Self {
@@ -14,7 +14,7 @@ impl All {
         Self(systems(size).into_iter().map(run).collect())
     }
 
-    fn of(&self, name: &str) -> Counts {
+    fn of(&self, name: &str) -> ClusterCounts {
         self.0.iter().find(|one| one.0 == name).unwrap().1
     }
 
@@ -27,14 +27,14 @@ impl All {
     }
 }
 
-/// Sixteen nodes alike, all of them active.
+/// Runs on sixteen nodes alike, all of them active.
 fn alike() -> All {
     let size = ClusterSize { nodes: vec![400; 16], server: 800, objects: OBJECTS };
     All::run(&size, 0.5, 16)
 }
 
 #[test]
-fn dahlin_n_chance_is_fastest_and_loads_the_server_least() {
+fn dahlin_n_chance_is_fastest_with_least_server_load() {
     // Voelker 2000, section 2.1.2: "N-chance had the lowest average request latency and server
     // load"
     let all = alike();
@@ -45,7 +45,7 @@ fn dahlin_n_chance_is_fastest_and_loads_the_server_least() {
 }
 
 #[test]
-fn dahlin_direct_cooperation_is_slowest_and_central_coordination_loads_the_server_most() {
+fn dahlin_direct_is_slowest_and_central_loads_most() {
     // "(2) direct client cooperation had the highest average request latency, and (3) centrally
     // coordinated caching had the highest server load"
     let all = alike();
@@ -67,7 +67,7 @@ fn dahlin_hashing_spares_the_server_and_no_time() {
 }
 
 #[test]
-fn dahlin_greedy_forwarding_turns_disk_accesses_into_network_accesses() {
+fn dahlin_greedy_spares_disk_accesses() {
     let all = alike();
     assert!(all.of("greedy").disk * 10 < all.of("direct").disk * 9);
     assert_eq!(all.of("greedy").forwarded, 0, "nobody looks after anybody else");
@@ -87,7 +87,7 @@ fn weighted_lru_is_about_as_good_as_n_chance() {
 }
 
 #[test]
-fn feeley_gms_beats_n_chance_where_idle_memory_is_uneven() {
+fn feeley_gms_beats_n_chance_on_uneven_memory() {
     // section 2.1.3: "when idle memory is unevenly distributed across nodes in the cluster, the
     // global coordination of GMS performed significantly better than the autonomous coordination of
     // N-chance": one idle node has nearly all of it
@@ -106,7 +106,7 @@ fn feeley_gms_beats_n_chance_where_idle_memory_is_uneven() {
 }
 
 #[test]
-fn gms_looks_again_where_its_pages_are_when_all_that_leaves_is_old() {
+fn gms_starts_an_epoch_when_all_victims_are_old() {
     let size = ClusterSize { nodes: vec![32, 32], server: 0, objects: 100 };
     for quick in [400, 401] {
         let (mut cluster, mut gms) = (Cluster::new(&size), Gms::new(0.0, 1, DiskPlacement::Own));
@@ -119,8 +119,8 @@ fn gms_looks_again_where_its_pages_are_when_all_that_leaves_is_old() {
             ask(0, round % 40);
             ask(1, 50 + round % 32);
         }
-        // it goes on with one page: what leaves is older than all that the epoch was told of, and
-        // what it holds is older still
+        // The program goes on with one page. Its victims are older than all ages that the epoch was
+        // told, and its kept pages are older still.
         let mut disk = 0;
         for round in quick..quick + 800 {
             (0..20).for_each(|_| _ = ask(1, 50));
@@ -144,7 +144,7 @@ fn books_and_memories_agree() {
             );
             cluster.fail(system.as_mut(), Some((3000, 3)));
         }
-        let Counts { requests, local, remote, server, disk, writes, .. } = cluster.counts;
+        let ClusterCounts { requests, local, remote, server, disk, writes, .. } = cluster.counts;
         assert_eq!(local + remote + server + disk, requests);
         assert!(requests > 3000 && writes > 600, "{name}");
         assert_eq!(cluster.nodes[3].len(), 0, "{name}: a lost node holds nothing");
@@ -163,7 +163,7 @@ fn books_and_memories_agree() {
 }
 
 #[test]
-fn what_is_written_is_written_to_disk_when_it_leaves_and_other_copies_go() {
+fn changed_block_reaches_disk_and_drops_copies() {
     let size = ClusterSize { nodes: vec![2, 2], server: 0, objects: 10 };
     let requests = [(0, 1, false), (1, 1, false), (0, 1, true), (1, 1, false), (0, 2, false), (0, 3, false)];
     let requests = requests.map(|(node, object, is_write)| Access { node, object, is_write });
@@ -182,16 +182,16 @@ fn the_seed_decides_and_strangers_are_passed_over() {
         assert_eq!(simulate(second.as_mut(), &size, strangers, 500), one, "{name}");
         assert_eq!(one.requests, 2500);
     }
-    assert_eq!(simulate(&mut Greedy, &size, traffic(100, 0.5, 4), 100), Counts::default());
+    assert_eq!(simulate(&mut Greedy, &size, traffic(100, 0.5, 4), 100), ClusterCounts::default());
 }
 
-/// The systems of cooperative caching; the last four nodes are idle.
+/// Returns the systems of cooperative caching; the last four nodes are idle.
 fn systems(size: &ClusterSize) -> Vec<(Box<dyn ClusterScheme>, &'static str)> {
     let options = SchemeOptions { idle: 4, ..SchemeOptions::default() };
     SYSTEMS[..7].iter().map(|(name, make)| (make(size, &options), *name)).collect()
 }
 
-/// All systems; the last two nodes are idle.
+/// Returns all systems; the last two nodes are idle.
 fn every_system(size: &ClusterSize) -> Vec<(Box<dyn ClusterScheme>, &'static str)> {
     let options = SchemeOptions { idle: 2, region: 3, ..SchemeOptions::default() };
     SYSTEMS.iter().map(|(name, make)| (make(size, &options), *name)).collect()
@@ -199,8 +199,8 @@ fn every_system(size: &ClusterSize) -> Vec<(Box<dyn ClusterScheme>, &'static str
 
 const OBJECTS: usize = 40_000;
 
-/// Requests of so many nodes, the first far more active than the last; this share of them for
-/// objects that all want, the rest for their own.
+/// Returns requests of `nodes` nodes, the first far more active than the last. The share `shared`
+/// is for objects of all nodes, the rest for a node's own.
 fn traffic(requests: usize, shared: f64, nodes: u64) -> impl Iterator<Item = (usize, u32)> {
     let mut random = Random::new(9);
     let (common, own) = (10_000.0, 1800.0);

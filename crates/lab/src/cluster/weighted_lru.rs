@@ -1,24 +1,25 @@
-//! Weighted LRU: what is worth least in all memories goes.
+//! Weighted LRU: the least valuable copy in all memories is evicted.
 //!
-//! Dahlin et al. 1994, section 2.5. A copy is worth what it costs to get again (over the network
-//! when there is another, from disk when not) over the time since it was used. A node that needs
-//! room gives up its own least, or passes it on to the node whose least is worth still less. All is
-//! known here that a real node could only estimate, but of each memory the oldest few alone are
-//! looked at: O(nodes) an eviction.
+//! Dahlin et al. 1994, section 2.5. A copy's worth is the cost of a new copy over the time since
+//! its use. The cost is the network's when another copy exists, and else the disk's. A node that
+//! needs room looks for the node with the least valuable copy. The node's own least valuable copy
+//! goes to that node, or is evicted when no copy is worth less. The simulation knows values that a
+//! real node could only estimate, but looks at the oldest few of each memory only: O(nodes) an
+//! eviction.
 
 use super::{
     Cluster, ClusterScheme, DISK_US, HOP_US, MEMORY_US, MOST_NODES, ServedFrom, TRANSFER_US, greedy,
 };
 
-/// See the file's head.
+/// Weighted LRU.
 #[derive(Default)]
 pub struct WeightedLru;
 
-/// A copy and what it is worth, in microseconds a request since it was used.
+/// A copy and its worth, in microseconds a request since it was used.
 #[derive(Clone, Copy)]
 struct Least {
     node: usize,
-    /// None where a frame is free.
+    /// The copy's object; `None` for a free frame.
     object: Option<u32>,
     worth: f32,
 }
@@ -42,10 +43,10 @@ impl WeightedLru {
 }
 
 impl Least {
-    /// Worth more than every copy.
+    /// A value above every copy's worth.
     const NONE: Self = Self { node: 0, object: None, worth: f32::INFINITY };
 
-    /// Takes a copy's place when that is worth less.
+    /// Replaces this copy by another that is worth less.
     fn consider(&mut self, cluster: &Cluster, node: usize, (object, last_used): (u32, u32)) {
         let cost = if cluster.copies(object) > 1 { AGAIN_US } else { AGAIN_US + DISK_US };
         let worth = cost as f32 / (1 + cluster.now - last_used) as f32;
@@ -55,8 +56,8 @@ impl Least {
     }
 }
 
-/// What is worth least in all memories, `own` being that of the node that evicts; a free frame of
-/// another is worth nothing.
+/// Returns the copy worth least in all memories. `own` is that of the evicting node; a free frame
+/// of another node is worth nothing.
 ///
 /// All memories are walked at once, one step each in turn: a step waits for memory, and so the
 /// waits of different memories overlap.
@@ -97,6 +98,6 @@ impl ClusterScheme for WeightedLru {
     }
 }
 
-/// How many of the oldest of each memory are looked at.
+/// Number of oldest copies of each memory that are looked at.
 const LOOKED_AT: usize = 4;
 const AGAIN_US: u64 = MEMORY_US + TRANSFER_US + 3 * HOP_US;

@@ -1,15 +1,15 @@
-//! Miss-ratio curves: what a cache of any size would hit, from one pass over a trace.
+//! Miss-ratio curves: the hits of a cache of any size, from one pass over a trace.
 //!
-//! | what | policy | cost a request | where |
+//! | method | policy | cost a request | where |
 //! |---|---|---|---|
 //! | exact stack distances | LRU | O(log objects) | [`Shards::exact`] |
-//! | sampled stack distances, with an error | LRU | a hash; O(log objects) for one in 1/rate | [`Shards`] |
-//! | small caches over a sample | any of `shoal_policy::POLICIES` | a hash; one step a size for one in 1/rate | [`MiniSimulation`] |
+//! | sampled stack distances, with an error | LRU | a hash; sampled: O(log objects) | [`Shards`] |
+//! | small caches over a sample | any | a hash; sampled: one step a size | [`MiniSimulation`] |
 //! | RAM before disk | any, before any disk | as above, for each pair of sizes | [`TwoTiers`] |
 //!
 //! All of them count requests and bytes. The estimate's error is not guessed from the sample's
-//! size: the sample is parted into [`GROUPS`] by other bits of the same hash, each part makes a
-//! curve of its own, and the spread of these says how far the whole may be off.
+//! size. The sample is parted into [`GROUPS`] by other bits of the same hash, and each part makes a
+//! curve of its own. The spread of these curves gives the error of the whole.
 
 mod histogram;
 mod shards;
@@ -19,37 +19,37 @@ mod stack;
 mod tests;
 mod tiers;
 
-pub use histogram::Histogram;
+pub use histogram::DistanceHistogram;
 pub use shards::{SampledDistances, Shards};
 pub use simulated::MiniSimulation;
 pub use stack::{Distance, Stack};
 pub use tiers::{DiskTier, MakeDisk, TierPoint, TwoTiers, Weights};
 
-/// A curve: what caches of growing size hit.
+/// Hit ratios of caches of growing size.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Curve {
     /// The points, by growing size.
     pub points: Vec<Point>,
 }
 
-/// What a cache of one size hits.
+/// Hit ratios of a cache of one size.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct Point {
-    /// Its size, in bytes or in objects, as the curve's maker counts.
+    /// Size of the cache, in bytes or in objects, as the curve's maker counts.
     pub size: u64,
     /// Hits over requests.
     pub hit_ratio: f64,
-    /// Bytes hit over bytes asked for.
+    /// Bytes hit over bytes requested.
     pub byte_hit_ratio: f64,
-    /// The hit ratio is this far off at most, at 95% confidence; 0 where nothing was sampled.
+    /// Error of the hit ratio at 95% confidence; 0 where nothing was sampled.
     pub error: f64,
-    /// The same of the byte hit ratio.
+    /// Error of the byte hit ratio at 95% confidence.
     pub byte_error: f64,
 }
 
 impl Curve {
-    /// The least size whose hit ratio is at least `target`, between points by straight lines over
-    /// the size's logarithm. `None` when no size reaches it.
+    /// Returns the least size with a hit ratio of at least `target`. Between points, the curve is a
+    /// straight line over the size's logarithm. `None` when no size reaches the target.
     pub fn size_for(&self, target: f64) -> Option<u64> {
         let above = self.points.iter().position(|point| point.hit_ratio >= target)?;
         let right = self.points[above];
@@ -59,8 +59,8 @@ impl Curve {
         Some((low + (high - low) * along).exp() as u64)
     }
 
-    /// The hit ratio and the byte hit ratio at a size, between points by straight lines over the
-    /// size's logarithm.
+    /// Returns the hit ratio and the byte hit ratio at a size. Between points, the curve is a
+    /// straight line over the size's logarithm.
     pub fn at(&self, size: u64) -> (f64, f64) {
         let right = self.points.partition_point(|point| point.size < size);
         let Some(after) = self.points.get(right) else {
@@ -74,9 +74,10 @@ impl Curve {
         (between(before.hit_ratio, after.hit_ratio), between(before.byte_hit_ratio, after.byte_hit_ratio))
     }
 
-    /// The knee: the point farthest above the straight line from the first to the last, sizes by
-    /// their logarithm (Satopää, Albrecht, Irwin, Raghavan, *Finding a "Kneedle" in a Haystack*,
-    /// ICDCS Workshops 2011). `None` of fewer than three points or a curve that does not rise.
+    /// Returns the knee: the point farthest above the straight line from the first to the last,
+    /// sizes by their logarithm. `None` for fewer than three points or a curve that does not rise.
+    /// Satopää, Albrecht, Irwin, Raghavan, *Finding a "Kneedle" in a Haystack*, ICDCS Workshops
+    /// 2011.
     pub fn knee(&self) -> Option<Point> {
         let (first, last) = (self.points.first()?, self.points.last()?);
         let (low, high) = ((first.size.max(1) as f64).ln(), (last.size.max(1) as f64).ln());
@@ -92,7 +93,7 @@ impl Curve {
     }
 }
 
-/// Sizes from `low` to `high` at even steps of their logarithm, both included.
+/// Returns sizes from `low` to `high` at even steps of their logarithm, both included.
 pub fn sizes_between(low: u64, high: u64, count: usize) -> Vec<u64> {
     let (low, high) = (low.max(1), high.max(low.max(1)));
     let ratio = high as f64 / low as f64;
@@ -106,8 +107,8 @@ pub fn sizes_between(low: u64, high: u64, count: usize) -> Vec<u64> {
 /// Parts of a sample that make curves of their own.
 pub const GROUPS: usize = 10;
 
-/// How far the mean of some values may be off at 95% confidence: Student's t times the standard
-/// error. 0 of fewer than three.
+/// Returns the error of the mean of some values at 95% confidence: Student's t times the standard
+/// error. 0 for fewer than three values.
 fn spread(values: &[f64]) -> f64 {
     let count = values.len() as f64;
     let Some(t) = values.len().checked_sub(3).map(|at| STUDENT_T.get(at).copied().unwrap_or(2.0)) else {
@@ -121,7 +122,7 @@ fn spread(values: &[f64]) -> f64 {
 /// Student's t, two-sided, 95%, from two degrees of freedom on.
 const STUDENT_T: [f64; 9] = [4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228];
 
-/// 64 uniform bits of an object's number and a seed: the finalizer of splitmix64, twice.
+/// Returns 64 uniform bits of an object's number and a seed: the finalizer of splitmix64, twice.
 fn mixed(object: u64, seed: u64) -> u64 {
     let mix = |z: u64| {
         let z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);

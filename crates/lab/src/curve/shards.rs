@@ -2,30 +2,30 @@
 //! them.
 //!
 //! Waldspurger, Park, Garthwaite, Ahmad, *Efficient MRC Construction with SHARDS*, FAST 2015.
-//! Objects whose hash lies below a threshold are watched, all their requests and no others; a
-//! distance among them is the distance among all, times the sampling rate. With a fixed size the
-//! threshold falls whenever more objects than that are watched, and what was counted before is
-//! weighed down by as much (their section 3.2). The first cell takes what the sample has too few or
-//! too many requests (3.4).
+//! Objects with a hash below a threshold are watched, with all their requests, and no others. A
+//! distance among watched objects, divided by the sampling rate, is the distance among all. With a
+//! fixed size the threshold falls whenever more objects than the limit are watched; earlier counts
+//! are then weighed down by the same factor (their section 3.2). The first cell corrects the
+//! sample's surplus or lack of requests (3.4).
 //!
-//! Which of the few most popular objects are in the sample moves the curve where some dozens of
-//! watched objects fit, and is not known from the sample: sizes of fewer than a hundred watched
-//! objects want a higher rate.
+//! A sample holds some of the few most popular objects, and chance decides which. This moves the
+//! curve where some dozens of watched objects fit, and the sample does not show it. Sizes of fewer
+//! than a hundred watched objects want a higher rate.
 //!
-//! A hash a request; for a sampled one O(log objects). About 90 bytes a watched object.
+//! A hash a request; for a sampled request O(log objects). About 90 bytes a watched object.
 
-use super::histogram::Histogram;
+use super::histogram::DistanceHistogram;
 use super::stack::{Distance, Stack};
 use super::{Curve, GROUPS, Point, mixed, spread};
 use crate::simulator::SlotTable;
 use std::collections::BinaryHeap;
 
-/// Watches a stream.
+/// Watcher of a stream of requests.
 pub struct Shards {
     seed: u64,
-    /// Objects with a hash below it are watched.
+    /// Threshold: objects with a hash below it are watched.
     threshold: u64,
-    /// Watched objects at most; `None` keeps the rate.
+    /// Largest number of watched objects; `None` keeps the rate.
     objects_max: Option<usize>,
     all: WatchedObjects,
     groups: Vec<WatchedObjects>,
@@ -35,7 +35,7 @@ pub struct Shards {
     bytes: u64,
 }
 
-/// Objects, their stack and what was counted.
+/// Watched objects, their stack and their histogram.
 #[derive(Default)]
 struct WatchedObjects {
     table: SlotTable,
@@ -43,16 +43,16 @@ struct WatchedObjects {
     slots: Vec<(u64, u64)>,
     free: Vec<u32>,
     stack: Stack,
-    histogram: Histogram,
+    histogram: DistanceHistogram,
 }
 
-/// Hit ratios and byte hit ratios of sizes.
-type Ratios = fn(&Histogram, &[u64]) -> Vec<(f64, f64)>;
+/// Function from sizes to hit ratios and byte hit ratios.
+type Ratios = fn(&DistanceHistogram, &[u64]) -> Vec<(f64, f64)>;
 
-/// What a stream told.
+/// Distances of the requests of a stream.
 pub struct SampledDistances {
-    histogram: Histogram,
-    groups: Vec<Histogram>,
+    histogram: DistanceHistogram,
+    groups: Vec<DistanceHistogram>,
     /// Requests of the stream.
     pub requests: u64,
     /// Bytes of the stream.
@@ -77,7 +77,7 @@ impl Shards {
         Self::with((rate.max(0.0) * u64::MAX as f64) as u64, None, seed, GROUPS)
     }
 
-    /// Watches at most so many objects, at least one of each group.
+    /// Watches at most `objects` objects, at least one of each group.
     pub fn fixed_size(objects: usize, seed: u64) -> Self {
         Self::with(u64::MAX, Some(objects.max(GROUPS)), seed, GROUPS)
     }
@@ -97,7 +97,7 @@ impl Shards {
         }
     }
 
-    /// The next request.
+    /// Counts the next request.
     #[inline]
     pub fn request(&mut self, object: u64, bytes: u64) {
         self.requests += 1;
@@ -108,20 +108,20 @@ impl Shards {
         }
     }
 
-    /// What came before only filled the stacks.
+    /// Ends the warm-up: earlier requests only filled the stacks.
     pub fn end_warm_up(&mut self) {
         (self.requests, self.bytes) = (0, 0);
         let watches = self.groups.iter_mut().chain([&mut self.all]);
-        watches.for_each(|watch| watch.histogram = Histogram::default());
+        watches.for_each(|watch| watch.histogram = DistanceHistogram::default());
     }
 
-    /// Bytes of memory taken.
+    /// Returns the bytes of memory taken.
     pub fn memory_bytes(&self) -> usize {
         let watches = self.groups.iter().chain([&self.all]).map(WatchedObjects::memory_bytes).sum::<usize>();
         watches + self.highest.capacity() * size_of::<(u64, u64)>()
     }
 
-    /// What the stream told.
+    /// Ends the stream and returns its distances.
     pub fn finish(mut self) -> SampledDistances {
         let rate = self.rate();
         if rate < 1.0 {
@@ -164,12 +164,13 @@ impl Shards {
         }
     }
 
-    /// By the lowest bits, which say nothing about whether a hash is below the threshold.
+    /// Returns the group of a hash, by its lowest bits. These are independent of the comparison
+    /// with the threshold.
     fn group_of(&self, hash: u64) -> usize {
         ((u128::from(hash.reverse_bits()) * self.groups.len() as u128) >> 64) as usize
     }
 
-    /// Lets the objects with the highest hash go and sets the threshold below it.
+    /// Drops the object with the highest hash and sets the threshold below that hash.
     fn lower(&mut self) {
         let Some((hash, object)) = self.highest.pop() else { return };
         let before = self.rate();
@@ -177,20 +178,21 @@ impl Shards {
         self.all.forget(object, hash);
         let group = self.group_of(hash);
         self.groups[group].forget(object, hash);
-        // Weights are those of the rate at their time (1 / rate); what was counted stands for as
-        // many requests as before.
+        // Weights are those of the rate at their time (1 / rate). Earlier counts stand for the same
+        // number of requests as before.
         debug_assert!(self.rate() <= before);
     }
 }
 
 impl WatchedObjects {
-    /// Whether the object is new. Distances are scaled by `scale`, the request weighs `weight`.
+    /// Counts a request and returns `true` if the object is new. Distances are scaled by `scale`;
+    /// the request weighs `weight`.
     fn request(&mut self, object: u64, hash: u64, bytes: u64, weight: f64, scale: f64) -> bool {
         let slots = &self.slots;
         let found = self.table.find(placed(hash), |slot| slots[slot as usize].1 == object);
         let slot = found.unwrap_or_else(|| self.take_in(object, hash));
         let distance = self.stack.touch(slot, bytes).map(|distance| {
-            // Those in between are a sample; the object itself is there for certain.
+            // The objects in between are a sample; the object itself is certain.
             let scaled = |all: u64, own: u64| own.saturating_add(((all - own) as f64 * scale) as u64);
             Distance { objects: scaled(distance.objects, 1), bytes: scaled(distance.bytes, bytes) }
         });
@@ -228,25 +230,25 @@ impl WatchedObjects {
     }
 }
 
-/// The hash by which the table finds its place: the high half of watched objects' hashes says only
-/// that they are watched.
+/// Returns the hash that the table uses for an object's place. The high half of watched objects'
+/// hashes only says that they are watched.
 fn placed(hash: u64) -> u64 {
     hash.rotate_left(32)
 }
 
 impl SampledDistances {
-    /// LRU's curve over sizes in bytes, which grow.
+    /// Returns LRU's curve over growing sizes in bytes.
     pub fn curve(&self, sizes: &[u64]) -> Curve {
-        self.curve_by(sizes, Histogram::ratios)
+        self.curve_by(sizes, DistanceHistogram::ratios)
     }
 
-    /// LRU's curve over sizes in objects.
+    /// Returns LRU's curve over sizes in objects.
     pub fn curve_by_objects(&self, sizes: &[u64]) -> Curve {
-        self.curve_by(sizes, Histogram::ratios_by_objects)
+        self.curve_by(sizes, DistanceHistogram::ratios_by_objects)
     }
 
-    /// The reuse distances.
-    pub fn distances(&self) -> &Histogram {
+    /// Returns the reuse distances.
+    pub fn distances(&self) -> &DistanceHistogram {
         &self.histogram
     }
 

@@ -3,17 +3,18 @@
 //!
 //! Waldspurger, Saemundsson, Ahmad, Park, *Cache Modeling and Optimization using Miniature
 //! Simulations*, USENIX ATC 2017. The policies are the code that the RAM tier runs. Objects larger
-//! than the miniature cache would distort it, so those that the full cache would take are taken as
-//! long as they fit at all.
+//! than the miniature cache would distort it. Objects that the full cache would take are therefore
+//! taken as long as they fit at all.
 //!
-//! A hash a request; for a sampled one a step of the policy a size, and one more for the error.
+//! A hash a request; for a sampled request one step of the policy for each size, and one more for
+//! the error.
 
 use super::{Curve, GROUPS, Point, mixed, spread};
 use crate::forecast::unrest;
 use crate::simulator::{Capacity, Counts, Request, Simulator};
 use shoal_policy::Replacement;
 
-/// Makes an empty policy.
+/// Constructor of an empty policy.
 pub type Construct = fn() -> Box<dyn Replacement<u64>>;
 
 type Cache = Simulator<Box<dyn Replacement<u64>>>;
@@ -25,15 +26,15 @@ pub struct MiniSimulation {
     rate: f64,
     sizes: Vec<u64>,
     caches: Vec<Cache>,
-    /// For each group, caches of all sizes as much smaller again.
+    /// For each group, caches of all sizes, smaller again by the number of groups.
     groups: Vec<Vec<Cache>>,
     requests: u64,
     bytes: u64,
-    /// What had been counted at the end of the warm-up and at each mark after it.
+    /// Counts at the end of the warm-up and at each mark after it.
     marks: Vec<CountsSnapshot>,
 }
 
-/// What had been counted at one moment.
+/// Counts at one moment.
 #[derive(Clone, Default)]
 struct CountsSnapshot {
     requests: u64,
@@ -43,8 +44,8 @@ struct CountsSnapshot {
 }
 
 impl MiniSimulation {
-    /// Caches of these sizes in bytes under one policy, over this share of the objects: from more
-    /// than 0 to 1, where 1 is no sample but all of them.
+    /// Creates caches of these sizes in bytes under one policy, over this share of the objects:
+    /// from more than 0 to 1, where 1 is all of them.
     pub fn new(construct: Construct, sizes: &[u64], rate: f64, seed: u64) -> Self {
         let rate = rate.clamp(f64::MIN_POSITIVE, 1.0);
         let caches = |rate: f64| -> Vec<Cache> {
@@ -67,13 +68,13 @@ impl MiniSimulation {
         }
     }
 
-    /// The next request.
+    /// Counts the next request.
     #[inline]
     pub fn request(&mut self, object: u64, bytes: u64) {
         self.request_weighing(object, bytes, bytes);
     }
 
-    /// The next request, for an object that takes another number of bytes than are asked for.
+    /// Counts the next request, for an object with another weight than the requested bytes.
     #[inline]
     pub fn request_weighing(&mut self, object: u64, bytes: u64, weight_bytes: u64) {
         let request = Request { object, bytes };
@@ -82,13 +83,14 @@ impl MiniSimulation {
         });
     }
 
-    /// The next request, for an object that none of the caches takes: a miss of all.
+    /// Counts the next request as a miss of all caches: its object is never admitted.
     #[inline]
     pub fn pass(&mut self, object: u64, bytes: u64) {
         self.each(object, bytes, |cache| cache.pass(bytes));
     }
 
-    /// Counts a request, and does this with each cache that its object is a part of the sample for.
+    /// Counts a request, and calls `ask` with each cache that has the request's object in its
+    /// sample.
     #[inline]
     fn each(&mut self, object: u64, bytes: u64, mut ask: impl FnMut(&mut Cache)) {
         self.requests += 1;
@@ -104,18 +106,18 @@ impl MiniSimulation {
         }
     }
 
-    /// What came before only warmed the caches.
+    /// Ends the warm-up: earlier requests only warmed the caches.
     pub fn end_warm_up(&mut self) {
         self.marks = vec![self.now()];
     }
 
-    /// Ends a block of the measured part. Blocks of equal length show how much the hit ratio
-    /// changes from one stretch of time to the next, which is part of the error then ([`unrest`]).
+    /// Ends a block of the measured part. Blocks of equal length show the change of the hit ratio
+    /// from one stretch of time to the next. That change is then part of the error ([`unrest`]).
     pub fn end_block(&mut self) {
         self.marks.push(self.now());
     }
 
-    /// The curve.
+    /// Returns the curve.
     pub fn curve(&self) -> Curve {
         let start = self.marks.first().cloned().unwrap_or_else(|| self.nothing());
         let end = self.now();
@@ -144,7 +146,7 @@ impl MiniSimulation {
         Curve { points: (0..self.sizes.len()).map(point).collect() }
     }
 
-    /// Objects that left each cache to make room, scaled to the whole trace.
+    /// Returns the evictions of each cache, scaled to the whole trace.
     pub fn evictions(&self) -> Vec<f64> {
         self.caches.iter().map(|cache| cache.counts().evictions as f64 / self.rate).collect()
     }
@@ -159,7 +161,7 @@ impl MiniSimulation {
         }
     }
 
-    /// The mark of a stream that has not begun.
+    /// Returns the mark of a stream that has not begun.
     fn nothing(&self) -> CountsSnapshot {
         let caches = vec![Counts::default(); self.caches.len()];
         CountsSnapshot {
@@ -169,8 +171,8 @@ impl MiniSimulation {
         }
     }
 
-    /// Misses are what a sample estimates without being moved by the few objects that have most
-    /// requests: these hit, in or out of it.
+    /// Returns the hit ratios between two marks, from the sample's misses. The few objects with
+    /// most requests hit, in or out of the sample; they therefore hardly move the number of misses.
     fn ratios(
         &self,
         from: &CountsSnapshot,

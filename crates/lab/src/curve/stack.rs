@@ -1,12 +1,13 @@
-//! Stack distances in objects and in bytes, in memory that goes with the objects and not with the
+//! Stack distances in objects and in bytes, in memory proportional to the objects, not to the
 //! requests.
 //!
 //! Mattson, Gecsei, Slutz, Traiger, *Evaluation techniques for storage hierarchies*, IBM Systems
-//! Journal 1970: a request hits in an LRU cache exactly when the objects asked for since the last
-//! request for its object, with itself, fit into it. Bennett and Kruskal (*LRU stack processing*,
-//! IBM J. Res. Dev. 1975) mark each object's last use on a line of times and count marks by a tree;
-//! here a Fenwick tree holds counts and bytes side by side. When the line is full its marks are
-//! pushed together (Olken 1981), so that it is never longer than twice the objects.
+//! Journal 1970: a request hits in an LRU cache exactly when its stack distance fits. The stack
+//! distance is the objects requested since the last request for the same object, with that object
+//! itself. Bennett and Kruskal (*LRU stack processing*, IBM J. Res. Dev. 1975) mark each object's
+//! last use on a line of times and count marks by a tree. Here a Fenwick tree holds counts and
+//! bytes side by side. When the line is full its marks are pushed together (Olken 1981), so that it
+//! is never longer than twice the objects.
 //!
 //! O(log objects) a request; 12 bytes a place of the line, two places an object, and 8 bytes an
 //! object.
@@ -14,10 +15,10 @@
 /// The line of last uses.
 pub struct Stack {
     /// Fenwick tree: node `n` (from 1) sums the places in `(n - lowbit(n), n]`.
-    tree: Vec<Node>,
-    /// What stands at each place, from 1: an object's weight and its number, [`FREE`] for none.
+    tree: Vec<SumNode>,
+    /// Mark of each place, from 1: an object's weight and its number, [`FREE`] for none.
     marks: Vec<(u32, u64)>,
-    /// The place of each object that the caller numbers.
+    /// Place of each object, by the caller's number.
     places: Vec<u32>,
     next: u32,
     live: u32,
@@ -25,26 +26,26 @@ pub struct Stack {
 
 #[derive(Clone, Copy, Default)]
 #[repr(C, packed(4))]
-struct Node {
+struct SumNode {
     objects: u32,
     bytes: u64,
 }
 
-/// How far an object is down the stack, itself included.
+/// Depth of an object in the stack, itself included.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Distance {
     /// Distinct objects.
     pub objects: u64,
-    /// Their bytes.
+    /// Bytes of the distinct objects.
     pub bytes: u64,
 }
 
 impl Stack {
-    /// An empty stack.
+    /// Creates an empty stack.
     pub fn new() -> Self {
         let length = LEAST + 1;
         Self {
-            tree: vec![Node::default(); length],
+            tree: vec![SumNode::default(); length],
             marks: vec![(FREE, 0); length],
             places: Vec::new(),
             next: 1,
@@ -52,8 +53,8 @@ impl Stack {
         }
     }
 
-    /// Object `number` was asked for with this size; numbers are small and dense. Tells how far
-    /// down it was, with the size that it has now; `None` when it was not in.
+    /// Moves object `number` with this size to the top; numbers are small and dense. Returns its
+    /// depth before, with its present size; `None` when it was not in the stack.
     pub fn touch(&mut self, number: u32, bytes: u64) -> Option<Distance> {
         if number as usize >= self.places.len() {
             self.places.resize(number as usize + 1, 0);
@@ -64,8 +65,10 @@ impl Stack {
         let before = self.places[number as usize];
         let distance = (before > 0).then(|| {
             let (_, old) = self.marks[before as usize];
+            debug_assert_eq!(self.marks[before as usize].0, number, "the mark is of the object");
             let all = self.sum(self.next - 1);
             let below = self.sum(before);
+            debug_assert!(below.0 >= 1 && below.0 <= all.0, "the object itself is among those below");
             self.unmark(before, old);
             Distance { objects: all.0 - below.0 + 1, bytes: (all.1 - below.1).saturating_add(bytes) }
         });
@@ -88,24 +91,25 @@ impl Stack {
         self.places[number as usize] = 0;
     }
 
-    /// Objects on the stack.
+    /// Returns the number of objects on the stack.
     pub fn len(&self) -> usize {
         self.live as usize
     }
 
-    /// Whether there is none.
+    /// Returns `true` if the stack is empty.
     pub fn is_empty(&self) -> bool {
         self.live == 0
     }
 
-    /// Bytes of memory taken.
+    /// Returns the bytes of memory taken.
     pub fn memory_bytes(&self) -> usize {
-        self.tree.capacity() * size_of::<Node>()
+        self.tree.capacity() * size_of::<SumNode>()
             + self.marks.capacity() * size_of::<(u32, u64)>()
             + self.places.capacity() * size_of::<u32>()
     }
 
     fn unmark(&mut self, place: u32, bytes: u64) {
+        debug_assert!(self.marks[place as usize].0 != FREE && self.live > 0, "place {place} has a mark");
         self.marks[place as usize] = (FREE, 0);
         self.live -= 1;
         self.add(place, -1, -(bytes as i64));
@@ -132,7 +136,7 @@ impl Stack {
         (objects, bytes)
     }
 
-    /// Moves all marks to the beginning of a line twice as long as they are, in their order.
+    /// Moves all marks, in their order, to the beginning of a line twice their number.
     #[cold]
     fn push_together(&mut self) {
         let kept: Vec<(u32, u64)> = self.marks.iter().copied().filter(|mark| mark.0 != FREE).collect();
@@ -140,12 +144,12 @@ impl Stack {
         self.marks.clear();
         self.marks.resize(length, (FREE, 0));
         self.tree.clear();
-        self.tree.resize(length, Node::default());
+        self.tree.resize(length, SumNode::default());
         for (index, mark) in kept.into_iter().enumerate() {
             let place = index + 1;
             self.marks[place] = mark;
             self.places[mark.0 as usize] = place as u32;
-            self.tree[place] = Node { objects: 1, bytes: mark.1 };
+            self.tree[place] = SumNode { objects: 1, bytes: mark.1 };
         }
         self.next = self.live + 1;
         // A Fenwick tree in one sweep: each node hands its sum to the next one that covers it.
@@ -165,9 +169,9 @@ impl Default for Stack {
     }
 }
 
-/// No object at a place.
+/// Mark of a place without an object.
 const FREE: u32 = u32::MAX;
-/// Places that the line has at least.
+/// Least number of places of the line.
 const LEAST: usize = 1024;
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use super::*;
 use crate::simulator::{Capacity, Request, Simulator, ZipfTrace};
 use shoal_policy::{Lru, ReplacementPolicy};
 
-/// Requests with sizes that belong to the objects.
+/// Returns requests; each object has its own size.
 fn stream(requests: usize, objects: u32) -> Vec<Request> {
     let sized = |request: Request| Request { bytes: 100 + mixed(request.object, 7) % 2000, ..request };
     ZipfTrace::new(objects, 0.8, 1, 11).take(requests).map(sized).collect()
@@ -37,7 +37,7 @@ fn exact_distances_by_bytes_are_lru_within_an_object() {
         let mut simulator = Simulator::new(Lru::default(), Capacity::Bytes(point.size));
         let counts = simulator.run(stream.iter().copied());
         let (requests, bytes) = (1.0 - counts.miss_ratio(), 1.0 - counts.byte_miss_ratio());
-        // The histogram's cells are 3% wide, and a cache has up to an object's room to spare.
+        // The histogram's cells are 3% wide, and a cache may have up to one object's room unused.
         assert!((requests - point.hit_ratio).abs() < 0.006, "{requests} {point:?}");
         assert!((bytes - point.byte_hit_ratio).abs() < 0.006, "{bytes} {point:?}");
     }
@@ -46,7 +46,7 @@ fn exact_distances_by_bytes_are_lru_within_an_object() {
 #[test]
 fn samples_estimate_the_whole_within_their_error() {
     let stream = stream(1_000_000, 200_000);
-    // From where some hundred watched objects fit.
+    // The smallest size fits some hundred watched objects.
     let sizes = sizes_between(4_000_000, 200_000_000, 20);
     let exact = shards(Shards::exact(), &stream).curve(&sizes);
     for sampler in [
@@ -81,7 +81,7 @@ fn fixed_size_bounds_the_memory() {
 }
 
 #[test]
-fn small_caches_stand_for_large_ones_with_every_policy() {
+fn small_caches_match_large_ones_for_every_policy() {
     let stream = stream(400_000, 60_000);
     let sizes = sizes_between(2_000_000, 60_000_000, 5);
     for policy in ReplacementPolicy::<u64>::ALL {
@@ -105,7 +105,7 @@ fn small_caches_stand_for_large_ones_with_every_policy() {
 }
 
 #[test]
-fn a_warm_up_is_not_counted_and_blocks_are_part_of_the_error() {
+fn warm_up_is_not_counted_and_blocks_add_error() {
     let stream = stream(60_000, 5000);
     let sizes = [2_000_000];
     let lru = ReplacementPolicy::<u64>::named("lru").expect("it is there").construct;
@@ -159,7 +159,7 @@ fn two_tiers_are_two_caches_in_a_row() {
     assert_eq!(points[0].write_ratio, 0.0);
     assert!(close(points[1].ram_hit_ratio, small) && points[1].disk_hit_ratio > 0.05);
     assert!(points[1].ram_hit_ratio + points[1].disk_hit_ratio > large - 0.01, "{points:?} {large}");
-    // Two caches that are the same and see the same: the second has what the first has, or less.
+    // Two equal caches see the same requests: the second holds the first one's objects, or fewer.
     assert!(close(points[2].ram_hit_ratio, large) && points[2].disk_hit_ratio < 0.05, "{points:?}");
     assert!(close(points[3].disk_hit_ratio, large) && close(points[3].write_ratio, 1.0 - large));
     for (whole, sampled) in points.iter().zip(run(0.3)) {
@@ -181,7 +181,7 @@ fn sizes_knees_and_targets_are_found() {
     assert_eq!(Curve { points: vec![point(1, 0.5); 3] }.knee(), None);
 }
 
-/// A disk replaced by LRU, for a share of the objects.
+/// Creates a disk with LRU replacement, for a share of the objects.
 fn disk(bytes: u64, rate: f64) -> Box<dyn DiskTier> {
     let lru: Box<dyn shoal_policy::Replacement<u64>> = Box::new(Lru::default());
     Box::new(Simulator::new(lru, Capacity::Bytes((bytes as f64 * rate).ceil() as u64)))

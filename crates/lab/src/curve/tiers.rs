@@ -1,10 +1,10 @@
-//! RAM before disk, both at once: what each hits, and what the disk must do, for pairs of sizes.
+//! RAM before disk, both at once: hits of each tier and the disk's work, for pairs of sizes.
 //!
-//! As the proxy has it: a request is looked for in RAM, then on disk; what comes from the origin
-//! goes to both, and what the disk has is brought to RAM. The disk's replacement does not hear of
-//! hits in RAM. An object takes other amounts of RAM and of disk than its body has bytes
-//! ([`Weights`]; a disk knows what it takes), and what is too large for RAM is on disk alone.
-//! Sampled like [`super::MiniSimulation`].
+//! As in the proxy, a request looks in RAM, then on disk. An object from the origin goes to both,
+//! and an object found on disk is brought to RAM. The disk's replacement does not hear of hits in
+//! RAM. An object's bytes in RAM and on disk differ from its body's bytes ([`Weights`]; a disk
+//! knows its own). An object too large for RAM is on disk alone. Sampled like
+//! [`super::MiniSimulation`].
 
 use super::mixed;
 use super::simulated::Construct;
@@ -22,45 +22,45 @@ pub struct TwoTiers {
     bytes: u64,
 }
 
-/// What a request is for.
+/// Byte counts of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Weights {
-    /// Bytes that are asked for.
+    /// Bytes requested.
     pub bytes: u64,
-    /// Bytes that the object takes in RAM; `None` for one that is not kept there.
+    /// Bytes of the object in RAM; `None` for an object that is not kept there.
     pub ram: Option<u64>,
 }
 
 impl Weights {
-    /// An object that takes its bytes and nothing more.
+    /// Returns the weights of an object that takes its bytes and nothing more.
     pub fn plain(bytes: u64) -> Self {
         Self { bytes, ram: Some(bytes) }
     }
 }
 
-/// A disk of some size: what it holds, and what it gives up.
+/// Disk of one size, with its objects and its replacement.
 pub trait DiskTier {
-    /// One request that RAM missed, for an object whose body has so many bytes. True when it hits;
-    /// otherwise the object is taken, or not.
+    /// Handles one request that RAM missed, for an object with a body of `body_bytes` bytes.
+    /// Returns `true` when it hits; otherwise the disk may admit the object.
     fn request(&mut self, object: u64, body_bytes: u64) -> bool;
 
-    /// A request that RAM answered.
+    /// Handles a request that RAM answered.
     fn answered_by_ram(&mut self, _object: u64, _body_bytes: u64) {}
 
-    /// What is left of RAM for objects beside this disk.
+    /// Returns the RAM left for objects beside this disk.
     fn ram_left(&self, ram_bytes: u64) -> u64 {
         ram_bytes
     }
 
-    /// Objects that were taken, whenever that was: some are taken only when RAM answers for them.
+    /// Returns the number of objects written so far. Some disks write an object only when RAM
+    /// answers for it.
     fn written(&self) -> u64;
 
-    /// Whether it has given anything up to make room.
+    /// Returns `true` if the disk has evicted anything to make room.
     fn is_full(&self) -> bool;
 }
 
-/// Makes a disk of so many bytes that is asked for this share of the objects, and as much smaller
-/// as that.
+/// Constructor of a disk of this many bytes, reduced to this share of the objects.
 pub type MakeDisk<'a> = &'a dyn Fn(u64, f64) -> Box<dyn DiskTier>;
 
 impl DiskTier for Simulator<Box<dyn Replacement<u64>>> {
@@ -81,61 +81,61 @@ struct Pair {
     ram: Simulator<Box<dyn Replacement<u64>>>,
     disk: Option<Box<dyn DiskTier>>,
     point: TierPoint,
-    tally: Tally,
-    /// What had been counted at each mark.
-    marks: Vec<(u64, Tally)>,
-    /// Objects that the disk took during the warm-up.
+    tally: TierTally,
+    /// Counts at each mark.
+    marks: Vec<(u64, TierTally)>,
+    /// Objects written to disk during the warm-up.
     written_before: u64,
 }
 
 /// Counts of the sample.
 #[derive(Clone, Copy, Default)]
-struct Tally {
-    /// Requests and bytes that both missed.
+struct TierTally {
+    /// Requests and bytes that missed in both.
     missed: (u64, u64),
-    /// Requests that the disk was asked for.
+    /// Requests that reached the disk.
     asked: u64,
 }
 
-/// What a pair of caches does, over all requests of the stream.
+/// Results of a pair of caches, over all requests of the stream.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct TierPoint {
     /// Bytes of RAM.
     pub ram_bytes: u64,
     /// Bytes of disk; 0 for none.
     pub disk_bytes: u64,
-    /// Share of requests that RAM answers.
+    /// Share of requests that hit in RAM.
     pub ram_hit_ratio: f64,
-    /// Share of requests that the disk answers.
+    /// Share of requests that hit on disk.
     pub disk_hit_ratio: f64,
-    /// Share of bytes that one of them answers.
+    /// Share of bytes that hit in either tier.
     pub byte_hit_ratio: f64,
     /// Share of requests that are written to disk.
     pub write_ratio: f64,
-    /// How far both hit ratios together may be off for as many requests again, by how much they
-    /// change between marks ([`unrest`]).
+    /// Error of both hit ratios together for an equal number of further requests, from their change
+    /// between marks ([`unrest`]).
     pub error: f64,
-    /// The lowest and the highest of both hit ratios together in fifths of what is between marks; 0
-    /// without.
+    /// Lowest and highest of both hit ratios together in fifths of the marked blocks; 0 without
+    /// marks.
     pub range: (f64, f64),
 }
 
 impl TierPoint {
-    /// Share of requests that one of them answers.
+    /// Returns the share of requests that hit in either tier.
     pub fn hit_ratio(&self) -> f64 {
         self.ram_hit_ratio + self.disk_hit_ratio
     }
 }
 
 impl Pair {
-    /// Whether what is largest of it is full.
+    /// Returns `true` if the pair's larger tier is full: the disk, or RAM without a disk.
     fn is_full(&self) -> bool {
         self.disk.as_ref().map_or_else(|| self.ram.counts().evictions > 0, |disk| disk.is_full())
     }
 }
 
 impl TwoTiers {
-    /// Pairs of (RAM, disk) in bytes, over this share of the objects: 1 is all of them.
+    /// Creates pairs of (RAM, disk) in bytes, over this share of the objects: 1 is all of them.
     pub fn new(ram: Construct, disk: MakeDisk<'_>, pairs: &[(u64, u64)], rate: f64, seed: u64) -> Self {
         let rate = rate.clamp(f64::MIN_POSITIVE, 1.0);
         let room = |bytes: u64| (bytes as f64 * rate).ceil() as u64;
@@ -146,7 +146,7 @@ impl TwoTiers {
                 ram: Simulator::new(ram(), Capacity::Bytes(room(ram_left))),
                 disk,
                 point: TierPoint { ram_bytes: *ram_bytes, disk_bytes: *disk_bytes, ..TierPoint::default() },
-                tally: Tally::default(),
+                tally: TierTally::default(),
                 marks: Vec::new(),
                 written_before: 0,
             }
@@ -161,8 +161,8 @@ impl TwoTiers {
         }
     }
 
-    /// The next request. Tells what becomes of it in the first pair; `None` where the object is
-    /// none of the sample.
+    /// Counts the next request. Returns its outcome in the first pair; `None` where the object is
+    /// not in the sample.
     #[inline]
     pub fn request(&mut self, object: u64, weights: Weights) -> Option<Became> {
         self.requests += 1;
@@ -190,12 +190,12 @@ impl TwoTiers {
             .map(|pair| Became { hits: pair.tally.missed.0 == first_missed, is_full: pair.is_full() })
     }
 
-    /// What came before only warmed the caches.
+    /// Ends the warm-up: earlier requests only warmed the caches.
     pub fn end_warm_up(&mut self) {
         (self.requests, self.bytes) = (0, 0);
         for pair in &mut self.pairs {
-            pair.tally = Tally::default();
-            pair.marks = vec![(0, Tally::default())];
+            pair.tally = TierTally::default();
+            pair.marks = vec![(0, TierTally::default())];
             pair.written_before = pair.disk.as_ref().map_or(0, |disk| disk.written());
         }
     }
@@ -207,7 +207,7 @@ impl TwoTiers {
         }
     }
 
-    /// What each pair did, in the order given.
+    /// Returns the results of each pair, in the order given.
     pub fn points(&self) -> Vec<TierPoint> {
         self.pairs.iter().map(|pair| self.point(pair)).collect()
     }

@@ -1,21 +1,21 @@
-//! An axis: what it measures, over which range, on which scale, and where its ticks stand.
+//! An axis: its quantity, range, scale and ticks.
 
 use super::Unit;
 
 /// One of a plot's two axes.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Axis {
-    /// What it measures.
+    /// Quantity that the axis measures.
     pub label: String,
-    /// In which unit.
+    /// Unit of the quantity.
     pub unit: Unit,
-    /// How it is divided.
+    /// Scale of the axis.
     pub scale: Scale,
-    /// Its ends where they are fixed; otherwise the data's, rounded outwards to ticks.
+    /// Fixed ends of the axis; `None` takes the data's, rounded outwards to ticks.
     pub range: Option<(f64, f64)>,
 }
 
-/// How an axis is divided.
+/// Division of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
     /// Evenly.
@@ -27,39 +27,39 @@ pub enum Scale {
 }
 
 impl Axis {
-    /// An evenly divided axis whose ends the data sets.
+    /// Creates an evenly divided axis with the data's ends.
     pub fn linear(label: &str, unit: Unit) -> Self {
         Self { label: label.into(), unit, scale: Scale::Linear, range: None }
     }
 
-    /// An axis on which each step doubles.
+    /// Creates an axis on which each step doubles.
     pub fn log2(label: &str, unit: Unit) -> Self {
         Self { label: label.into(), unit, scale: Scale::Log2, range: None }
     }
 
-    /// An axis on which each step is ten times the last.
+    /// Creates an axis on which each step is ten times the last.
     pub fn log10(label: &str, unit: Unit) -> Self {
         Self { label: label.into(), unit, scale: Scale::Log10, range: None }
     }
 
-    /// The axis with fixed ends.
+    /// Returns the axis with fixed ends.
     pub fn over(mut self, first: f64, last: f64) -> Self {
         self.range = Some((first, last));
         self
     }
 
-    /// A share of one, from 0 to 100%.
+    /// Creates an axis for a share of one, from 0 to 100%.
     pub fn share(label: &str) -> Self {
         Self::linear(label, Unit::Share).over(0.0, 1.0)
     }
 
-    /// The label with its unit, for a CSV heading.
+    /// Returns the label with its unit, for a CSV heading.
     pub(super) fn heading(&self) -> String {
         format!("{} [{}]", self.label, self.unit.name())
     }
 
-    /// The axis with its ends settled for these values, and its ticks.
-    pub(super) fn settled(&self, values: impl Iterator<Item = f64>) -> Settled {
+    /// Returns the axis with its ends settled for these values, and its ticks.
+    pub(super) fn with_ends(&self, values: impl Iterator<Item = f64>) -> FixedAxis {
         let (low, high) = self.range.unwrap_or_else(|| extent(values, self.scale));
         match self.scale {
             Scale::Linear => self.linear_ticks(low, high),
@@ -68,7 +68,7 @@ impl Axis {
         }
     }
 
-    fn linear_ticks(&self, low: f64, high: f64) -> Settled {
+    fn linear_ticks(&self, low: f64, high: f64) -> FixedAxis {
         let span = if high > low { high - low } else { 1.0 };
         let step = nice_step(span / TICKS);
         let (first, last) = match self.range {
@@ -81,10 +81,10 @@ impl Axis {
             Some(fixed) => fixed,
             None => (first * step, last * step),
         };
-        Settled { scale: self.scale, low, high, ticks }
+        FixedAxis { scale: self.scale, low, high, ticks }
     }
 
-    fn log_ticks(&self, low: f64, high: f64, base: f64) -> Settled {
+    fn log_ticks(&self, low: f64, high: f64, base: f64) -> FixedAxis {
         let power = |value: f64| value.max(f64::MIN_POSITIVE).log(base);
         // a hair of slack: log(1000) of base 10 is not quite 3
         let first = (power(low) + 1e-9).floor();
@@ -96,21 +96,21 @@ impl Axis {
             ticks.push(base.powf(exponent));
             exponent += every;
         }
-        Settled { scale: self.scale, low: base.powf(first), high: base.powf(last), ticks }
+        FixedAxis { scale: self.scale, low: base.powf(first), high: base.powf(last), ticks }
     }
 }
 
-/// An axis whose ends are known.
-pub(super) struct Settled {
+/// An axis with known ends.
+pub(super) struct FixedAxis {
     scale: Scale,
     low: f64,
     high: f64,
-    /// Where its ticks stand.
+    /// Values of the ticks.
     pub ticks: Vec<f64>,
 }
 
-impl Settled {
-    /// Where a value lies: 0 at the low end, 1 at the high end, kept within.
+impl FixedAxis {
+    /// Returns the position of a value: 0 at the low end, 1 at the high end, kept within.
     pub fn place(&self, value: f64) -> f64 {
         let along = match self.scale {
             Scale::Linear => (value - self.low) / (self.high - self.low),
@@ -123,7 +123,7 @@ impl Settled {
     }
 }
 
-/// The ends of the data. A linear axis begins at zero unless the data fall below it.
+/// Returns the ends of the data. A linear axis begins at zero unless the data fall below it.
 fn extent(values: impl Iterator<Item = f64>, scale: Scale) -> (f64, f64) {
     let values = values.filter(|value| value.is_finite());
     match scale {
@@ -140,16 +140,16 @@ fn extent(values: impl Iterator<Item = f64>, scale: Scale) -> (f64, f64) {
     }
 }
 
-/// The least of 1, 2, 2.5, 5 times a power of ten that is no smaller.
+/// Returns the least of 1, 2, 2.5, 5 times a power of ten that is no smaller than `raw`.
 fn nice_step(raw: f64) -> f64 {
     let power = 10f64.powf(raw.log10().floor());
     let times = [1.0, 2.0, 2.5, 5.0].into_iter().find(|times| times * power >= raw * (1.0 - 1e-9));
     times.unwrap_or(10.0) * power
 }
 
-/// About so many steps on a linear axis.
+/// Approximate number of steps on a linear axis.
 const TICKS: f64 = 5.0;
-/// At most so many steps on a logarithmic one.
+/// Largest number of steps on a logarithmic axis.
 const LOG_TICKS: f64 = 8.0;
 
 #[cfg(test)]
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn ticks_are_round_and_span_the_data() {
-        let ticks = |axis: Axis, values: &[f64]| axis.settled(values.iter().copied()).ticks;
+        let ticks = |axis: Axis, values: &[f64]| axis.with_ends(values.iter().copied()).ticks;
         let linear = || Axis::linear("x", Unit::Count);
         assert_eq!(ticks(linear(), &[0.0, 100.0]), [0.0, 20.0, 40.0, 60.0, 80.0, 100.0]);
         assert_eq!(ticks(linear(), &[3.0, 93.0]), [0.0, 20.0, 40.0, 60.0, 80.0, 100.0]);
@@ -175,7 +175,7 @@ mod tests {
         {
             for values in [vec![], vec![0.0], vec![5.0], vec![-1.0, 1.0], vec![1.0, f64::NAN, f64::INFINITY]]
             {
-                let settled = axis.settled(values.iter().copied());
+                let settled = axis.with_ends(values.iter().copied());
                 for value in [-1.0, 0.0, 0.5, 1e9, f64::NAN, f64::INFINITY] {
                     let place = settled.place(value);
                     assert!((0.0..=1.0).contains(&place), "{axis:?} {values:?} {value} {place}");

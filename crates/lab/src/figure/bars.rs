@@ -1,57 +1,57 @@
 //! Quantities of named things: horizontal bars, each a stack of parts, with a claim to compare each
 //! with.
 
-use super::axis::{Axis, Settled};
-use super::csv::{Table, number};
+use super::axis::{Axis, FixedAxis};
+use super::csv::{CsvTable, number};
 use super::style::{colour, text_width};
 use super::svg::{Anchor, Canvas};
 
 /// Bars over one axis.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bars {
-    /// What the bars measure.
+    /// Axis of the bars' lengths.
     pub axis: Axis,
     /// The names of the parts that a bar is stacked of, first at the axis.
     pub parts: Vec<String>,
     /// The bars, from the top.
     pub bars: Vec<Bar>,
-    /// Whose claims are marked, when any bar has one.
+    /// Author of the claims, for the legend when any bar has one.
     pub claimant: String,
 }
 
 /// One bar.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Bar {
-    /// What is measured.
+    /// Name of the measured thing.
     pub name: String,
-    /// Its parts, one for each of [`Bars::parts`].
+    /// Parts of the bar, one for each of [`Bars::parts`].
     pub values: Vec<f64>,
-    /// What it is claimed to be, altogether.
+    /// Claimed length of the whole bar.
     pub claim: Option<f64>,
 }
 
 impl Bar {
-    /// A bar without a claim.
+    /// Creates a bar without a claim.
     pub fn new(name: &str, values: &[f64]) -> Self {
         Self { name: name.into(), values: values.to_vec(), claim: None }
     }
 
-    /// The bar, claimed to be so long.
+    /// Returns the bar with a claimed length.
     pub fn claimed(mut self, claim: f64) -> Self {
         self.claim = Some(claim);
         self
     }
 
-    /// All its parts.
+    /// Returns the sum of the parts.
     pub fn total(&self) -> f64 {
         self.values.iter().sum()
     }
 }
 
 impl Bars {
-    pub(super) fn table(&self) -> Table {
+    pub(super) fn table(&self) -> CsvTable {
         let heading = self.axis.heading();
-        let mut table = Table::new(&["bar", "part", &heading]);
+        let mut table = CsvTable::new(&["bar", "part", &heading]);
         for bar in &self.bars {
             for (part, value) in self.parts.iter().zip(&bar.values) {
                 table.row(&[&bar.name, part, &number(*value)]);
@@ -68,7 +68,7 @@ impl Bars {
         let top = 10.0 + legend;
         let bottom = top + self.bars.len() as f64 * ROW;
         let mut canvas = Canvas::new(WIDTH, bottom + 48.0);
-        let frame = Frame::of(self);
+        let frame = BarsFrame::of(self);
         if self.has_legend() {
             self.legend(&mut canvas, frame.left);
         }
@@ -87,7 +87,7 @@ impl Bars {
         canvas
     }
 
-    fn bar(&self, canvas: &mut Canvas, frame: &Frame, bar: &Bar, top: f64) {
+    fn bar(&self, canvas: &mut Canvas, frame: &BarsFrame, bar: &Bar, top: f64) {
         canvas.text("", Anchor::End, (frame.left - 8.0, top + ROW / 2.0 + 4.0), &bar.name);
         let mut from = 0.0;
         for (index, value) in bar.values.iter().enumerate() {
@@ -97,7 +97,7 @@ impl Bars {
             canvas.rectangle(&class, (x.min(to), top + 4.0), ((to - x).abs(), ROW - 8.0), &hint);
             from += value;
         }
-        // what falls below zero is written on the other side of it
+        // The label of a negative bar stands on the other side of zero.
         let end = bar.claim.map_or(from, |claim| claim.max(from)).max(0.0);
         if let Some(claim) = bar.claim {
             let x = frame.place(claim);
@@ -125,14 +125,14 @@ impl Bars {
     }
 }
 
-/// Where bars begin and how long they are.
-struct Frame {
+/// Horizontal extent of the bars, with their axis.
+struct BarsFrame {
     left: f64,
     right: f64,
-    axis: Settled,
+    axis: FixedAxis,
 }
 
-impl Frame {
+impl BarsFrame {
     fn of(bars: &Bars) -> Self {
         let totals = bars.bars.iter().map(Bar::total);
         let claims = bars.bars.iter().filter_map(|bar| bar.claim);
@@ -141,7 +141,7 @@ impl Frame {
         Self {
             left: 18.0 + names.fold(40.0, f64::max),
             right: WIDTH - 16.0 - shown.fold(30.0, f64::max),
-            axis: bars.axis.settled(totals.chain(claims)),
+            axis: bars.axis.with_ends(totals.chain(claims)),
         }
     }
 

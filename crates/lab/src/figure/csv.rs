@@ -1,12 +1,12 @@
 //! A table as comma-separated values (RFC 4180, with plain line feeds).
 
 /// Rows of cells under a heading.
-pub(super) struct Table {
+pub(super) struct CsvTable {
     text: String,
 }
 
-impl Table {
-    /// A table with this heading.
+impl CsvTable {
+    /// Creates a table with this heading.
     pub fn new(heading: &[&str]) -> Self {
         let mut table = Self { text: String::new() };
         table.row(heading);
@@ -24,7 +24,7 @@ impl Table {
         self.text.push('\n');
     }
 
-    /// All of it.
+    /// Returns the whole text.
     pub fn text(self) -> String {
         self.text
     }
@@ -40,8 +40,8 @@ impl Table {
     }
 }
 
-/// A number with at most six decimals and no trailing zeros: enough to compute on, short enough to
-/// read.
+/// Formats a number with at most six decimals and no trailing zeros: enough to compute on, short
+/// enough to read.
 pub(super) fn number(value: f64) -> String {
     let text = format!("{value:.6}");
     let text = text.trim_end_matches('0').trim_end_matches('.');

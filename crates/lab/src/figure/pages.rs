@@ -1,7 +1,7 @@
 //! A picture of a packing: pages side by side, the objects in them, and those that cross from one
 //! page to the next.
 
-use super::csv::Table;
+use super::csv::CsvTable;
 use super::style::colour;
 use super::svg::{Anchor, Canvas};
 
@@ -10,34 +10,34 @@ use super::svg::{Anchor, Canvas};
 pub struct Pages {
     /// Size of a page, in bytes.
     pub page_bytes: u64,
-    /// How many pages are drawn.
+    /// Number of pages drawn.
     pub pages: u64,
-    /// The ways of placing, each with its objects.
-    pub rows: Vec<(String, Vec<Placed>)>,
+    /// Rows, one for each way of placing, with its objects.
+    pub rows: Vec<(String, Vec<PlacedObject>)>,
 }
 
 /// One object in its place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Placed {
-    /// Which it is, in order of arrival.
+pub struct PlacedObject {
+    /// Number of the object, in order of arrival.
     pub number: u64,
-    /// Where it begins, in bytes from the file's start.
+    /// Offset of the object, in bytes from the file's start.
     pub offset: u64,
-    /// What it takes, in bytes.
+    /// Size of the object, in bytes.
     pub bytes: u64,
 }
 
-impl Placed {
-    /// Whether it lies in more than one page.
+impl PlacedObject {
+    /// Returns `true` if the object lies in more than one page.
     pub fn crosses(&self, page_bytes: u64) -> bool {
         self.bytes > 0 && self.offset / page_bytes != (self.offset + self.bytes - 1) / page_bytes
     }
 }
 
 impl Pages {
-    pub(super) fn table(&self) -> Table {
+    pub(super) fn table(&self) -> CsvTable {
         let mut table =
-            Table::new(&["placing", "object", "offset [bytes]", "length [bytes]", "crosses a page"]);
+            CsvTable::new(&["placing", "object", "offset [bytes]", "length [bytes]", "crosses a page"]);
         for (name, objects) in &self.rows {
             for object in objects {
                 let cells = [object.number, object.offset, object.bytes].map(|cell| cell.to_string());
@@ -62,7 +62,7 @@ impl Pages {
         canvas
     }
 
-    fn row(&self, canvas: &mut Canvas, name: &str, objects: &[Placed], top: f64) {
+    fn row(&self, canvas: &mut Canvas, name: &str, objects: &[PlacedObject], top: f64) {
         canvas.text("bold", Anchor::Start, (LEFT, top + 12.0), name);
         let top = top + 20.0;
         let shown = self.pages * self.page_bytes;

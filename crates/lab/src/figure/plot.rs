@@ -1,7 +1,7 @@
 //! Curves, steps and points over two axes, labelled where they end.
 
-use super::axis::{Axis, Settled};
-use super::csv::{Table, number};
+use super::axis::{Axis, FixedAxis};
+use super::csv::{CsvTable, number};
 use super::style::{colour, text_width};
 use super::svg::{Anchor, Canvas};
 
@@ -12,35 +12,35 @@ pub struct Plot {
     pub x: Axis,
     /// The vertical one.
     pub y: Axis,
-    /// What is plotted.
+    /// Series to plot.
     pub series: Vec<Series>,
-    /// What it is compared with.
+    /// Claims to compare the series with.
     pub marks: Vec<Mark>,
 }
 
 /// One set of points under one name.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
-    /// What it is.
+    /// Name of the series.
     pub name: String,
-    /// How its points are joined.
+    /// Way of joining the points.
     pub shape: Shape,
     /// The points, (x, y), by growing x where they are joined.
     pub points: Vec<(f64, f64)>,
 }
 
-/// How points are joined.
+/// Ways of joining points.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// By straight lines.
+    /// Joined by straight lines.
     Curve,
-    /// By straight lines, each point a dot.
+    /// Joined by straight lines, each point a dot.
     Dotted,
     /// Level until the next point: a cumulative distribution.
     Steps,
-    /// Not at all.
+    /// Not joined.
     Points,
-    /// Two by two, upright: how far a value may be off, (x, low) and (x, high).
+    /// Upright lines through two points each, (x, low) and (x, high): the error of a value.
     Whiskers,
 }
 
@@ -49,24 +49,24 @@ pub enum Shape {
 pub enum Mark {
     /// The claim is one point: lines lead to it from both axes.
     Point {
-        /// Where, (x, y).
+        /// The point, (x, y).
         at: (f64, f64),
-        /// Whose claim it is and what it says.
+        /// Author and text of the claim.
         label: String,
     },
     /// The claim is one height.
     Level {
-        /// Which.
+        /// The height.
         y: f64,
-        /// Whose claim it is and what it says.
+        /// Author and text of the claim.
         label: String,
     },
 }
 
 impl Plot {
-    pub(super) fn table(&self) -> Table {
+    pub(super) fn table(&self) -> CsvTable {
         let (x, y) = (self.x.heading(), self.y.heading());
-        let mut table = Table::new(&["series", &x, &y]);
+        let mut table = CsvTable::new(&["series", &x, &y]);
         for series in &self.series {
             for (x, y) in &series.points {
                 table.row(&[&series.name, &number(*x), &number(*y)]);
@@ -82,7 +82,7 @@ impl Plot {
     }
 
     pub(super) fn draw(&self) -> Canvas {
-        let frame = Frame::of(self);
+        let frame = PlotFrame::of(self);
         let mut canvas = Canvas::new(WIDTH, HEIGHT);
         frame.axes(&mut canvas, self);
         for mark in &self.marks {
@@ -99,7 +99,7 @@ impl Plot {
     }
 }
 
-/// Where a series' name is written: from where to where, at which height.
+/// Place of a series' name: its left and right end, and its height.
 struct Name {
     from: f64,
     to: f64,
@@ -108,21 +108,21 @@ struct Name {
 }
 
 impl Name {
-    /// Whether the two would overlap at the same height.
+    /// Returns `true` if the two names would overlap at the same height.
     fn is_beside(&self, other: &Self) -> bool {
         self.from < other.to && other.from < self.to
     }
 }
 
-/// The rectangle between the axes, and how values come to lie in it.
-struct Frame {
+/// Rectangle between the axes, with the places of values in it.
+struct PlotFrame {
     left: f64,
     right: f64,
-    x: Settled,
-    y: Settled,
+    x: FixedAxis,
+    y: FixedAxis,
 }
 
-impl Frame {
+impl PlotFrame {
     fn of(plot: &Plot) -> Self {
         let points = || plot.series.iter().flat_map(|series| series.points.iter().copied());
         let claims = || {
@@ -131,8 +131,8 @@ impl Frame {
                 Mark::Level { y, .. } => (None, *y),
             })
         };
-        let x = plot.x.settled(points().map(|point| point.0).chain(claims().filter_map(|claim| claim.0)));
-        let y = plot.y.settled(points().map(|point| point.1).chain(claims().map(|claim| claim.1)));
+        let x = plot.x.with_ends(points().map(|point| point.0).chain(claims().filter_map(|claim| claim.0)));
+        let y = plot.y.with_ends(points().map(|point| point.1).chain(claims().map(|claim| claim.1)));
         let ticks = y.ticks.iter().map(|tick| text_width(&plot.y.unit.tick(*tick)));
         let names = plot.series.iter().map(|series| text_width(&series.name));
         let room = names.fold(0.0, f64::max).clamp(24.0, NAMES_WIDTH);
@@ -188,7 +188,7 @@ impl Frame {
         }
     }
 
-    /// The series' names at their last points, pushed apart where they would overlap.
+    /// Writes the series' names at their last points, pushed apart where they would overlap.
     fn names(&self, canvas: &mut Canvas, series: &[Series]) {
         let ends = series.iter().map(|series| series.points.last().map(|point| self.place(*point)));
         let mut names: Vec<(f64, f64, usize)> =
@@ -204,7 +204,7 @@ impl Frame {
             name.y = y.max(free);
             written.push(name);
         }
-        // what was pushed below the axis goes up again, and pushes those above it
+        // A name pushed below the axis goes up again, and pushes the names above it.
         for at in (0..written.len()).rev() {
             let below = written[at + 1..].iter().filter(|other| written[at].is_beside(other));
             let room = below.map(|other| other.y - NAME_HEIGHT).fold(BOTTOM, f64::min);
@@ -245,8 +245,8 @@ impl Frame {
         }
     }
 
-    /// At which side of a point, near it if possible, a text of so many pixels covers the least of
-    /// the series.
+    /// Returns the place of a text of `width` pixels beside a point, near it if possible. The text
+    /// covers the least of the series there.
     fn free_corner(&self, (x, y): (f64, f64), width: f64, series: &[Series]) -> (Anchor, (f64, f64)) {
         let drawn: Vec<(f64, f64)> = series.iter().flat_map(|series| self.trail(series)).collect();
         let corners = MARK_BASES.map(|down| [(x + 8.0, y + down), (x - 8.0 - width, y + down)]);
@@ -265,11 +265,11 @@ impl Frame {
             .filter(fits)
             .min_by_key(|corner| covered(*corner))
             .unwrap_or((x + 8.0, y - 8.0));
-        // From the end that is next to the point, since the width is a guess.
+        // Anchored at the end next to the point, since the width is a guess.
         if best.0 > x { (Anchor::Start, best) } else { (Anchor::End, (x - 8.0, best.1)) }
     }
 
-    /// Where a series leaves ink, every few pixels.
+    /// Returns the places where a series is drawn, every few pixels.
     fn trail(&self, series: &Series) -> Vec<(f64, f64)> {
         let mut points: Vec<(f64, f64)> = series.points.iter().map(|point| self.place(*point)).collect();
         match series.shape {
@@ -289,7 +289,7 @@ impl Frame {
     }
 }
 
-/// The points with a level stretch before each rise.
+/// Returns the points with a level stretch before each rise.
 fn stepped(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let mut steps = Vec::with_capacity(points.len() * 2);
     for (index, (x, y)) in points.iter().enumerate() {
@@ -305,10 +305,10 @@ const WIDTH: f64 = 680.0;
 const HEIGHT: f64 = 340.0;
 const TOP: f64 = 18.0;
 const BOTTOM: f64 = 290.0;
-/// Most room that names at the right may take.
+/// Largest width of the names at the right.
 const NAMES_WIDTH: f64 = 190.0;
 const NAME_HEIGHT: f64 = 15.0;
-/// How far below a claimed point its label may stand, the nearest first, in pixels.
+/// Offsets of a label below its claimed point, the nearest first, in pixels.
 const MARK_BASES: [f64; 6] = [-8.0, 16.0, -26.0, 34.0, 56.0, 80.0];
 /// Pixels between the places at which a curve is looked for under a text.
 const TRAIL_STEP: f64 = 3.0;

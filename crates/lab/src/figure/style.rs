@@ -1,15 +1,15 @@
 //! The look that all figures share: one style sheet with a light and a dark face.
 
-/// Colours that a series may have; the next series after the last begins anew.
+/// Colours that a series may have; the series after the last has the first colour again.
 pub(super) const COLOURS: usize = 6;
 
-/// The class of the series' colour.
+/// Returns the class of the series' colour.
 pub(super) fn colour(index: usize) -> String {
     format!("c{}", index % COLOURS)
 }
 
-/// The width of a text at the size of labels, roughly: what the wider sans-serif fonts take in
-/// bold.
+/// Returns the approximate width of a text at the size of labels: its width in bold in the wider
+/// sans-serif fonts.
 pub(super) fn text_width(text: &str) -> f64 {
     text.chars().map(letter_width).sum()
 }
@@ -23,9 +23,9 @@ fn letter_width(letter: char) -> f64 {
     }
 }
 
-/// The style sheet. The colours are those of Okabe and Ito, told apart also by readers who see
-/// fewer; dark surfaces take lighter ones. Everything hangs below `.shoal-figure`, so that several
-/// figures can share a page.
+/// The style sheet. The colours are those of Okabe and Ito, which readers with colour blindness can
+/// tell apart; dark surfaces take lighter ones. All rules stand below `.shoal-figure`, so that
+/// several figures can share a page.
 pub(super) const STYLE: &str = "\
 .shoal-figure{--ink:#1d2733;--soft:#5b6875;--rule:#dfe4ea;--paper:#b3261e;--face:#ffffff;\
 --c0:#1f6fb2;--c1:#d9811e;--c2:#1d8f6a;--c3:#a5529a;--c4:#7a8794;--c5:#b8a000;\

@@ -10,7 +10,7 @@ pub(super) struct Canvas {
     body: String,
 }
 
-/// At which end of a text its position lies.
+/// End of a text at which its position lies.
 #[derive(Clone, Copy)]
 pub(super) enum Anchor {
     Start,
@@ -19,18 +19,18 @@ pub(super) enum Anchor {
 }
 
 impl Canvas {
-    /// An empty surface.
+    /// Creates an empty surface.
     pub fn new(width: f64, height: f64) -> Self {
         Self { width, height, body: String::new() }
     }
 
-    /// A straight line.
+    /// Draws a straight line.
     pub fn line(&mut self, class: &str, (x1, y1): (f64, f64), (x2, y2): (f64, f64)) {
         let [x1, y1, x2, y2] = [x1, y1, x2, y2].map(pixel);
         let _ = writeln!(self.body, r#"<line class="{class}" x1="{x1}" y1="{y1}" x2="{x2}" y2="{y2}"/>"#);
     }
 
-    /// A line through points.
+    /// Draws a line through points.
     pub fn path(&mut self, class: &str, points: &[(f64, f64)]) {
         let mut data = String::new();
         for (index, (x, y)) in points.iter().enumerate() {
@@ -39,7 +39,7 @@ impl Canvas {
         let _ = writeln!(self.body, r#"<path class="{class}" d="{data}"/>"#);
     }
 
-    /// A rectangle, with what a pointer resting on it is told.
+    /// Draws a rectangle, with a hint for a pointer that rests on it.
     pub fn rectangle(&mut self, class: &str, (x, y): (f64, f64), (width, height): (f64, f64), hint: &str) {
         let [x, y, width, height] = [x, y, width.max(0.0), height.max(0.0)].map(pixel);
         let title = title(hint);
@@ -49,7 +49,7 @@ impl Canvas {
         );
     }
 
-    /// A dot, with what a pointer resting on it is told.
+    /// Draws a dot, with a hint for a pointer that rests on it.
     pub fn dot(&mut self, class: &str, (x, y): (f64, f64), radius: f64, hint: &str) {
         let [x, y, radius] = [x, y, radius].map(pixel);
         let title = title(hint);
@@ -57,7 +57,7 @@ impl Canvas {
             writeln!(self.body, r#"<circle class="{class}" cx="{x}" cy="{y}" r="{radius}">{title}</circle>"#);
     }
 
-    /// A text.
+    /// Writes a text.
     pub fn text(&mut self, class: &str, anchor: Anchor, (x, y): (f64, f64), text: &str) {
         let [x, y] = [x, y].map(pixel);
         let anchor = anchor.name();
@@ -68,7 +68,7 @@ impl Canvas {
         );
     }
 
-    /// A text that reads upwards, centred.
+    /// Writes a text that reads upwards, centred.
     pub fn upright_text(&mut self, class: &str, (x, y): (f64, f64), text: &str) {
         let [x, y] = [x, y].map(pixel);
         let text = escaped(text);
@@ -78,7 +78,7 @@ impl Canvas {
         );
     }
 
-    /// The whole element.
+    /// Returns the whole element.
     pub fn finish(self, title: &str, description: &str) -> String {
         let [width, height] = [self.width, self.height].map(pixel);
         format!(
@@ -101,7 +101,7 @@ impl Anchor {
     }
 }
 
-/// A text as XML and HTML carry it.
+/// Returns a text escaped for XML and HTML.
 pub(crate) fn escaped(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for letter in text.chars() {
@@ -110,7 +110,7 @@ pub(crate) fn escaped(text: &str) -> String {
             '<' => shown.push_str("&lt;"),
             '>' => shown.push_str("&gt;"),
             '"' => shown.push_str("&quot;"),
-            // XML has no way to carry these
+            // XML cannot carry these characters.
             '\0'..='\u{8}' | '\u{b}' | '\u{c}' | '\u{e}'..='\u{1f}' | '\u{fffe}' | '\u{ffff}' => {
                 shown.push('\u{fffd}')
             }
@@ -124,7 +124,7 @@ fn title(hint: &str) -> String {
     if hint.is_empty() { String::new() } else { format!("<title>{}</title>", escaped(hint)) }
 }
 
-/// Tenths of a pixel; what is no number lies at the edge.
+/// Formats a length in tenths of a pixel. NaN and infinity become 0.
 fn pixel(value: f64) -> String {
     let value = if value.is_finite() { value } else { 0.0 };
     let text = format!("{value:.1}");

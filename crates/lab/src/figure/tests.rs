@@ -1,4 +1,5 @@
-//! What every figure keeps: well-formed, self-contained, the same twice, every number in its CSV.
+//! Invariants of every figure: well-formed, self-contained, the same twice, every number in its
+//! CSV.
 
 use super::*;
 
@@ -16,7 +17,7 @@ fn figures_are_well_formed_and_the_same_twice() {
 }
 
 #[test]
-fn what_is_claimed_is_not_written_over_a_curve() {
+fn claim_label_is_not_written_over_a_curve() {
     // Rising, falling, above and below the claim: each leaves other corners free.
     for points in [
         [(0.0, 0.0), (1.0, 0.5), (2.0, 0.9)],
@@ -26,7 +27,7 @@ fn what_is_claimed_is_not_written_over_a_curve() {
         [(0.0, 0.3), (1.0, 0.42), (2.0, 0.62)],
     ] {
         let mut figure = plot(Axis::linear("x", Unit::Count), Shape::Curve, &points);
-        let Drawing::Plot(drawn) = &mut figure.drawing else { panic!("a plot") };
+        let Chart::Plot(drawn) = &mut figure.drawing else { panic!("a plot") };
         drawn.marks.push(Mark::Point { at: (1.0, 0.5), label: "paper: a half".into() });
         let svg = figure.svg();
         let label = svg.lines().find(|line| line.contains("paper: a half</text>")).expect("a label");
@@ -37,7 +38,7 @@ fn what_is_claimed_is_not_written_over_a_curve() {
     }
 }
 
-/// From where to where a text of about so many pixels goes, and its base line.
+/// Returns the left and right end of a text of about `width` pixels, and its base line.
 fn extent_of(text: &str, width: f64) -> (f64, f64, f64) {
     let (x, base) = (attribute(text, "x"), attribute(text, "y"));
     if text.contains("end") { (x - width, x, base) } else { (x, x + width, base) }
@@ -64,7 +65,7 @@ fn trail(path: &str) -> Vec<(f64, f64)> {
 }
 
 #[test]
-fn what_is_hostile_in_a_name_stays_text() {
+fn hostile_name_stays_text() {
     let svg = bars("<script>&\"'\u{0}").svg();
     check_well_formed(&svg);
     assert!(svg.contains("&lt;script&gt;&amp;&quot;'\u{fffd}"), "{svg}");
@@ -97,7 +98,7 @@ fn every_number_is_in_the_csv() {
 
 #[test]
 fn a_crossing_is_told_by_the_last_byte() {
-    let crosses = |offset, bytes| Placed { number: 1, offset, bytes }.crosses(8192);
+    let crosses = |offset, bytes| PlacedObject { number: 1, offset, bytes }.crosses(8192);
     assert!(
         !crosses(0, 8192)
             && crosses(512, 8192)
@@ -109,20 +110,20 @@ fn a_crossing_is_told_by_the_last_byte() {
 
 fn samples() -> [Figure; 3] {
     let mut curves = plot(Axis::linear("x", Unit::Count), Shape::Steps, &[(0.0, 0.0), (2.0, 0.5)]);
-    if let Drawing::Plot(plot) = &mut curves.drawing {
+    if let Chart::Plot(plot) = &mut curves.drawing {
         plot.marks.push(Mark::Point { at: (1.0, 0.25), label: "paper".into() });
         plot.marks.push(Mark::Level { y: 0.75, label: "paper".into() });
     }
-    let place = |number, offset, bytes| Placed { number, offset, bytes };
+    let place = |number, offset, bytes| PlacedObject { number, offset, bytes };
     let rows = vec![("in order".into(), vec![place(1, 0, 512), place(2, 512, 8192)])];
     let pages = Pages { page_bytes: 8192, pages: 2, rows };
-    [curves, bars("squid"), Figure::new("pages", "Pages", "Where objects lie.", Drawing::Pages(pages))]
+    [curves, bars("squid"), Figure::new("pages", "Pages", "Where objects lie.", Chart::Pages(pages))]
 }
 
 fn plot(x: Axis, shape: Shape, points: &[(f64, f64)]) -> Figure {
     let series = vec![Series { name: "a, b".into(), shape, points: points.to_vec() }];
     let plot = Plot { x, y: Axis::share("y"), series, marks: Vec::new() };
-    Figure::new("plot", "A plot", "Something rises.", Drawing::Plot(plot))
+    Figure::new("plot", "A plot", "Something rises.", Chart::Plot(plot))
 }
 
 fn bars(first: &str) -> Figure {
@@ -132,27 +133,5 @@ fn bars(first: &str) -> Figure {
         bars: vec![Bar::new(first, &[3.0, 1.5]).claimed(4.0), Bar::new("squidl", &[1.0, 0.0])],
         claimant: "paper".into(),
     };
-    Figure::new("bars", "Some bars", "One is longer.", Drawing::Bars(bars))
-}
-
-/// Every element is closed in order and no text holds a bare bracket or ampersand.
-pub(crate) fn check_well_formed(markup: &str) {
-    let mut open: Vec<&str> = Vec::new();
-    let mut rest = markup;
-    while let Some(at) = rest.find('<') {
-        let end = at + rest[at..].find('>').expect("a tag is closed");
-        let tag = &rest[at + 1..end];
-        assert!(!tag.contains('<'), "a bracket within a tag: {tag}");
-        if let Some(name) = tag.strip_prefix('/') {
-            assert_eq!(open.pop(), Some(name), "closed out of order");
-        } else if !tag.ends_with('/') && !tag.starts_with('!') && !["meta", "br"].contains(&name_of(tag)) {
-            open.push(name_of(tag));
-        }
-        rest = &rest[end + 1..];
-    }
-    assert!(open.is_empty(), "never closed: {open:?}");
-}
-
-fn name_of(tag: &str) -> &str {
-    tag.split([' ', '\n']).next().unwrap_or(tag)
+    Figure::new("bars", "Some bars", "One is longer.", Chart::Bars(bars))
 }

@@ -1,6 +1,6 @@
-//! What a number counts, and how it is shown.
+//! Unit of a number, and its formats.
 
-/// What a number counts.
+/// Unit of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// Things.
@@ -20,7 +20,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    /// The unit's name, as CSV headings and JSON spell it.
+    /// Returns the unit's name, as CSV headings and JSON spell it.
     pub fn name(self) -> &'static str {
         match self {
             Self::Count => "count",
@@ -33,7 +33,7 @@ impl Unit {
         }
     }
 
-    /// A number beside an axis: short, exact only for round ones.
+    /// Formats a number beside an axis: short, exact only for round numbers.
     pub fn tick(self, value: f64) -> String {
         match self {
             Self::Count => count_tick(value),
@@ -48,7 +48,7 @@ impl Unit {
         }
     }
 
-    /// A number in a table or beside a bar: three figures or so.
+    /// Formats a number in a table or beside a bar, with three figures or so.
     pub fn shown(self, value: f64) -> String {
         match self {
             Self::Count => grouped(value),
@@ -65,7 +65,7 @@ impl Unit {
     }
 }
 
-/// `0.0075` as `+0.8 points`.
+/// Formats `0.0075` as `+0.8 points`.
 fn points(value: f64) -> String {
     let tenths = (value * 1000.0).round();
     let sign = if tenths > 0.0 { "+" } else { "" };
@@ -73,7 +73,7 @@ fn points(value: f64) -> String {
     format!("{sign}{} points", trimmed(tenths / 10.0, 1))
 }
 
-/// `1500` as `1.5k`, `2000000` as `2M`.
+/// Formats `1500` as `1.5k`, `2000000` as `2M`.
 fn count_tick(value: f64) -> String {
     match value.abs() {
         size if size >= 1e6 => format!("{}M", trimmed(value / 1e6, 2)),
@@ -83,7 +83,7 @@ fn count_tick(value: f64) -> String {
     }
 }
 
-/// `8192` as `8 KiB`.
+/// Formats `8192` as `8 KiB`.
 fn bytes(value: f64, decimals: usize) -> String {
     let units = ["B", "KiB", "MiB", "GiB", "TiB"];
     let mut scaled = value;
@@ -96,7 +96,7 @@ fn bytes(value: f64, decimals: usize) -> String {
     format!("{} {}", trimmed(scaled, decimals), units[unit])
 }
 
-/// `1234567` as `1,234,567`.
+/// Formats `1234567` as `1,234,567`.
 fn grouped(value: f64) -> String {
     let digits = format!("{:.0}", value.abs());
     let mut shown = String::from(if value <= -0.5 { "-" } else { "" });
@@ -109,7 +109,7 @@ fn grouped(value: f64) -> String {
     shown
 }
 
-/// With so many decimals, trailing zeros dropped.
+/// Formats with `decimals` decimals, trailing zeros dropped.
 fn trimmed(value: f64, decimals: usize) -> String {
     let text = format!("{value:.decimals$}");
     let text = if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.') } else { &text };

@@ -1,25 +1,26 @@
-//! What a cache will hit next: from what became of the requests that it has served.
+//! Forecasts a cache's next hits from the outcomes of its past requests.
 //!
-//! A log says what its own requests would have hit. What the next ones hit is another question, and
-//! four things stand between the two:
+//! A log says which of its own requests would have hit. The hits of the next requests are another
+//! question, and four things stand between the two:
 //!
-//! - *History.* Early requests of a log can only hit what the log itself has brought in. A repeat
-//!   whose object was last asked for before the log began counts as a miss, so a mean over the log
-//!   is too low for a cache that goes on. [`Returns`] corrects for it: how many requests come back
-//!   within each span is estimated from those alone that could be seen to come back within it (the
-//!   estimator of Kaplan and Meier, *Nonparametric Estimation from Incomplete Observations*, JASA
-//!   53, 1958, for times that are cut off by the log's beginning). Longer spans than the log go on
-//!   falling as the last two octaves do.
-//! - *Room.* A cache takes everything until it is full, and from then on what its policy wants:
-//!   what it did before tells nothing of what it will do, and is left out where at least half of
-//!   the past remains ([`Seen::from`]).
-//! - *Change.* Traffic changes from week to week, and means of neighbouring stretches differ by far
+//! - *History.* Early requests of a log can only hit objects that the log itself has brought in. A
+//!   repeat counts as a miss if its object was last requested before the log began. A mean over the
+//!   log is therefore too low for a cache that goes on. [`Returns`] corrects for this, and
+//!   estimates the share of requests that come back within each span. Only requests that could be
+//!   seen to come back within the span count. This is the estimator of Kaplan and Meier, for times
+//!   that are cut off (*Nonparametric Estimation from Incomplete Observations*, JASA 53, 1958). The
+//!   log's beginning cuts them off. Longer spans than the log go on falling as the last two octaves
+//!   do.
+//! - *Room.* A cache takes everything until it is full, and only its policy's choice from then on.
+//!   Its behaviour before tells nothing of its behaviour after, and is left out where at least half
+//!   of the past remains ([`PastView::from`]).
+//! - *Change.* Traffic changes from week to week. Means of neighbouring stretches differ by far
 //!   more than chance among independent requests would have it. The error of a forecast is taken
 //!   from that: [`unrest`] is twice the two-sample deviation of Allan (*Statistics of Atomic
 //!   Frequency Standards*, Proc. IEEE 54, 1966) over stretches of a fifth and of a third of the
 //!   log.
-//! - *What has not happened yet.* No log knows it. [`back_tests`] forecasts the log's own later
-//!   parts from its earlier ones, so that a reader sees how much that was.
+//! - *New events.* No log knows them. [`back_tests`] forecasts the log's own later parts from its
+//!   earlier ones, so that a reader sees their effect in the past.
 //!
 //! O(requests) for each forecast; four bytes a request.
 
@@ -27,37 +28,37 @@ mod past;
 #[cfg(test)]
 mod tests;
 
-pub use past::{Became, Past, Seen};
+pub use past::{Became, Past, PastView};
 
 use std::f64::consts::LN_2;
 
-/// What a cache that goes on serving is expected to hit.
+/// Expected hits of a cache that goes on serving.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct Forecast {
-    /// Requests that it is for, after those that are known.
+    /// Requests of the forecast, after those that are known.
     pub requests: usize,
     /// Hits over requests.
     pub hit_ratio: f64,
-    /// How far off that may be, at 95%: [`unrest`], and all of the growth.
+    /// Error of the hit ratio, at 95%: [`unrest`], and all of the growth.
     pub error: f64,
-    /// The part of the hit ratio that comes of a longer history than the log has.
+    /// Part of the hit ratio that a longer history than the log's adds.
     pub growth: f64,
 }
 
-/// A forecast of a part of the past from what was before it, and what came.
+/// A forecast of a part of the past from the part before it, with the true result.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BackTest {
     /// Requests that were known.
     pub known: usize,
-    /// What was forecast from them.
+    /// Forecast from the known requests.
     pub forecast: Forecast,
-    /// What came.
+    /// True hit ratio.
     pub came: f64,
 }
 
 impl Forecast {
-    /// What comes after a past, over so many requests.
-    pub fn after(seen: Seen<'_>, requests: usize) -> Self {
+    /// Forecasts the `requests` requests after a past.
+    pub fn after(seen: PastView<'_>, requests: usize) -> Self {
         let returns = Returns::of(seen);
         let growth = returns.growth(requests);
         Self {
@@ -69,8 +70,8 @@ impl Forecast {
     }
 }
 
-/// Forecasts from the first quarter, half and three quarters of a past, each over as many requests
-/// again as far as there are.
+/// Forecasts from the first quarter, half and three quarters of a past. Each is over an equal
+/// number of further requests, as far as there are.
 pub fn back_tests(past: &Past) -> Vec<BackTest> {
     let of = |quarters: usize| {
         let (all, known) = (past.requests(), past.requests() * quarters / 4);
@@ -81,26 +82,26 @@ pub fn back_tests(past: &Past) -> Vec<BackTest> {
     (1..4).map(of).collect()
 }
 
-/// The share of requests that hit; 0 of none.
+/// Returns the share of requests that hit; 0 without requests.
 pub fn hit_ratio(since: &[u32]) -> f64 {
     since.iter().filter(|since| **since > 0).count() as f64 / since.len().max(1) as f64
 }
 
-/// How many requests hit by how long ago their object was asked for before.
+/// Share of requests that hit, by the age of their object's last request.
 pub struct Returns {
     /// Requests that are known.
     known: f64,
-    /// The share of requests that hit what was asked for within `known / 2` to `known` requests
-    /// before, within half of these, and so on; the last takes all that is sooner.
+    /// Share of requests that hit an object last requested within `known / 2` to `known` requests
+    /// before, within half of these, and so on. The last octave takes all shorter ages.
     octaves: [f64; OCTAVES],
 }
 
 impl Returns {
-    /// Of a past.
-    pub fn of(seen: Seen<'_>) -> Self {
+    /// Computes the returns of a past.
+    pub fn of(seen: PastView<'_>) -> Self {
         let known = seen.since.len() as f64;
         let mut octaves = [0.0; OCTAVES];
-        for since in seen.telling().iter().filter(|since| **since > 0) {
+        for since in seen.steady_outcomes().iter().filter(|since| **since > 0) {
             let octave = (known / f64::from(*since)).log2() as usize;
             octaves[octave.min(LAST_OCTAVE)] += 1.0;
         }
@@ -110,8 +111,8 @@ impl Returns {
         Self { known, octaves }
     }
 
-    /// The share that hits when what was asked for within so many requests is known, up to all of
-    /// the past.
+    /// Returns the share of requests that hit with a known history of `history` requests, up to all
+    /// of the past.
     pub fn within(&self, history: f64) -> f64 {
         if self.known < 1.0 {
             return 0.0;
@@ -123,7 +124,8 @@ impl Returns {
         self.octaves.iter().enumerate().map(part).sum::<f64>().min(1.0)
     }
 
-    /// What a longer history than the past adds, on average over so many requests after it.
+    /// Returns the mean share that a longer history than the past adds over `requests` requests
+    /// after it.
     fn growth(&self, requests: usize) -> f64 {
         let [last, before, ..] = self.octaves;
         let longer = 1.0 + requests as f64 / self.known.max(1.0);
@@ -135,9 +137,9 @@ impl Returns {
         octave * (longer * longer.ln() - longer + 1.0) / (longer - 1.0) / LN_2
     }
 
-    /// Hit ratios of [`STRETCHES`] equal parts of what tells, each as if all of the history had
-    /// been before it.
-    pub fn stretches(&self, seen: Seen<'_>) -> Vec<f64> {
+    /// Returns hit ratios of [`STRETCHES`] equal parts of the telling requests, each as if all of
+    /// the history had been before it.
+    pub fn stretches(&self, seen: PastView<'_>) -> Vec<f64> {
         let all = self.within(self.known);
         let end = |stretch: usize| seen.from + stretch * (seen.since.len() - seen.from) / STRETCHES;
         let of = |stretch: usize| {
@@ -148,12 +150,13 @@ impl Returns {
     }
 }
 
-/// How far the mean of the next values may be from the mean of these, at 95%, where values near one
-/// another are alike: twice the largest root mean square difference between neighbouring stretches,
-/// of a fifth and of a third of the values. 0 of fewer than six.
+/// Returns the distance of the mean of the next values from the mean of these, at 95%, where
+/// neighbouring values are alike. The distance is twice the largest root mean square difference
+/// between neighbouring stretches, of a fifth and of a third of the values. 0 for fewer than six
+/// values.
 ///
-/// A standard error, which takes values for independent, is several times too small for a forecast
-/// of traffic (docs/experiments/forecast.md).
+/// A standard error takes values for independent. For a forecast of traffic it is several times too
+/// small (docs/experiments/forecast.md).
 pub fn unrest(values: &[f64]) -> f64 {
     if values.len() < 6 {
         return 0.0;
@@ -170,9 +173,9 @@ pub fn unrest(values: &[f64]) -> f64 {
     2.0 * of(values.len() / 5).max(of(values.len() / 3))
 }
 
-/// How many of the requests from one on could be seen to come back within this octave: those before
-/// which the past is longer than the octave, and of the others the part of it that they have, by
-/// the logarithm.
+/// Returns the number of requests, from `from` on, that could be seen to come back within this
+/// octave. Requests with a longer past than the octave count whole. The others count for the part
+/// of the octave that they have, by the logarithm.
 fn could_be_seen(from: f64, known: f64, octave: usize) -> f64 {
     if octave == LAST_OCTAVE {
         return known - from;
@@ -185,12 +188,12 @@ fn could_be_seen(from: f64, known: f64, octave: usize) -> f64 {
     of_some + (known - from.max(high)).max(0.0)
 }
 
-/// Where an octave begins.
+/// Returns the beginning of an octave.
 fn half_to(known: f64, octave: usize) -> f64 {
     known / (2u64 << octave) as f64
 }
 
-/// Parts whose differences tell how much traffic changes.
+/// Number of parts for the differences that tell the change of traffic.
 pub const STRETCHES: usize = 30;
 const OCTAVES: usize = 16;
 const LAST_OCTAVE: usize = OCTAVES - 1;

@@ -1,40 +1,40 @@
-//! A past that is being written: which requests hit, how long ago their objects were asked for
-//! before, and since when the cache is full.
+//! A past that is being written: hits, the age of each object's last request, and the time since
+//! which the cache is full.
 
 use std::collections::HashMap;
 
-/// What became of each request. See the module's head.
+/// Outcomes of a cache's requests.
 #[derive(Clone, Debug, Default)]
 pub struct Past {
     since: Vec<u32>,
     last: HashMap<u64, u32>,
-    /// How many requests there were when the cache had first given something up.
+    /// Number of requests at the first eviction.
     full_from: Option<usize>,
 }
 
-/// What became of one request.
+/// Outcome of one request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Became {
-    /// Whether it hit.
+    /// `true` if the request hit.
     pub hits: bool,
-    /// Whether the cache has given anything up by now.
+    /// `true` if the cache has evicted anything so far.
     pub is_full: bool,
 }
 
 /// A past up to some request.
 #[derive(Clone, Copy, Debug)]
-pub struct Seen<'a> {
+pub struct PastView<'a> {
     /// For each request 0 where it missed, and for a hit the requests since the last one for its
     /// object.
     pub since: &'a [u32],
-    /// The first request that tells what the cache does from now on. One that is full does not do
-    /// what it did while it took everything.
+    /// First request that tells the cache's future behaviour. A full cache behaves otherwise than
+    /// one that took everything.
     pub from: usize,
 }
 
 impl Past {
-    /// The next request. False when there is no more room, after 2³² − 1 of them; it is not taken
-    /// then.
+    /// Adds the next request. Returns `false` when there is no more room, after 2³² − 1 requests;
+    /// the request is not taken then.
     pub fn push(&mut self, object: u64, became: Became) -> bool {
         let Ok(now) = u32::try_from(self.since.len() + 1) else { return false };
         let before = self.last.insert(object, now);
@@ -46,35 +46,34 @@ impl Past {
         true
     }
 
-    /// All of it.
-    pub fn all(&self) -> Seen<'_> {
+    /// Returns the whole past.
+    pub fn all(&self) -> PastView<'_> {
         self.until(self.since.len())
     }
 
-    /// The first so many requests of it, or all.
-    pub fn until(&self, requests: usize) -> Seen<'_> {
+    /// Returns the first `requests` requests of the past, or all.
+    pub fn until(&self, requests: usize) -> PastView<'_> {
         let requests = requests.min(self.since.len());
-        // A cache that has just become full has little to tell, and half of what it served must do.
+        // A cache that has just become full has little to tell. Half of its requests must then do.
         let from = self.full_from.filter(|from| *from < requests).map_or(0, |from| from.min(requests / 2));
-        Seen { since: &self.since[..requests], from }
+        PastView { since: &self.since[..requests], from }
     }
 
-    /// As it was after so many requests.
-    #[cfg(test)]
-    pub(crate) fn forget_after(&mut self, requests: usize) {
+    /// Cuts the past off after `requests` requests.
+    pub fn forget_after(&mut self, requests: usize) {
         self.since.truncate(requests);
         self.full_from = self.full_from.filter(|from| *from < requests);
     }
 
-    /// Its requests.
+    /// Returns the number of requests.
     pub fn requests(&self) -> usize {
         self.since.len()
     }
 }
 
-impl Seen<'_> {
-    /// What became of those requests that tell what comes.
-    pub fn telling(&self) -> &[u32] {
+impl PastView<'_> {
+    /// Returns the outcomes that tell the future.
+    pub fn steady_outcomes(&self) -> &[u32] {
         &self.since[self.from..]
     }
 }

@@ -1,9 +1,9 @@
-//! Forecasts of streams whose future is known.
+//! Forecasts of streams with a known future.
 
 use super::*;
 use crate::simulator::ZipfTrace;
 
-/// The past of an infinite cache over independent requests.
+/// Returns the past of an infinite cache over independent requests.
 fn infinite(requests: usize, objects: u32) -> Past {
     let mut past = Past::default();
     let mut seen = std::collections::HashSet::new();
@@ -21,12 +21,16 @@ fn a_past_counts_from_the_last_request_for_the_object() {
         past.push(object, Became { hits, is_full: object == 3 });
     }
     assert_eq!((past.all().since, past.all().from), (&[0, 0, 2, 1, 3, 0, 0][..], 3));
-    assert_eq!((past.until(5).telling().len(), past.until(99).since.len()), (5, 7), "full after the sixth");
+    assert_eq!(
+        (past.until(5).steady_outcomes().len(), past.until(99).since.len()),
+        (5, 7),
+        "full after the sixth"
+    );
     assert_eq!(hit_ratio(past.all().since), 3.0 / 7.0);
 }
 
 #[test]
-fn a_cache_that_fills_is_foreseen_where_the_mean_of_the_log_is_not() {
+fn filling_cache_is_forecast_better_than_by_mean() {
     let past = infinite(200_000, 100_000);
     for known in [20_000, 50_000, 100_000] {
         let came = hit_ratio(&past.all().since[known..2 * known]);
@@ -44,7 +48,7 @@ fn a_cache_that_fills_is_foreseen_where_the_mean_of_the_log_is_not() {
 }
 
 #[test]
-fn returns_add_up_to_what_the_last_requests_hit() {
+fn returns_add_up_to_the_latest_hit_ratio() {
     let past = infinite(100_000, 20_000);
     let returns = Returns::of(past.all());
     let latest = hit_ratio(&past.all().since[98_000..]);
@@ -54,7 +58,7 @@ fn returns_add_up_to_what_the_last_requests_hit() {
 }
 
 #[test]
-fn traffic_that_changes_has_a_wider_error_than_traffic_that_does_not() {
+fn changing_traffic_has_a_wider_error() {
     // The same requests, evenly and in long waves: a standard error would be the same for both.
     let wave = |length: usize| {
         (0..120_usize)
@@ -67,8 +71,8 @@ fn traffic_that_changes_has_a_wider_error_than_traffic_that_does_not() {
 }
 
 #[test]
-fn a_cache_that_is_full_is_not_taken_for_one_that_fills() {
-    // Everything hits until it is full, every other request from then on.
+fn full_cache_is_not_taken_for_a_filling_one() {
+    // Everything hits until the cache is full, every other request from then on.
     let mut past = Past::default();
     for at in 0..3000u64 {
         let is_full = at > 1000;
@@ -80,8 +84,8 @@ fn a_cache_that_is_full_is_not_taken_for_one_that_fills() {
 
 #[test]
 fn exposures_add_up() {
-    // A request at a place sees an octave whole, in part or not at all: the integral is that of
-    // single requests.
+    // A request at a place sees an octave whole, in part or not at all: the integral equals the sum
+    // over single requests.
     for (from, octave) in [(0, 0), (300, 0), (700, 0), (0, 2), (200, 2), (900, 2)] {
         let low = half_to(1000.0, octave);
         let sees = |at: usize| ((at as f64 + 0.5) / low).log2().clamp(0.0, 1.0);

@@ -1,8 +1,8 @@
 //! Programs as their references to pages, read or made.
 //!
-//! The programs of the dissertation (m3, ld, render, …) were traced on Alphas and are not to be
-//! had; their *kinds* are made here, so that an experiment runs without a trace: what has a small
-//! hot part, what goes round in circles, what moves on. Read ones come from any trace of page
+//! The programs of the dissertation (m3, ld, render, …) were traced on Alphas, and their traces are
+//! not available. Their *kinds* are made here, so that an experiment runs without a trace: a small
+//! hot part, loops, and a window that moves on. Recorded references come from any trace of page
 //! numbers.
 
 use shoal_trace::{Random, Trace};
@@ -10,18 +10,18 @@ use shoal_trace::{Random, Trace};
 /// A program's references.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Application {
-    /// What it is called.
+    /// Name of the program.
     pub name: String,
-    /// The pages that it refers to, in order, numbered from 0 as they first come.
+    /// Referenced pages, in order, numbered from 0 by first reference.
     pub references: Vec<u32>,
-    /// How many pages there are: its footprint.
+    /// Number of pages: the program's footprint.
     pub pages: usize,
-    /// Who made each reference; empty where the trace does not tell.
+    /// Client of each reference; empty where the trace does not tell.
     pub clients: Vec<u32>,
 }
 
 impl Application {
-    /// The references of a trace.
+    /// Takes the references of a trace.
     pub fn of(name: &str, trace: &Trace) -> Self {
         let references: Vec<u32> = trace.requests().iter().map(|request| request.object).collect();
         let names_clients = trace.clients().len() > 1;
@@ -30,18 +30,18 @@ impl Application {
         Self { name: name.into(), pages: trace.objects().len(), references, clients }
     }
 
-    /// A file's name as a curve's label: `pages-sprite.txt.zst` as `sprite`.
+    /// Returns a file's name as a curve's label: `pages-sprite.txt.zst` as `sprite`.
     pub fn short_name(&self) -> String {
         let name = self.name.split('.').next().unwrap_or(&self.name);
         name.strip_prefix("pages-").unwrap_or(name).chars().take(LONGEST_NAME).collect()
     }
 
-    /// A part of its pages, at least one.
+    /// Returns the fraction `of / parts` of its pages, at least one.
     pub fn part(&self, of: usize, parts: usize) -> usize {
         (self.pages * of / parts).max(1)
     }
 
-    /// Programs of several kinds with so many references each.
+    /// Makes programs of several kinds with `references` references each.
     pub fn made(references: usize, seed: u64) -> Vec<Self> {
         let kinds: [(&str, Kind); 4] =
             [("hot and cold", hot_and_cold), ("phases", phases), ("loop", circles), ("database", database)];
@@ -54,7 +54,7 @@ impl Application {
         kinds.into_iter().enumerate().map(make).collect()
     }
 
-    /// The references with pages numbered as they first come.
+    /// Numbers the pages of references by first reference.
     fn numbered(name: &str, references: impl Iterator<Item = u64>) -> Self {
         let mut numbers = std::collections::HashMap::new();
         let mut numbered = Vec::new();
@@ -66,7 +66,7 @@ impl Application {
     }
 }
 
-/// The page of a reference, by its place among so many and the pages of the program.
+/// The page of a reference, by its place among all references and the number of pages.
 type Kind = fn(&mut Random, u64, u64, u64) -> u64;
 
 /// Most references go to few pages: a compiler.
@@ -98,7 +98,7 @@ fn database(random: &mut Random, _: u64, _: u64, pages: u64) -> u64 {
     (page as u64).min(pages - 1)
 }
 
-/// So that each page is asked for many times.
+/// References for each page, so that a page is referenced many times.
 const REFERENCES_A_PAGE: usize = 64;
 /// Letters of a name that fit beside a curve.
 const LONGEST_NAME: usize = 20;

@@ -1,15 +1,15 @@
-//! What it costs to fill a new idle node at a steady rate instead of at once.
+//! Cost of filling a new idle node at a steady rate instead of at once.
 //!
 //! Voelker 2000, section 3.4.3 ("Naive Load Balancing", Figure 3.7): one program, two idle nodes,
-//! and a third that joins after the first third of the references. With [`Policy::StrictLru`] its
-//! free memory is taken as the oldest there is, and evicted pages go there until it is full; with
-//! [`Policy::Naive`] each third one does. Nobody waits for a server here, so that what naive
-//! balancing costs is more than it would be. O(servers) a reference.
+//! and a third that joins after the first third of the references. [`Policy::StrictLru`] takes the
+//! third node's free memory as the oldest, and evicted pages go there until it is full.
+//! [`Policy::Naive`] sends each third evicted page there. No request waits for a server here, so
+//! that the cost of naive balancing is more than it would be. O(servers) a reference.
 
 use super::recency::Recency;
 use super::{Application, Faults};
 
-/// Where evicted pages go once the third node is there.
+/// Target of evicted pages once the third node is there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Policy {
     /// To a free frame, or to the node that holds the oldest page of all.
@@ -21,29 +21,30 @@ pub enum Policy {
 /// Pages of the nodes: the program's own, the first two idle nodes', and the third's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemorySplit {
-    /// The program's own.
+    /// Pages of the program's own node.
     pub local: usize,
-    /// Idle nodes'; the last one joins later.
+    /// Pages of the idle nodes; the last one joins later.
     pub idle: [usize; 3],
 }
 
 impl MemorySplit {
-    /// A third of the pages local, a sixth in each of two idle nodes, a third in the new one.
+    /// Splits memory: a third of the pages local, a sixth in each of two idle nodes, a third in the
+    /// new one.
     pub fn first_of_figure_3_7(application: &Application) -> Self {
         let (third, sixth) = (application.part(1, 3), application.part(1, 6));
         Self { local: third, idle: [sixth, sixth, third] }
     }
 
-    /// A ninth local and in each of two idle nodes, two thirds in the new one.
+    /// Splits memory: a ninth local and in each of two idle nodes, two thirds in the new one.
     pub fn second_of_figure_3_7(application: &Application) -> Self {
         let ninth = application.part(1, 9);
         Self { local: ninth, idle: [ninth, ninth, application.part(2, 3)] }
     }
 }
 
-/// The faults of a program while a node joins.
+/// Returns the faults of a program while a node joins.
 pub fn faults(application: &Application, memories: MemorySplit, policy: Policy) -> Faults {
-    let mut run = Run::new(application, memories);
+    let mut run = JoinRun::new(application, memories);
     let joins = application.references.len() / 3;
     for (index, page) in application.references.iter().enumerate() {
         run.reference(index as u64, *page, (index >= joins).then_some(policy));
@@ -51,9 +52,9 @@ pub fn faults(application: &Application, memories: MemorySplit, policy: Policy) 
     run.faults
 }
 
-struct Run {
+struct JoinRun {
     memories: MemorySplit,
-    /// List 0 is the program's own memory, lists 1 to 3 the idle nodes'.
+    /// Lists of pages: list 0 is the program's own memory, lists 1 to 3 the idle nodes'.
     lists: Recency,
     /// The list of each page.
     at: Vec<Option<u8>>,
@@ -62,7 +63,7 @@ struct Run {
     faults: Faults,
 }
 
-impl Run {
+impl JoinRun {
     fn new(application: &Application, memories: MemorySplit) -> Self {
         Self {
             memories,
@@ -74,7 +75,7 @@ impl Run {
         }
     }
 
-    /// The next reference. The policy is that of the third node, when it has joined.
+    /// Handles the next reference. `third` is the policy once the third node has joined.
     fn reference(&mut self, now: u64, page: u32, third: Option<Policy>) {
         let at = self.at[page as usize];
         match at {
@@ -115,7 +116,8 @@ impl Run {
         self.at[page as usize] = Some(list as u8);
     }
 
-    /// Among the first so many idle nodes, the one with a free frame, or else with the oldest page.
+    /// Returns the one of the first `servers` idle nodes with a free frame, or else with the oldest
+    /// page.
     fn oldest_of(&self, servers: usize) -> usize {
         let age = |server: &usize| {
             let is_full = self.lists.len(server + 1) >= self.memories.idle[*server];

@@ -1,10 +1,10 @@
-//! Numbered things in the order of their last use, each in at most one list: O(1) for everything, 8
-//! bytes a thing.
+//! Numbered things in the order of their last use, each in at most one list. Every operation is
+//! O(1); 8 bytes a thing.
 
 /// Lists of things numbered from 0. A list is a ring through a head of its own, with the newest
 /// after the head.
 pub(super) struct Recency {
-    /// The next older and the next newer of each thing, then of each list's head.
+    /// The next older and the next newer thing of each thing, then of each list's head.
     older: Vec<u32>,
     newer: Vec<u32>,
     things: u32,
@@ -12,13 +12,13 @@ pub(super) struct Recency {
 }
 
 impl Recency {
-    /// So many empty lists for so many things.
+    /// Creates `lists` empty lists for `things` things.
     pub fn new(things: usize, lists: usize) -> Self {
         let ring: Vec<u32> = (0..(things + lists) as u32).collect();
         Self { older: ring.clone(), newer: ring, things: things as u32, lengths: vec![0; lists] }
     }
 
-    /// How many things a list has.
+    /// Returns the number of things in a list.
     pub fn len(&self, list: usize) -> usize {
         self.lengths[list]
     }
@@ -32,7 +32,7 @@ impl Recency {
         self.lengths[list] += 1;
     }
 
-    /// Takes a thing out of the list that it is in.
+    /// Takes a thing out of its list.
     pub fn remove(&mut self, list: usize, thing: u32) {
         self.join(self.newer[thing as usize], self.older[thing as usize]);
         self.older[thing as usize] = thing;
@@ -40,7 +40,7 @@ impl Recency {
         self.lengths[list] -= 1;
     }
 
-    /// The oldest of a list.
+    /// Returns the oldest thing of a list.
     pub fn oldest(&self, list: usize) -> Option<u32> {
         let oldest = self.newer[self.things as usize + list];
         (oldest < self.things).then_some(oldest)

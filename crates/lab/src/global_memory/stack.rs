@@ -1,5 +1,5 @@
-//! The LRU stack of a program: how often each position is asked for, and a stack from which pages
-//! go at any position.
+//! The LRU stack of a program: references to each position, and a stack from which pages go at any
+//! position.
 //!
 //! Mattson, Gecsei, Slutz, Traiger, *Evaluation techniques for storage hierarchies*, IBM Systems
 //! Journal 1970. O(log references) a reference.
@@ -8,12 +8,12 @@ use super::Application;
 use crate::curve::Stack;
 use crate::fenwick::Fenwick;
 
-/// How often each position of the LRU stack is asked for, with memory for all pages.
+/// References to each position of the LRU stack, with memory for all pages.
 #[derive(Clone, Debug)]
 pub struct Positions {
     /// Index `d` counts references at stack distance d + 1.
     counts: Vec<u64>,
-    /// References to pages that were never asked for before.
+    /// First references to a page.
     first: u64,
 }
 
@@ -31,19 +31,20 @@ pub fn distances(application: &Application) -> Positions {
 }
 
 impl Positions {
-    /// References that a memory of so many pages does not hold, first references left out.
+    /// Returns the references that a memory of `pages` pages does not hold, first references left
+    /// out.
     pub fn beyond(&self, pages: usize) -> u64 {
         self.counts[pages.min(self.counts.len())..].iter().sum()
     }
 
-    /// First references to a page.
+    /// Returns the number of first references.
     pub fn first(&self) -> u64 {
         self.first
     }
 
-    /// The probability that a reference goes to one position, for each of so many parts of the
-    /// stack from the top: where the part ends, as a share of the stack, and the mean probability
-    /// of its positions.
+    /// Returns the probability that a reference goes to one position, for each of `parts` parts of
+    /// the stack from the top. Each point is the part's end, as a share of the stack, and the mean
+    /// probability of its positions.
     pub fn profile(&self, parts: usize) -> Vec<(f64, f64)> {
         let references: u64 = self.counts.iter().sum::<u64>() + self.first;
         let parts = parts.clamp(1, self.counts.len().max(1));
@@ -56,8 +57,8 @@ impl Positions {
         (0..parts).map(point).collect()
     }
 
-    /// The share of the stack, from the bottom, whose positions are each asked for with at most
-    /// this probability, whatever lies below.
+    /// Returns the share of the stack, from the bottom, with at most this probability of a
+    /// reference to each position.
     pub fn cold_share(&self, probability: f64) -> f64 {
         let references: u64 = self.counts.iter().sum::<u64>() + self.first;
         let most = (probability * references as f64) as u64;
@@ -68,29 +69,29 @@ impl Positions {
 
 /// A stack of pages in the order of their last use, from which a page at any position can be taken.
 pub(super) struct AgedStack {
-    /// Marks the time of each page's last use.
+    /// Marks at the time of each page's last use.
     marks: Fenwick,
     /// The page used at each time, from 1.
     page_at: Vec<u32>,
-    /// When each page was last used, 0 when it is not in the stack.
+    /// Time of each page's last use, 0 when it is not in the stack.
     last: Vec<u32>,
     now: u32,
     pages: usize,
 }
 
 impl AgedStack {
-    /// For at most so many uses of pages numbered below `pages`.
+    /// Creates a stack for at most `uses` uses of pages numbered below `pages`.
     pub fn new(uses: usize, pages: usize) -> Self {
         Self { marks: Fenwick::new(uses), page_at: vec![0; uses + 1], last: vec![0; pages], now: 0, pages: 0 }
     }
 
-    /// How many pages it holds.
+    /// Returns the number of pages in the stack.
     pub fn len(&self) -> usize {
         self.pages
     }
 
-    /// Puts a page on top. Gives its position from the top, 1 the topmost, where it was; `None`
-    /// when it was not there.
+    /// Puts a page on top. Returns its former position from the top, 1 the topmost; `None` when it
+    /// was not there.
     pub fn touch(&mut self, page: u32) -> Option<usize> {
         self.now += 1;
         let before = std::mem::replace(&mut self.last[page as usize], self.now);

@@ -1,7 +1,7 @@
 //! The simulations beside slow, obvious versions, and their findings in small.
 
 use super::joining::{MemorySplit, Policy};
-use super::suboptimal::Memory;
+use super::suboptimal::ProgramMemory;
 use super::*;
 use shoal_trace::Random;
 
@@ -12,9 +12,9 @@ fn drawn(references: usize, pages: u64, seed: u64) -> Application {
     Application { name: "drawn".into(), pages: pages as usize, references, clients: Vec::new() }
 }
 
-/// A memory as a list, the newest page first, from which the page so far from the oldest of the
-/// global ones goes.
-fn faults_of_a_list(application: &Application, memory: Memory, replaced: usize) -> Faults {
+/// Returns the faults of a memory as a list, the newest page first. The page `replaced` places from
+/// the oldest global page goes.
+fn faults_of_a_list(application: &Application, memory: ProgramMemory, replaced: usize) -> Faults {
     let mut list: Vec<u32> = Vec::new();
     let mut faults = Faults::default();
     for page in &application.references {
@@ -39,7 +39,7 @@ fn faults_of_a_list(application: &Application, memory: Memory, replaced: usize) 
 #[test]
 fn any_position_is_replaced_as_in_a_list() {
     let application = drawn(4000, 60, 3);
-    let memory = Memory { local: 10, global: 21 };
+    let memory = ProgramMemory { local: 10, global: 21 };
     for replaced in 0..=20 {
         let found = suboptimal::faults(&application, memory, replaced as f64 / 20.0);
         assert_eq!(found, faults_of_a_list(&application, memory, replaced), "{replaced}");
@@ -49,7 +49,7 @@ fn any_position_is_replaced_as_in_a_list() {
 #[test]
 fn replacing_the_oldest_is_lru() {
     let application = drawn(5000, 90, 4);
-    let memory = Memory::of_section_3_4_3(&application);
+    let memory = ProgramMemory::of_section_3_4_3(&application);
     let positions = stack::distances(&application);
     let found = suboptimal::faults(&application, memory, 0.0);
     assert_eq!(found.disk, positions.first() + positions.beyond(memory.local + memory.global));
@@ -102,8 +102,8 @@ fn strict_lru_over_nodes_is_one_lru_that_grows() {
 
 #[test]
 fn naive_balancing_uses_a_new_node_too_slowly() {
-    // the second configuration has little room but the new node's, which fills at a third of the
-    // rate; who goes in circles is no LRU program
+    // The second configuration has little room beside the new node's, which fills at a third of the
+    // rate. A loop is no LRU program.
     for application in Application::made(40_000, 2).into_iter().filter(|one| one.name != "loop") {
         let memories = MemorySplit::second_of_figure_3_7(&application);
         let strict = joining::faults(&application, memories, Policy::StrictLru).disk;
@@ -119,7 +119,7 @@ fn programs_that_go_in_circles_gain_by_leaving_lru() {
     let made = Application::made(40_000, 1);
     let of = |name: &str, position| {
         let application = made.iter().find(|one| one.name == name).unwrap();
-        suboptimal::faults(application, Memory::of_section_3_4_3(application), position).disk as f64
+        suboptimal::faults(application, ProgramMemory::of_section_3_4_3(application), position).disk as f64
     };
     assert!(of("loop", 0.9) < 0.8 * of("loop", 0.0));
     assert!(of("hot and cold", 0.3) < 1.1 * of("hot and cold", 0.0), "insensitive");
@@ -130,7 +130,7 @@ fn programs_that_go_in_circles_gain_by_leaving_lru() {
 }
 
 #[test]
-fn made_programs_have_the_footprint_and_length_they_should() {
+fn made_programs_have_their_footprint_and_length() {
     for application in Application::made(20_000, 9) {
         assert_eq!(application.references.len(), 20_000);
         let pages: std::collections::HashSet<&u32> = application.references.iter().collect();

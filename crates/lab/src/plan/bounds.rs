@@ -1,10 +1,10 @@
-//! What the log does not tell, and how much that can change.
+//! Facts that the log does not tell, and their largest effect.
 
 use super::demand::Demand;
 use super::{Footprint, PlanOptions};
 use crate::character::census::is_dynamic;
-use crate::character::{Character, Loaded};
-use crate::experiment::share;
+use crate::character::{CensusTrace, Character};
+use crate::workload::share;
 use std::collections::HashSet;
 
 /// One assumption with its effect on the hit ratio of an infinite cache over all storable requests.
@@ -12,19 +12,20 @@ use std::collections::HashSet;
 pub struct Bound {
     /// A short name for programs.
     pub key: &'static str,
-    /// What is assumed.
+    /// Assumption.
     pub assumed: String,
-    /// The hit ratio as assumed.
+    /// Hit ratio under the assumption.
     pub hit_ratio: f64,
-    /// The hit ratio if it is all wrong; `None` where it is not the hit ratio that hangs on it.
+    /// Hit ratio if the assumption is all wrong; `None` where the assumption does not concern the
+    /// hit ratio.
     pub otherwise: Option<f64>,
-    /// What the other case is.
+    /// Description of the other case.
     pub other: String,
 }
 
-/// Every assumption.
+/// Returns every assumption.
 pub(super) fn bounds(
-    loaded: &Loaded,
+    loaded: &CensusTrace,
     character: &Character,
     demand: &Demand,
     wishes: &PlanOptions,
@@ -86,7 +87,7 @@ pub(super) fn bounds(
     bounds
 }
 
-/// What the plan itself takes for granted.
+/// Returns the assumptions of the plan itself.
 fn of_the_plan(hit_ratio: f64, footprint: Footprint) -> [Bound; 2] {
     let bound = |key, assumed: String, other: &str| Bound {
         key,
@@ -122,9 +123,9 @@ fn of_the_plan(hit_ratio: f64, footprint: Footprint) -> [Bound; 2] {
     ]
 }
 
-/// What an infinite cache hits when nothing that looks computed is stored, and when each client has
-/// a cache of its own.
-fn repeats(loaded: &Loaded) -> (f64, f64) {
+/// Returns two hit ratios of an infinite cache: when no computed-looking response is stored, and
+/// when each client has its own cache.
+fn repeats(loaded: &CensusTrace) -> (f64, f64) {
     let trace = &loaded.trace;
     let dynamic: Vec<bool> = trace.objects().iter().map(is_dynamic).collect();
     let mut seen = vec![false; dynamic.len()];

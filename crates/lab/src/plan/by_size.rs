@@ -1,22 +1,22 @@
-//! How many objects of a log have up to so many bytes, and how many bytes these have together.
+//! Number and bytes of a log's objects up to a size.
 //!
-//! Neither RAM nor disk takes an object of any size. A few that are far too large for either have
-//! most bytes of many logs, and a mean or a sum over all objects then says nothing of those that
-//! are kept.
+//! Neither RAM nor disk takes an object of any size. In many logs a few objects that are far too
+//! large for either have most bytes. A mean or a sum over all objects then says nothing about the
+//! stored ones.
 
 use shoal_trace::Trace;
 
 /// The objects of a log by size, each at its last one. 16 bytes an object.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct BySize {
-    /// Sizes that grow.
+    /// Sizes in rising order.
     sizes: Vec<u64>,
-    /// The bytes of all objects up to each, that one included.
+    /// Bytes of all objects up to each, that one included.
     sums: Vec<u64>,
 }
 
 impl BySize {
-    /// Of a log.
+    /// Sorts the objects of a log by size.
     pub fn of(trace: &Trace) -> Self {
         let mut sizes = vec![0; trace.objects().len()];
         trace.requests().iter().for_each(|request| sizes[request.object as usize] = request.bytes);
@@ -30,7 +30,8 @@ impl BySize {
         Self { sizes, sums }
     }
 
-    /// Objects of at most so many bytes, the bytes of all of them, and those of the largest.
+    /// Returns the number and bytes of the objects of at most `largest` bytes, and the size of the
+    /// largest among them.
     pub fn up_to(&self, largest: u64) -> SizePrefix {
         let objects = self.sizes.partition_point(|bytes| *bytes <= largest);
         match objects.checked_sub(1) {
@@ -45,16 +46,16 @@ impl BySize {
 /// The objects up to a size.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub struct SizePrefix {
-    /// How many there are.
+    /// Number of objects.
     pub objects: u64,
-    /// Their bytes.
+    /// Bytes of the objects.
     pub bytes: u64,
-    /// The bytes of the largest of them.
+    /// Bytes of the largest object.
     pub largest: u64,
 }
 
 impl SizePrefix {
-    /// Their mean size, in bytes; 0 where there is none.
+    /// Returns the mean size, in bytes; 0 without objects.
     pub fn mean(&self) -> u64 {
         self.bytes / self.objects.max(1)
     }

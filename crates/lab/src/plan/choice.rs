@@ -1,10 +1,10 @@
-//! What is recommended: a size of RAM and one of disk, by price where prices are told, by the
-//! curve's shape where they are not.
+//! Recommendation: a size of RAM and one of disk, by price where prices are given, by the curve's
+//! shape elsewhere.
 
 use super::PlanOptions;
 use super::demand::Demand;
-use super::disk::Disk;
-use super::memory::{Goal, Memory};
+use super::disk::DiskPlan;
+use super::memory::{Goal, RamPlan};
 use super::tier;
 use crate::curve::{Curve, TierPoint};
 use std::collections::HashSet;
@@ -20,31 +20,31 @@ pub struct Choice {
     pub architecture: String,
     /// Objects that the store must hold.
     pub objects: u64,
-    /// Why this.
+    /// Reason for the recommendation.
     pub why: String,
-    /// What another policy would do in RAM of that size, where it does much more; empty otherwise.
+    /// Effect of another policy in RAM of that size, where it does much more; empty otherwise.
     pub hint: String,
-    /// What each pair of sizes costs, where prices are told.
+    /// Cost of each pair of sizes, where prices are given.
     pub priced: Vec<PricedPair>,
 }
 
-/// What a pair of sizes costs a month.
+/// Cost of a pair of sizes, by month.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PricedPair {
     /// RAM.
     pub ram_bytes: u64,
     /// Disk.
     pub disk_bytes: u64,
-    /// RAM and disk.
+    /// Cost of RAM and disk.
     pub machine: f64,
-    /// What is fetched from origins.
+    /// Cost of bytes fetched from origins.
     pub egress: f64,
-    /// Operations a second that the drive is asked for at the peak.
+    /// Operations a second on the drive at the peak.
     pub operations: f64,
 }
 
 impl PricedPair {
-    /// All of it.
+    /// Returns the whole cost.
     pub fn total(&self) -> f64 {
         self.machine + self.egress
     }
@@ -60,9 +60,9 @@ impl PricedPair {
 
 impl Choice {
     pub(super) fn of(
-        memory: &Memory,
+        memory: &RamPlan,
         tiers: &[TierPoint],
-        disk: &Disk,
+        disk: &DiskPlan,
         demand: &Demand,
         wishes: &PlanOptions,
     ) -> Self {
@@ -94,9 +94,9 @@ impl Choice {
     }
 }
 
-/// RAM for 95% of the throughput that can be had, disk for 99% of the hits. A drive that is idle at
-/// the peak needs no such RAM: there the knee will do.
-fn by_shape(memory: &Memory, disk: &Disk, demand: &Demand, wishes: &PlanOptions) -> (u64, u64, String) {
+/// Returns RAM for 95% of the achievable throughput, and disk for 99% of the hits. A drive that is
+/// idle at the peak needs no such RAM: the knee is then enough.
+fn by_shape(memory: &RamPlan, disk: &DiskPlan, demand: &Demand, wishes: &PlanOptions) -> (u64, u64, String) {
     let target = memory.targets.iter().find(|target| target.goal == Goal::Throughput);
     let at_knee = memory
         .knee
@@ -120,7 +120,7 @@ fn by_shape(memory: &Memory, disk: &Disk, demand: &Demand, wishes: &PlanOptions)
                 .into(),
         ),
     };
-    // What is there is not chosen.
+    // Existing RAM or disk is not chosen.
     let of_ram = if wishes.ram_bytes.is_some() { "RAM is as much as there is" } else { &told };
     let of_disk = match wishes.disk_bytes {
         Some(_) => "the disk is the one that there is",
@@ -129,8 +129,8 @@ fn by_shape(memory: &Memory, disk: &Disk, demand: &Demand, wishes: &PlanOptions)
     (ram, disk.bytes, format!("{of_ram}; {of_disk}; no prices were told"))
 }
 
-/// Names the policy that hits most requests at this size, when that is worth a setting.
-fn hint(memory: &Memory, ram_bytes: u64) -> String {
+/// Names the policy that hits most requests at this size, when the gain justifies a setting.
+fn hint(memory: &RamPlan, ram_bytes: u64) -> String {
     let of = |curve: &Curve| curve.at(ram_bytes);
     let default = of(memory.curve());
     let best = memory.curves.iter().map(|(name, curve)| (*name, of(curve)));
@@ -146,8 +146,9 @@ fn hint(memory: &Memory, ram_bytes: u64) -> String {
     })
 }
 
-/// Every pair's price, the cheapest first; none where not all three are told and the log has times.
-fn priced(tiers: &[TierPoint], disk: &Disk, demand: &Demand, wishes: &PlanOptions) -> Vec<PricedPair> {
+/// Returns every pair's price, the cheapest first. Returns none unless the prices of RAM and of
+/// fetched bytes are given and the log has times.
+fn priced(tiers: &[TierPoint], disk: &DiskPlan, demand: &Demand, wishes: &PlanOptions) -> Vec<PricedPair> {
     let (Some(ram), Some(egress), Some(requests)) =
         (wishes.ram_price, wishes.egress_price, demand.storable_per_day())
     else {
@@ -159,8 +160,7 @@ fn priced(tiers: &[TierPoint], disk: &Disk, demand: &Demand, wishes: &PlanOption
     let month_bytes = requests * DAYS_A_MONTH * demand.mean_bytes;
     let gb = |bytes: f64| bytes / 1e9;
     let price = |tier: &TierPoint| {
-        // Nothing less than what would be recommended is paid for; what it hits more is not
-        // counted.
+        // The price is for the recommended sizes at least; their further hits are not counted.
         let ram_bytes = wishes.ram_bytes.unwrap_or_else(|| tier.ram_bytes.max(LEAST_RAM));
         let disk_bytes = match tier.disk_bytes {
             0 => 0,
@@ -179,24 +179,26 @@ fn priced(tiers: &[TierPoint], disk: &Disk, demand: &Demand, wishes: &PlanOption
         }
     };
     let mut priced: Vec<PricedPair> = tiers.iter().map(price).collect();
-    // Of equal pairs the one that hits most is the nearest to them.
+    // Among equal pairs, the pair with most hits is the nearest to the recommended sizes.
     priced.sort_by(|a, b| a.total().total_cmp(&b.total()));
     let mut seen = HashSet::new();
     priced.retain(|pair| seen.insert((pair.ram_bytes, pair.disk_bytes)));
     priced
 }
 
-/// Up to a multiple of 1 MiB, or of a sixteenth of its power of two where that is more.
+/// Rounds up to a multiple of 1 MiB, or of a sixteenth of its power of two where that is more.
 fn rounded(bytes: u64) -> u64 {
     let unit = (1u64 << 20).max(bytes.next_power_of_two() / 32);
-    bytes.div_ceil(unit) * unit
+    let rounded = bytes.div_ceil(unit) * unit;
+    debug_assert!(rounded >= bytes && rounded - bytes < unit, "{bytes} became {rounded}");
+    rounded
 }
 
-/// The part of what a drive can do that leaves it idle.
+/// Share of a drive's operations below which the drive counts as idle.
 const IDLE: f64 = 0.1;
 const LEAST_RAM: u64 = 16 << 20;
 const LEAST_DISK: u64 = 64 << 20;
 const LEAST_OBJECTS: u64 = 1000;
-/// A share of the requests for which a setting is worth changing.
+/// Share of the requests for which a setting is worth changing.
 const WORTH: f64 = 0.02;
 const DAYS_A_MONTH: f64 = 30.44;

@@ -1,39 +1,39 @@
-//! Whether it would pay to cooperate: what the wide-area model says of this log's rate, popularity
-//! and changes.
+//! Value of cooperation, by the wide-area model with this log's rate, popularity and changes.
 //!
 //! Joining k caches like this one makes one population k times as large over the same documents
 //! (`model::wan`, C_N of Voelker 2000, chapter 5). Other sites share fewer documents than that, so
-//! the gain is a bound from above; where even it is small the answer is no.
+//! the gain is a bound from above. Where even the bound is small, the answer is no.
 //!
-//! The model's requests are independent; a log's come back sooner than that, so that a cache hits
-//! more than C_N says. The model is therefore asked where it hits what the log's infinite cache
-//! does: the population is counted in units of the one that gives that.
+//! The model's requests are independent. A log's requests come back sooner, so that a cache hits
+//! more than C_N says. The model is therefore used at the point where its hits equal those of the
+//! log's infinite cache. The population at that point is the unit for counting populations.
 //!
-//! The documents that there are were not all asked for: their number is the one over which this
-//! popularity gives the log's number of distinct objects.
+//! Not all existing documents were requested. Their number is the one over which this popularity
+//! gives the log's number of distinct objects.
 
 use super::demand::Demand;
 use crate::character::Character;
 use crate::model::wan::paper::Rates;
 use crate::model::wan::{Change, Form, Model, Web};
 
-/// The verdict and what it rests on.
+/// The verdict and its basis.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Cooperation {
-    /// Whether it would pay; `None` where the model cannot be asked.
+pub struct CooperationVerdict {
+    /// `true` if cooperation pays; `None` where the model has no answer.
     pub pays: Option<bool>,
     /// The verdict in one sentence.
     pub verdict: String,
     /// C_N alone and joined with others.
     pub joined: Vec<PopulationPoint>,
-    /// By how much the log's requests are more local than the model's: the population that stands
-    /// for this cache; 1 where the model says as much as the log, or more.
+    /// Excess of the log's locality over the model's: the population that stands for this cache. 1
+    /// where the model's hit ratio reaches the log's.
     pub locality: f64,
-    /// Documents that there are, as reckoned.
+    /// Estimated number of existing documents.
     pub documents: u64,
     /// Days between changes of a popular document and of another.
     pub change_days: (f64, f64),
-    /// Whether the changes are the log's, or the slow ones of the dissertation's Table 5.1.
+    /// `true` if the changes are the log's, `false` if they are the slow ones of the dissertation's
+    /// Table 5.1.
     pub changes_from_log: bool,
 }
 
@@ -46,7 +46,7 @@ pub struct PopulationPoint {
     pub hit_ratio: f64,
 }
 
-impl Cooperation {
+impl CooperationVerdict {
     pub(super) fn of(character: &Character, demand: &Demand) -> Self {
         let change = &character.change;
         let days = |per_day: Option<f64>| per_day.filter(|rate| *rate > 0.0).map(|rate| 1.0 / rate);
@@ -68,8 +68,8 @@ impl Cooperation {
         cooperation
     }
 
-    /// C_N for one cache and for several together. The log's storable requests are one client of
-    /// the model, since only their rate counts.
+    /// Returns C_N for one cache and for several together. The log's storable requests are one
+    /// client of the model, since only their rate counts.
     fn ask(&mut self, character: &Character, demand: &Demand) -> Result<Vec<PopulationPoint>, String> {
         let per_day = demand.storable_per_day().ok_or("the log tells no times")?;
         let web = Web {
@@ -88,7 +88,7 @@ impl Cooperation {
         let at = |population: f64| {
             model.cacheable_hit_rate(population).map(|rate| rate.total()).map_err(|error| error.to_string())
         };
-        // Changes are those of sizes, and so is the rule by which the log's hits are counted.
+        // Changes of size count as changes, as in the log's hit ratio by version.
         let found = character.infinite.version_hit_ratio;
         if at(1.0)? < found {
             self.locality = model
@@ -121,8 +121,8 @@ impl Cooperation {
     }
 }
 
-/// The number of documents over which so many requests with this popularity would meet as many
-/// distinct ones as the log has.
+/// Returns the number of documents over which the log's requests, with this popularity, would meet
+/// the log's number of distinct objects.
 fn documents(character: &Character) -> u64 {
     let (requests, wanted) = (character.requests as f64, character.objects as f64);
     let alpha = character.popularity.alpha;
@@ -137,8 +137,8 @@ fn documents(character: &Character) -> u64 {
     high as u64
 }
 
-/// Distinct documents that so many independent requests meet: Σ 1 − e^(−R·p_i), ranks taken
-/// together by blocks that grow.
+/// Returns the number of distinct documents that `requests` independent requests meet: Σ 1 −
+/// e^(−R·p_i). Ranks are taken together by blocks that grow.
 fn distinct(alpha: f64, documents: f64, requests: f64) -> f64 {
     let blocks = || {
         let mut first = 1.0f64;
@@ -154,13 +154,13 @@ fn distinct(alpha: f64, documents: f64, requests: f64) -> f64 {
     blocks().map(|(ranks, weight)| ranks * (1.0 - (-requests * weight / total).exp())).sum()
 }
 
-/// Caches that are asked about.
+/// Numbers of caches in the answer.
 const CACHES: [u32; 5] = [1, 2, 4, 10, 100];
-/// The share of documents that is popular: Wolman et al. 1999.
+/// Share of documents that is popular: Wolman et al. 1999.
 const POPULAR: f64 = 0.003;
-/// Points of hit ratio that are worth another hop on each miss.
+/// Points of hit ratio that justify another hop on each miss.
 const WORTH_POINTS: f64 = 5.0;
-/// No more documents than this times those seen.
+/// Largest number of documents, as a multiple of those seen.
 const DOCUMENTS_MORE: f64 = 1000.0;
 const BLOCK_GROWTH: f64 = 1.05;
 
@@ -170,7 +170,7 @@ mod tests {
 
     #[test]
     fn the_number_of_documents_is_found_again() {
-        // Of two documents with equal weight, two requests meet 2·(1 − e^−1).
+        // Two requests meet 2·(1 − e^−1) of two documents with equal weight.
         assert!((distinct(0.0, 2.0, 2.0) - 2.0 * (1.0 - (-1.0f64).exp())).abs() < 1e-9);
         let slow: f64 = {
             let total: f64 = (1..=5000).map(|rank| f64::from(rank).powf(-0.8)).sum();

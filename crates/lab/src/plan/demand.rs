@@ -1,14 +1,14 @@
-//! What a log demands: rates, and which of its requests can hit at all.
+//! Demand of a log: rates, and the requests that can hit at all.
 
 use super::by_size::{BySize, SizePrefix};
-use crate::character::{Character, Loaded};
+use crate::character::{CensusTrace, Character};
 
 /// Rates and shares.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Demand {
     /// Requests in the log.
     pub requests: u64,
-    /// Those that a cache may answer: GET and HEAD with a status that may be stored.
+    /// Requests that a cache may answer: GET and HEAD with a status that may be stored.
     pub storable: u64,
     /// Requests, from the first, that only warm the caches.
     pub warm_up: usize,
@@ -24,15 +24,15 @@ pub struct Demand {
     pub unique_bytes: u64,
     /// Objects.
     pub objects: u64,
-    /// What an infinite cache would hit of the storable requests that are measured.
+    /// Hit ratio of an infinite cache over the storable requests that are measured.
     pub achievable: f64,
     /// The objects by size.
     pub by_size: BySize,
 }
 
 impl Demand {
-    /// Of a log whose first part, a share of one, warms the caches.
-    pub fn of(loaded: &Loaded, character: &Character, warm_up: f64) -> Self {
+    /// Computes the demand of a log. Its first part, the share `warm_up`, warms the caches.
+    pub fn of(loaded: &CensusTrace, character: &Character, warm_up: f64) -> Self {
         let requests = loaded.trace.requests();
         let warm_up = (requests.len() as f64 * warm_up.clamp(0.0, 0.9)) as usize;
         let mut seen = vec![false; loaded.trace.objects().len()];
@@ -44,7 +44,7 @@ impl Demand {
         let has_rate = character.known.times && character.seconds >= 1.0;
         let peak = has_rate.then(|| peak(loaded, character.seconds));
         let all = loaded.census.lines.max(requests.len() as u64);
-        // What may not be stored comes as often as the rest.
+        // Requests that may not be stored arrive at the same times as the rest.
         let scale = all as f64 / requests.len().max(1) as f64;
         Self {
             requests: all,
@@ -61,29 +61,29 @@ impl Demand {
         }
     }
 
-    /// The share of requests that can hit at all.
+    /// Returns the share of requests that can hit at all.
     pub fn storable_share(&self) -> f64 {
         self.storable as f64 / self.requests.max(1) as f64
     }
 
-    /// The objects that a cache takes which takes none of more bytes than these.
+    /// Returns the objects of at most `largest` bytes, for a cache with that limit.
     pub fn objects_up_to(&self, largest: u64) -> SizePrefix {
         self.by_size.up_to(largest)
     }
 
-    /// Storable requests a day, on average.
+    /// Returns the mean number of storable requests a day.
     pub fn storable_per_day(&self) -> Option<f64> {
         self.mean_rate.map(|rate| rate * self.storable_share() * 86_400.0)
     }
 
-    /// Storable requests a second at the peak.
+    /// Returns storable requests a second at the peak.
     pub fn storable_peak(&self) -> Option<f64> {
         self.peak_rate.map(|rate| rate * self.storable_share())
     }
 }
 
-/// Requests and bytes a second in the busiest hour.
-fn peak(loaded: &Loaded, seconds: f64) -> (f64, f64) {
+/// Returns requests and bytes a second in the busiest hour.
+fn peak(loaded: &CensusTrace, seconds: f64) -> (f64, f64) {
     let requests = loaded.trace.requests();
     let first = requests.iter().map(|request| request.time_ms).min().unwrap_or(0);
     let length_ms = HOUR_MS.min((seconds * 1000.0) as u64 + 1);

@@ -1,42 +1,44 @@
-//! The disk: how much, what each cache architecture reads and writes, how long a drive lasts, and
-//! what the index takes.
+//! The disk: its size, reads and writes of each cache architecture, lifetime of a drive, and memory
+//! of the index.
 //!
 //! Transfers are those of the store's own code over the first requests of the log, on the machine
-//! of Maltzahn's paper (`ufs1999`), smaller by a factor as the trace is. That machine writes
-//! metadata at once, which file systems of today gather; so operations are bounds from above, while
-//! bytes are whole blocks on either.
+//! of Maltzahn's paper (`ufs1999`). The machine is smaller by the factor of the trace. The paper's
+//! machine writes metadata at once, which file systems of today gather. Operations are therefore
+//! bounds from above, while bytes are whole blocks on either.
 
 use super::PlanOptions;
 use super::demand::Demand;
-use super::memory::Memory;
+use super::memory::RamPlan;
 use super::tier;
-use crate::character::Loaded;
+use crate::character::CensusTrace;
 use crate::curve::Curve;
-use crate::experiment::maltzahn::{Outcome, modelled};
-use crate::experiment::{Error, Inputs, Progress};
+use crate::error::LabError;
+use crate::machine_runs::{RunResult, modelled};
+use crate::progress::Progress;
+use crate::workload::Workload;
 use shoal_store::architectures::ARCHITECTURES;
 use shoal_trace::{Record, Trace};
 
-/// What the disk would be and do.
-pub struct Disk {
-    /// Bytes of disk that hold everything that is asked for twice or soon: see `Disk::of`.
+/// The planned disk with its results.
+pub struct DiskPlan {
+    /// Bytes of disk for 99% of the achievable hits, or the existing bytes: see `DiskPlan::of`.
     pub bytes: u64,
-    /// Hits over storable requests that the disk, with RAM before it, would have.
+    /// Hits over storable requests of the disk, with RAM before it.
     pub hit_ratio: f64,
-    /// Objects that it would hold.
+    /// Objects on the disk.
     pub objects: u64,
-    /// RAM for its index, in bytes: mapped, and resident when it is used.
+    /// RAM for the index, in bytes: mapped, and resident when it is used.
     pub index_bytes: u64,
-    /// What each architecture does.
+    /// Wear by each architecture.
     pub wear: Vec<Wear>,
-    /// Requests over which that was counted.
+    /// Requests over which the wear was counted.
     pub counted_over: u64,
 }
 
-/// What one architecture does to a drive.
+/// Wear of a drive by one architecture.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Wear {
-    /// Its name.
+    /// Name of the architecture.
     pub architecture: String,
     /// Reads of the disk for each hit.
     pub reads_per_hit: f64,
@@ -48,19 +50,20 @@ pub struct Wear {
     pub bytes_per_day: Option<f64>,
     /// Whole writes of the drive a day.
     pub drive_writes_per_day: Option<f64>,
-    /// Years until the drive has been written as often as it is rated for.
+    /// Years until the drive has reached its rated number of writes.
     pub years: Option<f64>,
 }
 
-impl Disk {
-    /// Of a log: as many bytes as 99% of the achievable hits take, or those that there are.
+impl DiskPlan {
+    /// Plans the disk for a log: enough bytes for 99% of the achievable hits, or the existing
+    /// bytes.
     pub(super) fn of(
-        loaded: &Loaded,
+        loaded: &CensusTrace,
         demand: &Demand,
-        memory: &Memory,
+        memory: &RamPlan,
         wishes: &PlanOptions,
         progress: &mut dyn Progress,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, LabError> {
         let (curve, footprint) = (&memory.whole, wishes.footprint);
         let most = curve.points.last().map_or(0.0, |point| point.hit_ratio);
         let bytes = wishes.disk_bytes.unwrap_or_else(|| wanted(curve, most));
@@ -68,15 +71,15 @@ impl Disk {
         let largest = tier::largest(tier::VOLUME, bytes, footprint);
         let trace = beginning(&loaded.trace, largest);
         let counted_over = trace.requests().len() as u64;
-        let inputs = Inputs::new(trace, 0.0);
+        let workload = Workload::new(&trace, 0);
         let names: Vec<&'static str> = ARCHITECTURES.iter().map(|architecture| architecture.name).collect();
-        let outcomes = modelled(&inputs, &names, progress)?;
-        let inserted = inserted_bytes(&inputs);
+        let outcomes = modelled(&trace, &workload, &names, progress)?;
+        let inserted = workload.sizes().iter().sum();
         let missed_per_day = demand.storable_per_day().map(|requests| requests * (1.0 - hit_ratio));
-        // The mean size of what is missed and stored: of objects, not of requests.
+        // Mean size of the missed and stored objects: over objects, not over requests.
         let mean_missed = demand.objects_up_to(largest).mean() as f64;
         let drive_bytes = wishes.drive_bytes.max(bytes);
-        let of = |outcome: &Outcome| {
+        let of = |outcome: &RunResult| {
             Wear::of(
                 outcome,
                 inserted,
@@ -94,20 +97,21 @@ impl Disk {
         Ok(disk)
     }
 
-    /// Disk operations of a request, when so large shares of the requests are hits of the disk and
-    /// misses.
+    /// Returns the disk operations of a request, for these shares of disk hits and misses among the
+    /// requests.
     pub fn ios(&self, hits: f64, misses: f64) -> f64 {
+        debug_assert!(hits >= 0.0 && misses >= 0.0, "{hits} hits, {misses} misses");
         let wear = self.least();
         wear.map_or(0.0, |wear| hits * wear.reads_per_hit + misses * wear.writes_per_insert)
     }
 
-    /// The architecture that a plan recommends.
+    /// Returns the architecture that a plan recommends.
     pub fn recommended(&self) -> &str {
         self.least().map_or(tier::VOLUME, |wear| &wear.architecture)
     }
 
-    /// The architecture with the fewest operations where half the requests are hits of the disk;
-    /// not the one without an index, which asks the disk for every miss.
+    /// Returns the architecture with the fewest operations where half the requests are hits of the
+    /// disk. The architecture without an index is left out, since it asks the disk for every miss.
     pub fn least(&self) -> Option<&Wear> {
         let indexed = self.wear.iter().filter(|wear| wear.architecture != "cern");
         let ios = |wear: &Wear| wear.reads_per_hit + wear.writes_per_insert;
@@ -117,12 +121,13 @@ impl Disk {
 
 impl Wear {
     fn of(
-        outcome: &Outcome,
+        outcome: &RunResult,
         inserted_bytes: u64,
         missed_bytes_per_day: Option<f64>,
         drive_bytes: u64,
         wishes: &PlanOptions,
     ) -> Self {
+        assert!(outcome.hits <= outcome.requests, "{} hits of {}", outcome.hits, outcome.requests);
         let inserts = (outcome.requests - outcome.hits).max(1) as f64;
         let (reads, writes) =
             (outcome.files.reads + outcome.mapped.reads, outcome.files.writes + outcome.mapped.writes);
@@ -143,15 +148,15 @@ impl Wear {
     }
 }
 
-/// What 99% of the hits take, with room for blocks, folders and the index.
+/// Returns the bytes for 99% of the hits, with room for blocks, folders and the index.
 fn wanted(curve: &Curve, most: f64) -> u64 {
     let bytes = curve.size_for(most * 0.99).or(curve.points.last().map(|point| point.size)).unwrap_or(0);
     (bytes + bytes / 4).max(LEAST_DISK)
 }
 
-/// The first requests for objects of at most so many bytes, which the modelled machine is driven
-/// with: as many as its disks have room for, and as it moves in seconds of computing. What the
-/// store would not take is no part of what it writes.
+/// Returns the first requests for objects of at most `largest` bytes, to drive the modelled
+/// machine. Its disks have room for them, and seconds of computing are enough to move them. Objects
+/// that the store would not take are left out of its writes.
 fn beginning(trace: &Trace, largest: u64) -> Trace {
     let mut first = Trace::default();
     let (mut left, mut to_move) = (MODELLED_BYTES, MOVED_BYTES);
@@ -171,31 +176,26 @@ fn beginning(trace: &Trace, largest: u64) -> Trace {
     first
 }
 
-/// Bytes of the objects that were stored, each at its first size.
-fn inserted_bytes(inputs: &Inputs) -> u64 {
-    inputs.workload.sizes().iter().sum()
-}
-
-/// The least that a plan proposes.
+/// Returns the bytes of the stored objects, each at its first size.
+/// Least disk that a plan proposes.
 const LEAST_DISK: u64 = 64 << 20;
-/// Enough for the counts to settle, seconds of computing.
+/// Requests on the modelled machine: enough for the counts to settle, in seconds of computing.
 const MODELLED_REQUESTS: usize = 20_000;
-/// Bytes of objects that the modelled machine is given: its smallest disk, on which a volume
-/// stands, has 2 GB.
+/// Bytes of distinct objects on the modelled machine: its smallest disk, for a volume, has 2 GB.
 const MODELLED_BYTES: u64 = 1 << 30;
-/// Bytes of objects that it moves, written or read: each architecture moves them in pieces of 64
-/// KiB.
+/// Bytes of objects that the modelled machine moves, written or read: each architecture moves them
+/// in pieces of 64 KiB.
 const MOVED_BYTES: u64 = 8 << 30;
-/// The largest object that it is given.
+/// Largest object on the modelled machine.
 const MODELLED_MAX: u64 = 256 << 20;
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::experiment::Silent;
+    use crate::progress::Silent;
 
     #[test]
-    fn the_modelled_machine_is_given_what_it_has_room_for() {
+    fn modelled_machine_gets_only_requests_with_room() {
         let mut log = Trace::default();
         for at in 0u64..4000 {
             let object = if at % 3 == 0 { at / 2 } else { at };
@@ -213,7 +213,8 @@ mod tests {
             repeats.push_sized(&Record { url: "http://a/".into(), ..Record::default() }, 100_000_000);
         }
         assert_eq!(beginning(&repeats, 4_000_000_000).requests().len(), 85, "nor is it asked for ever");
-        let outcomes = modelled(&Inputs::new(first, 0.0), &[tier::VOLUME], &mut Silent).expect("it has room");
+        let workload = Workload::new(&first, 0);
+        let outcomes = modelled(&first, &workload, &[tier::VOLUME], &mut Silent).expect("it has room");
         assert!(outcomes[0].files.bytes_written > 1_000_000_000, "{:?}", outcomes[0]);
     }
 }

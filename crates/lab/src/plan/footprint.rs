@@ -1,19 +1,18 @@
-//! What an object takes beside its body, in RAM and on disk: the product's own accounting, for a
+//! Overhead of an object beside its body, in RAM and on disk: the product's own accounting, for a
 //! response head of an assumed length.
 //!
-//! Logs tell sizes of bodies. Where objects are small the rest decides: with a head of 280 bytes an
-//! object is charged some 970 bytes of RAM beside its body, since there are judgement, key and the
-//! entries of tables.
+//! Logs tell sizes of bodies. Where objects are small the overhead decides. With a head of 280
+//! bytes an object is charged some 970 bytes of RAM beside its body. The charge covers its
+//! judgement, its key and the entries of tables.
 
 use crate::curve::Weights;
 
 /// Accounts for objects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Footprint {
-    /// Bytes of a response's head, as it is sent.
+    /// Bytes of a response's head on the wire.
     pub head_bytes: u64,
-    /// Whether the log's sizes have the heads in them already, as those of Squid's native format
-    /// do.
+    /// `true` if the log's sizes include the heads, as in Squid's native format.
     pub heads_in_sizes: bool,
     /// Largest body kept in RAM.
     pub ram_object_max: u64,
@@ -33,37 +32,37 @@ impl Default for Footprint {
 }
 
 impl Footprint {
-    /// What an object is charged in RAM.
+    /// Returns the bytes that an object is charged in RAM.
     pub fn ram(self, body_bytes: u64) -> u64 {
         body_bytes.saturating_add(self.ram_overhead())
     }
 
-    /// What is charged in RAM beside the body: the head's lines, the record, the key, the tier's
-    /// entry.
+    /// Returns the bytes charged in RAM beside the body: the head's lines, the record, the key, the
+    /// tier's entry.
     pub fn ram_overhead(self) -> u64 {
         self.head_beside() + RECORD_BYTES + KEY_BYTES + ENTRY_BYTES
     }
 
-    /// Bytes of a head beside what the log calls a size.
+    /// Returns the bytes of a head that the log's size does not include.
     pub fn head_beside(self) -> u64 {
         if self.heads_in_sizes { 0 } else { self.head_bytes }
     }
 
-    /// Whether RAM takes a body of so many bytes.
+    /// Returns `true` if RAM takes a body of `body_bytes` bytes.
     pub fn is_kept_in_ram(self, body_bytes: u64) -> bool {
         let head_bytes = self.head_bytes - self.head_beside();
         body_bytes.saturating_sub(head_bytes) <= self.ram_object_max
     }
 
-    /// An object's file or segment (docs/FORMATS.md): header, key, metadata with room to grow,
-    /// body, a checksum of 8 bytes for each 64 KiB.
+    /// Returns the bytes of an object's file or segment (docs/FORMATS.md): header, key, metadata
+    /// with room to grow, body, a checksum of 8 bytes for each 64 KiB.
     pub fn file(self, body_bytes: u64) -> u64 {
         let around = RECORD_HEADER_BYTES + KEY_BYTES + self.head_beside() + METADATA_SLACK_BYTES;
         around.next_multiple_of(64) + body_bytes + body_bytes.div_ceil(64 << 10) * 8
     }
 
-    /// An object's records in a volume (docs/FORMATS.md): whole units, an item in the contents, and
-    /// for a longer body a record for each 64 KiB and a table of these.
+    /// Returns the bytes of an object's records in a volume (docs/FORMATS.md): whole units, and an
+    /// item in the contents. A longer body has a record for each 64 KiB and a table of these.
     pub fn volume(self, body_bytes: u64) -> u64 {
         let head = VOLUME_HEAD_BYTES + KEY_BYTES + self.head_beside() + VOLUME_METADATA_BYTES;
         if body_bytes <= PIECE_BYTES {
@@ -74,13 +73,13 @@ impl Footprint {
         body_bytes + around + (head + pieces * PLACE_BYTES).next_multiple_of(UNIT_BYTES) + ITEM_BYTES
     }
 
-    /// A request for a body of so many bytes.
+    /// Returns the weights of a request for a body of `body_bytes` bytes.
     pub fn weights(self, body_bytes: u64) -> Weights {
         Weights { bytes: body_bytes, ram: self.is_kept_in_ram(body_bytes).then(|| self.ram(body_bytes)) }
     }
 }
 
-/// A response of today: date, type, length, validators, cache control, server, Via.
+/// Head of a response of today: date, type, length, validators, cache control, server, Via.
 const HEAD_BYTES: u64 = 280;
 /// The default of `cache.ram_object_max`.
 const RAM_OBJECT_MAX: u64 = 1 << 20;
@@ -88,15 +87,15 @@ const RAM_OBJECT_MAX: u64 = 1 << 20;
 const OBJECT_MAX: u64 = 4_000_000_000;
 /// The judgement kept beside a response, and allocations.
 const RECORD_BYTES: u64 = 380;
-/// A URL.
+/// Bytes of a URL.
 const KEY_BYTES: u64 = 60;
-/// `shoal_store::memory::ENTRY_OVERHEAD_BYTES`.
-const ENTRY_BYTES: u64 = shoal_store::memory::ENTRY_OVERHEAD_BYTES;
-/// Of an object file or segment.
+/// `shoal_memory::ENTRY_OVERHEAD_BYTES`.
+const ENTRY_BYTES: u64 = shoal_memory::ENTRY_OVERHEAD_BYTES;
+/// Header of an object file or segment.
 const RECORD_HEADER_BYTES: u64 = 80;
 /// Judgement and times in front of the fields, and room for a longer head later.
 const METADATA_SLACK_BYTES: u64 = 290;
-/// Of a record in a volume.
+/// Head of a record in a volume.
 const VOLUME_HEAD_BYTES: u64 = 88;
 /// Judgement and times, and room in steps of 16 bytes.
 const VOLUME_METADATA_BYTES: u64 = 110;
@@ -104,7 +103,7 @@ const VOLUME_METADATA_BYTES: u64 = 110;
 const PIECE_BYTES: u64 = 64 << 10;
 const UNIT_BYTES: u64 = 64;
 const ITEM_BYTES: u64 = 32;
-/// A piece in a table.
+/// Bytes of a piece in a table.
 const PLACE_BYTES: u64 = 16;
 
 #[cfg(test)]

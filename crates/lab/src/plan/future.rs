@@ -1,30 +1,30 @@
-//! What the recommended cache will hit next: `forecast` for the pair that was chosen, and what such
-//! forecasts are worth within this log.
+//! Next hits of the recommended cache: `forecast` for the chosen pair, and the quality of such
+//! forecasts within this log.
 
 use super::footprint::Footprint;
-use super::memory::{self, Memory, Simulated};
+use super::memory::{self, RamPlan, TierSimulation};
 use super::tier;
 use crate::curve::TwoTiers;
 use crate::forecast::{BackTest, Forecast, Past, back_tests, hit_ratio};
 use shoal_trace::Request;
 
-/// The next requests, as many again as the log has.
+/// Forecast for the next requests, an equal number to the log's.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Future {
-    /// For a cache that has served the log and goes on.
+    /// Forecast for a cache that has served the log and goes on.
     pub forecast: Forecast,
-    /// Parts of the log, forecast from what was before them.
+    /// Parts of the log, forecast from the parts before them.
     pub back_tests: Vec<BackTest>,
 }
 
 impl Future {
-    /// Of the chosen pair over a log of so many requests.
-    pub(super) fn of(chosen: &Simulated, memory: &Memory, requests: usize) -> Self {
+    /// Forecasts the chosen pair after a log of `requests` requests.
+    pub(super) fn of(chosen: &TierSimulation, memory: &RamPlan, requests: usize) -> Self {
         let (past, expected) = (&chosen.past, chosen.points[0]);
         let mut forecast = Forecast::after(past.all(), past.requests());
         forecast.requests = requests;
-        // A sample has too few or too many requests for the few most popular objects; what the
-        // whole hits is known better.
+        // A sample has too few or too many requests for the few most popular objects. The hit ratio
+        // of the whole is known better.
         let of_sample = hit_ratio(&past.all().since[chosen.warm_up..]);
         forecast.hit_ratio = (forecast.hit_ratio + expected.hit_ratio() - of_sample).clamp(0.0, 1.0);
         let size = expected.ram_bytes + expected.disk_bytes;
@@ -34,15 +34,15 @@ impl Future {
         Self { forecast, back_tests: back_tests(past) }
     }
 
-    /// How far the forecasts within the log were off on average, in hit ratio.
+    /// Returns the mean error of the forecasts within the log, in hit ratio.
     pub fn mean_error(&self) -> f64 {
         let off = self.back_tests.iter().map(|test| (test.forecast.hit_ratio - test.came).abs());
         off.sum::<f64>() / self.back_tests.len().max(1) as f64
     }
 }
 
-/// What becomes of each request with so many bytes of RAM and of disk, under the default policy and
-/// architecture and with the default head, when all objects are simulated.
+/// Returns the outcome of each request with these bytes of RAM and of disk, when all objects are
+/// simulated. Policy, architecture and head are the defaults.
 pub fn past(requests: &[Request], (ram_bytes, disk_bytes): (u64, u64), mean_object_bytes: u64) -> Past {
     let footprint = Footprint::default();
     let disk = |bytes, rate| tier::disk(tier::VOLUME, (bytes, rate), mean_object_bytes, footprint);

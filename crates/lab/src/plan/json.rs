@@ -1,11 +1,11 @@
 //! A plan for programs.
 
-use super::{Cooperation, Future, Goal, Plan, Wear, settings};
+use super::{CooperationVerdict, Future, Goal, Plan, Wear, settings};
 use crate::curve::{Curve, Point};
 use crate::forecast::Forecast;
 use serde_json::{Value, json};
 
-/// All of a plan for a log of this name.
+/// Returns the whole plan for a log of this name.
 pub fn json(plan: &Plan, log: &str) -> Value {
     let Plan { demand, memory, disk, cooperation, .. } = plan;
     json!({
@@ -68,7 +68,7 @@ pub fn json(plan: &Plan, log: &str) -> Value {
     })
 }
 
-fn cooperated(cooperation: &Cooperation) -> Value {
+fn cooperated(cooperation: &CooperationVerdict) -> Value {
     json!({
         "pays": cooperation.pays,
         "verdict": cooperation.verdict,

@@ -1,11 +1,11 @@
-//! A volume as far as replacement is concerned: a log with a cursor that gives up what it comes to,
-//! or carries it on.
+//! A volume for replacement only: a log with a cursor that evicts the objects it reaches, or
+//! carries them over.
 //!
 //! The rules are the store's own (`shoal_policy::carry`, `shoal_policy::Probation`), as
-//! `shoal_store::architectures` applies them: while there is unused space everything is taken,
-//! later what is asked for again before long; what RAM answers and the disk does not have is
-//! offered to it; hits of the disk alone count for the cursor. What is left out: stripes that are
-//! worth keeping as a whole.
+//! `shoal_store::architectures` applies them. While there is unused space everything is taken;
+//! later only objects requested again before long. Objects that RAM serves and the disk does not
+//! have are offered to it. Hits of the disk alone count for the cursor. Left out are stripes that
+//! are worth keeping as a whole.
 //!
 //! O(1) a request, and a step for each object that the cursor passes.
 
@@ -16,16 +16,16 @@ use shoal_policy::Probation;
 use shoal_policy::reinsertion::{HITS_MAX, ReinsertionDecision, decide};
 use std::collections::{HashMap, VecDeque};
 
-/// A volume. See the file's head.
+/// A volume's log with its cursor.
 pub(super) struct Log {
     footprint: Footprint,
     /// Bytes of the largest record that is taken.
     largest: u64,
     room: u64,
     used: u64,
-    /// Whether the cursor has been at the end.
+    /// `true` if the cursor has been at the end.
     is_full: bool,
-    /// In the order of the log.
+    /// Objects in the order of the log.
     order: VecDeque<u64>,
     held: HashMap<u64, LoggedObject>,
     probation: Probation,
@@ -39,7 +39,8 @@ struct LoggedObject {
 }
 
 impl Log {
-    /// An empty one with room for so many bytes of records, asked for this share of the objects.
+    /// Creates an empty volume with room for `room` bytes of records, for this share of the
+    /// objects.
     pub(super) fn new(room: u64, rate: f64, footprint: Footprint) -> Self {
         let stripe = (room / STRIPES_WANTED).clamp(STRIPE_MIN, STRIPE_BYTES);
         // The stripe at the cursor is given up as a whole before it is filled.
@@ -71,7 +72,10 @@ impl Log {
         }
         self.used += bytes;
         self.order.push_back(object);
-        self.held.insert(object, LoggedObject { bytes, hits: 0 });
+        let before = self.held.insert(object, LoggedObject { bytes, hits: 0 });
+        debug_assert!(before.is_none(), "object {object} is written twice");
+        debug_assert!(self.used <= self.room, "{} bytes in a log of {}", self.used, self.room);
+        debug_assert_eq!(self.order.len(), self.held.len(), "the log has each object once");
     }
 
     fn admits(&mut self, object: u64) -> bool {
@@ -79,10 +83,11 @@ impl Log {
         !self.is_full || self.probation.admits(Key::unkeyed(&object.to_le_bytes()), remembered)
     }
 
-    /// The cursor comes to the next object.
+    /// Moves the cursor to the next object.
     fn advance(&mut self) {
         let Some(object) = self.order.pop_front() else {
-            // Nothing is left, and what is asked to fit fits an empty log.
+            // The log is empty, and the caller's object fits an empty log.
+            debug_assert_eq!(self.used, 0, "an empty log has no bytes");
             self.used = 0;
             return;
         };
@@ -117,6 +122,7 @@ impl DiskTier for Log {
     }
 
     fn ram_left(&self, ram_bytes: u64) -> u64 {
+        const { assert!(NEIGHBOURHOOD_PERCENT < 100, "RAM is left") };
         ram_bytes - ram_bytes * NEIGHBOURHOOD_PERCENT / 100
     }
 
@@ -131,14 +137,14 @@ impl DiskTier for Log {
 
 /// The default of `store.stripe`.
 const STRIPE_BYTES: u64 = 1 << 20;
-/// A small volume has so many stripes, unless they would be smaller than the least.
+/// Number of stripes of a small volume, unless they would be smaller than the least.
 const STRIPES_WANTED: u64 = 32;
 const STRIPE_MIN: u64 = 256 << 10;
 /// The default of `store.neighbourhood_percent`.
 pub const NEIGHBOURHOOD_PERCENT: u64 = 10;
-/// A volume takes no object of more than this part of itself.
+/// Divisor of a volume's size for its largest object.
 pub(super) const LARGEST_SHARE: u64 = 4;
-/// Keys that are remembered at least.
+/// Least number of remembered keys.
 const REMEMBERED_MIN: usize = 1024;
 
 #[cfg(test)]
@@ -150,7 +156,7 @@ mod tests {
     }
 
     #[test]
-    fn all_is_taken_while_there_is_room_and_then_what_comes_back() {
+    fn full_log_takes_only_repeated_objects() {
         let mut log = log();
         assert!((0..80).all(|object| !log.request(object, 10_000)));
         assert!((0..80).all(|object| log.request(object, 10_000)), "all fits");
@@ -173,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cursor_carries_what_the_disk_was_asked_for() {
+    fn cursor_carries_objects_hit_on_disk() {
         let mut log = log();
         (0..80).for_each(|object| {
             log.request(object, 10_000);

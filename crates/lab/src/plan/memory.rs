@@ -1,60 +1,61 @@
-//! RAM by size: curves of the policies that the RAM tier runs, the knee, and how much it takes for
-//! shares of what can be had.
+//! RAM by size: curves of the policies that the RAM tier runs, the knee, and the RAM for shares of
+//! the achievable.
 //!
-//! Kant and Won (*Server Capacity Planning for Web Traffic Workload*, IEEE TKDE 1999) ask how much
-//! RAM a server needs for 95, 98 and 99% of the throughput that it could have. A request that RAM
-//! misses costs the machine more than one that it hits; with k for the ratio, throughput goes with
-//! 1 / (1 + (k − 1) · m), where m is the miss ratio.
+//! Kant and Won ask for the RAM of a server that reaches 95, 98 and 99% of its best throughput
+//! (*Server Capacity Planning for Web Traffic Workload*, IEEE TKDE 1999). A request that RAM misses
+//! costs the machine more than one that it hits. With k for the ratio and m for the miss ratio,
+//! throughput goes with 1 / (1 + (k − 1) · m).
 
 use super::PlanOptions;
 use super::by_size::SizePrefix;
 use super::demand::Demand;
-use super::disk::Disk;
+use super::disk::DiskPlan;
 use super::footprint::Footprint;
 use super::tier;
-use crate::character::Loaded;
+use crate::character::CensusTrace;
 use crate::curve::{Curve, MiniSimulation, Point, Shards, TierPoint, TwoTiers, sizes_between};
-use crate::experiment::{Progress, share};
 use crate::forecast::{Past, STRETCHES};
+use crate::progress::Progress;
+use crate::workload::share;
 use shoal_policy::{Replacement, ReplacementPolicy};
 
 /// RAM alone.
-pub struct Memory {
-    /// The share of objects that were looked at; 1 is all.
+pub struct RamPlan {
+    /// Share of objects that were simulated; 1 is all.
     pub rate: f64,
-    /// A curve a policy, by its name: `s3_fifo`, which is the default, first. RAM takes no object
-    /// of more than [`Footprint::ram_object_max`].
+    /// Curve of each policy, by its name: `s3_fifo`, which is the default, first. RAM takes no
+    /// object of more than [`Footprint::ram_object_max`].
     pub curves: Vec<(&'static str, Curve)>,
-    /// A cache that takes objects up to [`Footprint::object_max`], under the default policy: what
-    /// RAM and disk could hit together.
+    /// Curve of RAM and disk together under the default policy: a cache that takes objects up to
+    /// [`Footprint::object_max`].
     pub whole: Curve,
-    /// The share of the measured requests that are for objects which RAM does not take.
+    /// Share of the measured requests that are for objects too large for RAM.
     pub too_large: f64,
     /// LRU by stack distances over objects of any size, at the sizes of `whole`.
     pub stack: Curve,
-    /// Where more RAM begins to bring little.
+    /// Point beyond which more RAM brings little.
     pub knee: Option<Point>,
-    /// How much it takes.
+    /// RAM for each share of the achievable.
     pub targets: Vec<Target>,
 }
 
-/// How much RAM a share of what can be had takes.
+/// RAM for a share of the achievable.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Target {
-    /// Of what.
+    /// Goal of the share.
     pub goal: Goal,
-    /// Which share.
+    /// Share of the goal.
     pub share: f64,
     /// RAM.
     pub ram_bytes: u64,
-    /// The hit ratio then.
+    /// Hit ratio with that RAM.
     pub hit_ratio: f64,
-    /// Disk operations a second at the peak then, for a disk that has the rest; `None` where the
-    /// log has no times.
+    /// Disk operations a second at the peak with that RAM, for a disk that has the rest; `None`
+    /// where the log has no times.
     pub disk_ios: Option<f64>,
 }
 
-/// Of what a share is had.
+/// Goals for which RAM is planned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Goal {
     /// The hit ratio of an infinite cache.
@@ -64,18 +65,18 @@ pub enum Goal {
 }
 
 /// Pairs of RAM and disk, simulated.
-pub(super) struct Simulated {
-    /// What each does.
+pub(super) struct TierSimulation {
+    /// Results of each pair.
     pub(super) points: Vec<TierPoint>,
-    /// What became of the requests with the first of them.
+    /// Outcomes of the requests with the first pair.
     pub(super) past: Past,
-    /// How many of these only warmed the caches.
+    /// Number of requests in `past` that only warmed the caches.
     pub(super) warm_up: usize,
 }
 
-impl Memory {
+impl RamPlan {
     pub(super) fn of(
-        loaded: &Loaded,
+        loaded: &CensusTrace,
         demand: &Demand,
         wishes: &PlanOptions,
         progress: &mut dyn Progress,
@@ -88,7 +89,7 @@ impl Memory {
         let rate = rate(requests.len());
         let simulation = |name, sizes: &[u64]| MiniSimulation::new(policy(name), sizes, rate, wishes.seed);
         let mut simulations = POLICIES.map(|name| (name, simulation(name, &ram_sizes)));
-        // Where RAM takes every object, what it would hit is what any cache would.
+        // Where RAM takes every object, its curve is the whole curve.
         let is_some_too_large = requests.iter().any(|request| !footprint.is_kept_in_ram(request.bytes));
         let mut whole = is_some_too_large.then(|| simulation(POLICIES[0], &all_sizes));
         let mut too_large = 0;
@@ -139,26 +140,26 @@ impl Memory {
         }
     }
 
-    /// The curve of the default policy.
+    /// Returns the curve of the default policy.
     pub fn curve(&self) -> &Curve {
         &self.curves[0].1
     }
 
-    /// What RAM for all objects that it takes would hit.
+    /// Returns the hit ratio of RAM for all objects that it takes.
     pub(super) fn most(&self) -> f64 {
         self.curve().points.last().map_or(0.0, |point| point.hit_ratio)
     }
 
-    /// Disk operations of a request where RAM hits so large a share of them, for a disk that has
-    /// the rest.
-    pub(super) fn ios_beside(&self, ram_hit_ratio: f64, disk: &Disk) -> f64 {
+    /// Returns the disk operations of a request where RAM hits this share of them, for a disk that
+    /// has the rest.
+    pub(super) fn ios_beside(&self, ram_hit_ratio: f64, disk: &DiskPlan) -> f64 {
         let most = self.whole.points.last().map_or(0.0, |point| point.hit_ratio);
         disk.ios((most - ram_hit_ratio).max(0.0), 1.0 - most)
     }
 
-    /// Adds how much RAM each share takes, with what the disk then has to do; none where RAM takes
-    /// none of the objects that are asked for again.
-    pub(super) fn aim(&mut self, disk: &Disk, demand: &Demand, wishes: &PlanOptions) {
+    /// Computes the RAM for each share, with the disk's operations. Finds none where RAM takes none
+    /// of the objects that are requested again.
+    pub(super) fn aim(&mut self, disk: &DiskPlan, demand: &Demand, wishes: &PlanOptions) {
         let most = self.most();
         if most <= 0.0 {
             return;
@@ -180,7 +181,7 @@ impl Memory {
         self.targets = targets;
     }
 
-    /// RAM before disk, for pairs around what is likely to be chosen.
+    /// Returns pairs of RAM and disk around the likely choice.
     pub(super) fn pairs(&self, wishes: &PlanOptions) -> Vec<(u64, u64)> {
         let every = |curve: &Curve, step: usize| {
             curve.points.iter().map(|point| point.size).step_by(step).collect::<Vec<_>>()
@@ -197,16 +198,16 @@ impl Memory {
         rams.into_iter().flat_map(|ram| disks.iter().map(move |disk| (ram, *disk))).collect()
     }
 
-    /// What pairs of RAM and disk do, the disk under this architecture; and the past of the first
-    /// of them, of the objects that are simulated.
+    /// Simulates pairs of RAM and disk, the disk under this architecture. Returns their results,
+    /// and the past of the first pair over the simulated objects.
     pub(super) fn tiers(
         &self,
-        loaded: &Loaded,
+        loaded: &CensusTrace,
         demand: &Demand,
         (architecture, pairs): (&str, &[(u64, u64)]),
         wishes: &PlanOptions,
         progress: &mut dyn Progress,
-    ) -> Simulated {
+    ) -> TierSimulation {
         let footprint = wishes.footprint;
         let disk = |bytes, rate| {
             let mean = demand.objects_up_to(tier::largest(architecture, bytes, footprint)).mean();
@@ -230,35 +231,39 @@ impl Memory {
             progress.done(1);
         }
         tiers.end_block();
-        Simulated { points: tiers.points(), past, warm_up }
+        TierSimulation { points: tiers.points(), past, warm_up }
     }
 }
 
-/// Tells where a part of the measured requests ends and the next begins; the last ends with the
-/// log.
+/// Returns a predicate for the end of each part of the measured requests; the last part ends with
+/// the log.
 fn marks(requests: usize, warm_up: usize) -> impl Fn(usize) -> bool {
+    assert!(warm_up <= requests, "{warm_up} of {requests} requests warm up");
     let block = ((requests - warm_up) / BLOCKS).max(1);
     move |at| at > warm_up && (at - warm_up).is_multiple_of(block) && (at - warm_up) / block < BLOCKS
 }
 
-/// The hit ratio that gives this share of the throughput that `most` gives.
+/// Returns the hit ratio that gives this share of the throughput at `most`.
 fn hit_ratio_for(share: f64, most: f64, miss_cost: f64) -> f64 {
+    debug_assert!(0.0 < share && share <= 1.0 && (0.0..=1.0).contains(&most), "{share} of {most}");
     let more = (miss_cost - 1.0).max(1e-9);
     let cost = (1.0 + more * (1.0 - most)) / share;
     (1.0 - (cost - 1.0) / more).clamp(0.0, most)
 }
 
-/// From about a thousandth of these objects' bytes to all of them, with room to spare for the last.
+/// Returns sizes from about a thousandth of these objects' bytes to all of them, with room for the
+/// last.
 fn sizes(of: SizePrefix, footprint: Footprint) -> Vec<u64> {
     let around = of.objects * footprint.ram_overhead();
     let all = of.bytes.saturating_add(around).max(1 << 20);
     let last = all.saturating_add(all / 20).saturating_add(of.largest);
-    // Below a megabyte there is nothing to plan, but logs may be small as a whole.
+    // Below a megabyte there is nothing to plan, but whole logs may be small.
     sizes_between((last / 1000).max(1 << 20).min(last / 20), last, CURVE_POINTS)
 }
 
-/// All objects of short logs, a part of those of long ones.
+/// Returns the share of objects to simulate: all of short logs, a part of long ones.
 fn rate(requests: usize) -> f64 {
+    debug_assert!(requests > 0, "a plan is made of requests");
     (SIMULATED_REQUESTS / requests as f64).clamp(0.002, 1.0)
 }
 
@@ -271,11 +276,11 @@ pub(super) fn policy(name: &str) -> fn() -> Box<dyn Replacement<u64>> {
 /// Policies with curves; the first is the RAM tier's default.
 pub(super) const POLICIES: [&str; 3] = ["s3_fifo", "lru", "gdsf"];
 const SHARES: [f64; 3] = [0.95, 0.98, 0.99];
-/// Sizes of a curve.
+/// Number of sizes of a curve.
 pub(super) const CURVE_POINTS: usize = 20;
-/// Requests that are simulated of a long log, about.
+/// Approximate number of simulated requests of a long log.
 const SIMULATED_REQUESTS: f64 = 500_000.0;
-/// Parts of the measured requests whose hit ratios are compared.
+/// Number of parts of the measured requests, for comparing their hit ratios.
 const BLOCKS: usize = STRETCHES;
 
 #[cfg(test)]
@@ -291,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn every_policy_is_there_and_throughput_is_that_of_the_formula() {
+    fn policies_exist_and_throughput_fits_the_formula() {
         POLICIES.into_iter().for_each(|name| drop(policy(name)()));
         let throughput = |hits: f64| 1.0 / (1.0 + 4.0 * (1.0 - hits));
         for share in SHARES {

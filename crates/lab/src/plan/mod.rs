@@ -1,10 +1,16 @@
-//! The planner: what cache this log would need.
+//! The planner: the cache that this log would need.
 //!
-//! Everything is reckoned from one log: how often caches of 20 sizes hit (by the policies that the
-//! product runs, `curve`), RAM before disk, what the store's architectures would write (the store's
-//! own code on the modelled machine), what the index takes, whether it would pay to cooperate (the
-//! wide-area model), and what the answers hang on ([`bounds`]). The first part of the log warms the
-//! caches and is not counted. What the log cannot tell is assumed, said, and bounded.
+//! Everything is computed from one log:
+//!
+//! - the hit ratio of caches of 20 sizes, by the policies that the product runs (`curve`);
+//! - RAM before disk;
+//! - the writes of the store's architectures, by the store's own code on the modelled machine;
+//! - the index's memory;
+//! - the value of cooperation, by the wide-area model;
+//! - the assumptions behind the answers ([`bounds`]).
+//!
+//! The first part of the log warms the caches and is not counted. Facts that the log cannot tell
+//! are assumed, stated, and bounded.
 
 pub mod bounds;
 mod by_size;
@@ -27,50 +33,51 @@ mod tier;
 pub use bounds::Bound;
 pub use by_size::{BySize, SizePrefix};
 pub use choice::{Choice, PricedPair};
-pub use cooperation::{Cooperation, PopulationPoint};
+pub use cooperation::{CooperationVerdict, PopulationPoint};
 pub use demand::Demand;
-pub use disk::{Disk, Wear};
+pub use disk::{DiskPlan, Wear};
 pub use footprint::Footprint;
 pub use future::{Future, past};
 pub use json::json;
 pub use log_tier::NEIGHBOURHOOD_PERCENT;
-pub use memory::{Goal, Memory, Target};
+pub use memory::{Goal, RamPlan, Target};
 pub use report::report;
 pub use settings::settings;
 pub use text::text;
 
-use crate::character::{Character, Loaded};
+use crate::character::{CensusTrace, Character};
 use crate::curve::TierPoint;
-use crate::experiment::{Error, Progress};
+use crate::error::LabError;
 use crate::figure::Unit;
+use crate::progress::Progress;
 use shoal_trace::Format;
 
-/// What the operator says.
+/// Options given by the operator.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PlanOptions {
-    /// What a GB of RAM costs a month, in any currency.
+    /// Price of a GB of RAM a month, in any currency.
     pub ram_price: Option<f64>,
-    /// What a GB of disk costs a month.
+    /// Price of a GB of disk a month.
     pub disk_price: Option<f64>,
-    /// What a GB fetched from origins costs.
+    /// Price of a GB fetched from origins.
     pub egress_price: Option<f64>,
-    /// Bytes of RAM that there are; without, the plan says how many it takes.
+    /// Existing bytes of RAM; without them, the plan says how many are needed.
     pub ram_bytes: Option<u64>,
-    /// Bytes of disk that there are; without, the plan says how many it takes.
+    /// Existing bytes of disk; without them, the plan says how many are needed.
     pub disk_bytes: Option<u64>,
-    /// Bytes of the drive that the disk is on; at least those of the disk.
+    /// Bytes of the drive that holds the disk; at least those of the disk.
     pub drive_bytes: u64,
-    /// Whole writes of the drive a day that its maker rates it for.
+    /// Whole writes of the drive a day, by its maker's rating.
     pub drive_writes_per_day: f64,
-    /// Years that the rating is for.
+    /// Years of the rating.
     pub drive_years: f64,
-    /// Operations a second that the drive may be asked for at the peak.
+    /// Largest number of operations a second on the drive at the peak.
     pub drive_operations: f64,
-    /// What an object takes beside its body.
+    /// Overhead of an object beside its body.
     pub footprint: Footprint,
-    /// What a request that RAM misses costs the machine, in requests that it hits.
+    /// Cost of a request that RAM misses, in requests that it hits.
     pub miss_cost: f64,
-    /// The part of the requests that warms the caches.
+    /// Share of the requests that warms the caches.
     pub warm_up: f64,
     /// The seed of samples.
     pub seed: u64,
@@ -98,25 +105,25 @@ impl Default for PlanOptions {
 
 /// A plan.
 pub struct Plan {
-    /// What it was asked.
+    /// Options of the plan.
     pub wishes: PlanOptions,
-    /// What the log demands.
+    /// Demand of the log.
     pub demand: Demand,
     /// RAM alone, by size.
-    pub memory: Memory,
+    pub memory: RamPlan,
     /// RAM and disk together, for pairs of sizes.
     pub tiers: Vec<TierPoint>,
-    /// What the disk would do.
-    pub disk: Disk,
-    /// What the answers hang on.
+    /// Planned disk.
+    pub disk: DiskPlan,
+    /// Assumptions behind the answers.
     pub bounds: Vec<Bound>,
-    /// Whether it would pay to cooperate.
-    pub cooperation: Cooperation,
-    /// What is recommended.
+    /// Value of cooperation.
+    pub cooperation: CooperationVerdict,
+    /// Recommendation.
     pub choice: Choice,
-    /// What that does, simulated.
+    /// Results of the recommendation, simulated.
     pub expected: TierPoint,
-    /// What it is expected to do next.
+    /// Forecast for the recommendation.
     pub future: Future,
 }
 
@@ -124,22 +131,22 @@ impl Plan {
     /// Plans for a log.
     ///
     /// # Errors
-    /// When the log has too few requests to say anything, or a store cannot be driven.
+    /// When the log has too few requests for a plan, or a store cannot be driven.
     pub fn of(
-        loaded: &Loaded,
+        loaded: &CensusTrace,
         character: &Character,
         wishes: PlanOptions,
         progress: &mut dyn Progress,
-    ) -> Result<Self, Error> {
+    ) -> Result<Self, LabError> {
         let requests = loaded.trace.requests().len();
         if requests < LEAST_REQUESTS {
-            return Err(Error::TooFewRequests { found: requests, least: LEAST_REQUESTS });
+            return Err(LabError::TooFewRequests { found: requests, least: LEAST_REQUESTS });
         }
         let heads_in_sizes = wishes.footprint.heads_in_sizes || loaded.reading.format == Format::Squid;
         let wishes = PlanOptions { footprint: Footprint { heads_in_sizes, ..wishes.footprint }, ..wishes };
         let demand = Demand::of(loaded, character, wishes.warm_up);
-        let mut memory = Memory::of(loaded, &demand, &wishes, progress);
-        let disk = Disk::of(loaded, &demand, &memory, &wishes, progress)?;
+        let mut memory = RamPlan::of(loaded, &demand, &wishes, progress);
+        let disk = DiskPlan::of(loaded, &demand, &memory, &wishes, progress)?;
         memory.aim(&disk, &demand, &wishes);
         let architecture = disk.recommended().to_owned();
         let mut simulated =
@@ -151,7 +158,7 @@ impl Plan {
         Ok(Self {
             future: Future::of(&chosen, &memory, requests),
             bounds: bounds::bounds(loaded, character, &demand, &wishes),
-            cooperation: Cooperation::of(character, &demand),
+            cooperation: CooperationVerdict::of(character, &demand),
             wishes,
             demand,
             memory,
@@ -163,10 +170,10 @@ impl Plan {
     }
 }
 
-/// A size as settings spell it, rounded: `768.0 MiB`.
+/// Returns a size as settings spell it, rounded: `768.0 MiB`.
 fn bytes(bytes: u64) -> String {
     Unit::Bytes.shown(bytes as f64)
 }
 
-/// Requests below which a plan says nothing.
+/// Least number of requests for a plan.
 pub const LEAST_REQUESTS: usize = 1000;

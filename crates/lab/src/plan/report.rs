@@ -4,10 +4,10 @@ use super::text::{lasting, too_large, within};
 use super::{Bound, Goal, Plan, bytes, settings};
 use crate::character::{Character, report_section};
 use crate::curve::{Curve, Point};
-use crate::figure::{Axis, Bar, Bars, Drawing, Figure, Mark, Plot, Series, Shape, Unit};
+use crate::figure::{Axis, Bar, Bars, Chart, Figure, Mark, Plot, Series, Shape, Unit};
 use crate::report::{Report, Section, Table};
 
-/// The page of a plan for a log of this name.
+/// Returns the page of a plan for a log of this name.
 pub fn report(plan: &Plan, character: &Character, log: &str, command: &str) -> Report {
     let (choice, expected) = (&plan.choice, &plan.expected);
     let demand = &plan.demand;
@@ -110,15 +110,15 @@ fn ram(plan: &Plan) -> Section {
         title: "Hit ratio by size".into(),
         question: "What would a cache of each size hit, after the warm-up?".into(),
         figures: vec![
-            Figure::new("hit-ratio", "Requests that hit", &how, Drawing::Plot(by_requests)),
-            Figure::new("byte-hit-ratio", "Bytes that hit", &how, Drawing::Plot(by_bytes)),
+            Figure::new("hit-ratio", "Requests that hit", &how, Chart::Plot(by_requests)),
+            Figure::new("byte-hit-ratio", "Bytes that hit", &how, Chart::Plot(by_bytes)),
         ],
         notes: [Some(upright), beyond].into_iter().flatten().collect(),
         ..Section::default()
     }
 }
 
-/// How far off each point of a curve may be.
+/// Returns the error bar of each point of a curve.
 fn whiskers(curve: &Curve, pick: fn(&Point) -> (f64, f64)) -> Series {
     let ends = |point: &Point| {
         let (value, error) = pick(point);
@@ -194,14 +194,14 @@ fn tiers(plan: &Plan) -> Section {
             "tiers",
             "RAM and disk together",
             "A curve for each disk.",
-            Drawing::Plot(plot),
+            Chart::Plot(plot),
         )],
         tables: vec![table],
         ..Section::default()
     }
 }
 
-/// What comes after the log, and what forecasts were worth within it.
+/// Returns the section on the requests after the log, and on the forecasts within it.
 fn next(plan: &Plan) -> Section {
     let future = &plan.future;
     let mut table = Table::new("Forecast and found", &["known", "the next", "forecast", "came", "off by"]);
@@ -235,7 +235,8 @@ fn next(plan: &Plan) -> Section {
     }
 }
 
-/// What each pair of sizes costs; empty but for its question where no prices are told.
+/// Returns the section on the cost of each pair of sizes; only the question where no prices are
+/// given.
 fn prices(plan: &Plan) -> Section {
     let heading =
         ["RAM", "disk", "RAM and disk", "fetched from origins", "together", "operations a second, peak"];
@@ -309,7 +310,7 @@ fn disk(plan: &Plan) -> Section {
             "disk",
             "Operations by architecture",
             "Reads for a hit, writes for an object.",
-            Drawing::Bars(bars),
+            Chart::Bars(bars),
         )],
         tables: vec![table],
         notes: vec![
@@ -404,5 +405,5 @@ fn count(number: u64) -> String {
     Unit::Count.shown(number as f64)
 }
 
-/// The curve of a cache that takes what RAM does not take for its size.
+/// Name of the curve of a cache that takes the objects too large for RAM, too.
 const AS_ONE: &str = "RAM and disk as one";

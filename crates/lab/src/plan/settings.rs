@@ -4,7 +4,7 @@ use super::Plan;
 use shoal_core::ByteCount;
 use std::fmt::Write;
 
-/// The settings that the plan comes to; what they do not name rests at its default.
+/// Returns the settings that follow from the plan; all others stay at their defaults.
 pub fn settings(plan: &Plan, log: &str) -> String {
     let (choice, expected) = (&plan.choice, &plan.expected);
     let (ram, disk) = (ByteCount(choice.ram_bytes), ByteCount(choice.disk_bytes));

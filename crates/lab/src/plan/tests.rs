@@ -1,8 +1,8 @@
-//! Plans for made traffic: what must hold whatever the numbers.
+//! Plans for made traffic: invariants for any numbers.
 
 use super::*;
 use crate::character::load;
-use crate::experiment::Silent;
+use crate::progress::Silent;
 use shoal_trace::generate::Traffic;
 use shoal_trace::{Filter, ReadOptions, Reader};
 
@@ -10,7 +10,7 @@ fn planned(requests: usize, wishes: PlanOptions) -> (Plan, Character) {
     planned_up_to(u64::MAX, requests, wishes)
 }
 
-/// For made traffic without objects of more than so many bytes.
+/// Plans for made traffic without objects of more than `largest` bytes.
 fn planned_up_to(largest: u64, requests: usize, wishes: PlanOptions) -> (Plan, Character) {
     let trace = Traffic { requests, clients: 50, ..Traffic::default() }.make().expect("possible");
     let line = |request: &shoal_trace::Request| {
@@ -39,8 +39,8 @@ fn a_plan_agrees_with_itself() {
     );
     let lru = &memory.curves.iter().find(|(name, _)| *name == "lru").expect("it is there").1;
     for (simulated, counted) in lru.points.iter().zip(&memory.stack.points) {
-        // The simulated cache declines what is larger than itself; on the stack it pushes the rest
-        // away.
+        // The simulated cache declines objects larger than itself. On the stack such an object
+        // pushes the rest away.
         assert!((simulated.hit_ratio - counted.hit_ratio).abs() < 0.04, "{simulated:?} {counted:?}");
     }
     for goal in [Goal::HitRatio, Goal::Throughput] {
@@ -143,11 +143,11 @@ fn short_logs_are_refused() {
     let loaded = load(reader, &Filter::default(), usize::MAX).expect("readable");
     let character = Character::of(&loaded.trace, loaded.known(), 1, &mut Silent);
     let refused = Plan::of(&loaded, &character, PlanOptions::default(), &mut Silent);
-    assert!(matches!(refused, Err(Error::TooFewRequests { found: 500, least: LEAST_REQUESTS })));
+    assert!(matches!(refused, Err(LabError::TooFewRequests { found: 500, least: LEAST_REQUESTS })));
 }
 
-/// A log of so many requests for 300 small objects, each forty-first for one of some that are
-/// larger than RAM takes.
+/// Plans for a log of `requests` requests for 300 small objects. Each forty-first request is for
+/// one of seven objects that are larger than RAM takes.
 fn with_large(requests: u64, small_bytes: u64, large_bytes: u64, wishes: PlanOptions) -> Plan {
     let mut log = String::new();
     for at in 0..requests {

@@ -1,11 +1,11 @@
-//! A plan for people who read it in a terminal.
+//! A plan for readers at a terminal.
 
 use super::{Goal, Plan, bytes, settings};
 use crate::figure::Unit;
 use crate::forecast::BackTest;
 use std::fmt::Write;
 
-/// All of a plan for a log of this name.
+/// Returns the whole plan for a log of this name.
 pub fn text(plan: &Plan, log: &str) -> String {
     let mut text = String::new();
     demand(plan, &mut text);
@@ -49,7 +49,7 @@ pub fn text(plan: &Plan, log: &str) -> String {
     text
 }
 
-/// What the requests after the log will hit, and what such forecasts were worth within it.
+/// Writes the forecast for the requests after the log, and the quality of such forecasts within it.
 fn next(plan: &Plan, text: &mut String) {
     let (forecast, count) = (&plan.future.forecast, |number: usize| Unit::Count.shown(number as f64));
     let _ = writeln!(
@@ -129,7 +129,7 @@ fn policies(plan: &Plan, text: &mut String) {
     }
 }
 
-/// What RAM and disk together could hit, where RAM does not take all of it.
+/// Writes the hit ratio of RAM and disk together, where RAM does not take every object.
 fn as_one(plan: &Plan, text: &mut String) {
     let largest = bytes(plan.wishes.footprint.object_max);
     let _ = writeln!(
@@ -144,7 +144,7 @@ fn as_one(plan: &Plan, text: &mut String) {
     }
 }
 
-/// What RAM leaves to the disk for its size; `None` where that is nothing.
+/// Returns a sentence on the requests for objects too large for RAM; `None` without such requests.
 pub(super) fn too_large(plan: &Plan) -> Option<String> {
     (plan.memory.too_large > 0.0).then(|| {
         format!(
@@ -197,7 +197,7 @@ fn tiers(plan: &Plan, text: &mut String) {
     }
 }
 
-/// The cheapest pairs of sizes, where prices are told.
+/// Writes the cheapest pairs of sizes, where prices are given.
 fn prices(plan: &Plan, text: &mut String) {
     let priced = &plan.choice.priced;
     if priced.is_empty() {
@@ -280,12 +280,12 @@ fn bounds(plan: &Plan, text: &mut String) {
     }
 }
 
-/// `5 years`, up to a hundred.
+/// Formats years: `5 years`, up to a hundred.
 pub(super) fn lasting(years: f64) -> String {
     if years > 100.0 { "> 100 y".into() } else { format!("{years:.1} y") }
 }
 
-/// `66.2 ± 5.5%`.
+/// Formats a share with its error: `66.2 ± 5.5%`.
 pub(super) fn within(value: f64, error: f64) -> String {
     format!("{:.1} ± {:.1}%", value * 100.0, error * 100.0)
 }
@@ -294,5 +294,5 @@ fn share(share: f64) -> String {
     Unit::Share.shown(share)
 }
 
-/// Pairs that are printed with their costs.
+/// Number of pairs printed with their costs.
 const CHEAPEST: usize = 5;

@@ -1,10 +1,10 @@
-//! Disks as the cache architectures replace on them, without their I/O: which objects a disk of
-//! some size would still have.
+//! Disks with the replacement of each cache architecture, without their I/O: the objects that a
+//! disk of some size would still have.
 //!
 //! A `volume` is a log with a cursor ([`super::log_tier`]). Files (`squid` and its kin) take whole
 //! blocks, and a hand goes over them (`clock`). Where small objects stand in a mapped file, they
-//! have a quarter of the disk and replace each other there by FBC ([`MappedCache`]); what finds no
-//! place is a file. Index and folders take their part first.
+//! have a quarter of the disk and replace each other there by FBC ([`MappedCache`]). Objects
+//! without a place there are files. Index and folders take their part first.
 
 use super::footprint::Footprint;
 use super::log_tier::{LARGEST_SHARE, Log};
@@ -12,9 +12,9 @@ use crate::curve::DiskTier;
 use crate::simulator::{Capacity, MappedCache, MappedPolicy, Request, Simulator};
 use shoal_policy::{Appender, Packer, Replacement, ReplacementPolicy, SegmentLayout};
 
-/// A disk of so many bytes under an architecture, for objects of this mean body size. `rate` is the
-/// share of the objects that it is asked for: what of it is left for objects is as much smaller,
-/// what stands beside them is not counted twice.
+/// Creates a disk of `disk_bytes` bytes under an architecture, for objects of this mean body size.
+/// `rate` is the simulated share of the objects: the room for objects shrinks by this factor. Index
+/// and folders do not shrink.
 pub(super) fn disk(
     architecture: &str,
     (disk_bytes, rate): (u64, f64),
@@ -31,13 +31,13 @@ pub(super) fn disk(
     };
     let mapped_bytes = room.min(disk_bytes / MAPPED_SHARE);
     let policy = MappedPolicy::Fbc { c_max: 3, a_max: 100 };
-    Box::new(Segmented {
+    Box::new(SegmentedDisk {
         small: MappedCache::placed_by(placement, policy, scaled(mapped_bytes)),
         files: Files::new(scaled(room - mapped_bytes), footprint),
     })
 }
 
-/// Objects of this mean size that a disk of so many bytes holds, about.
+/// Returns the approximate number of objects of this mean size on a disk of `disk_bytes` bytes.
 pub(super) fn objects(architecture: &str, disk_bytes: u64, mean_bytes: u64, footprint: Footprint) -> u64 {
     let each = match architecture {
         VOLUME => footprint.volume(mean_bytes),
@@ -46,20 +46,20 @@ pub(super) fn objects(architecture: &str, disk_bytes: u64, mean_bytes: u64, foot
     disk_bytes / (each + index_bytes(architecture))
 }
 
-/// The largest body that a disk of so many bytes takes.
+/// Returns the largest body that a disk of `disk_bytes` bytes takes.
 pub(super) fn largest(architecture: &str, disk_bytes: u64, footprint: Footprint) -> u64 {
     let room = if architecture == VOLUME { disk_bytes / LARGEST_SHARE } else { disk_bytes };
     room.min(footprint.object_max)
 }
 
-/// Bytes of the index for each object (docs/FORMATS.md).
+/// Returns the bytes of the index for each object (docs/FORMATS.md).
 pub(super) fn index_bytes(architecture: &str) -> u64 {
-    // An entry of a volume in a table that is three quarters full; or an entry, its bucket and its
+    // Volume: an entry in a table that is three quarters full. Others: an entry, its bucket and its
     // side word.
     if architecture == VOLUME { 11 } else { 44 }
 }
 
-/// What index and folders take.
+/// Returns the bytes that index and folders take.
 fn fixed(architecture: &str, disk_bytes: u64, mean_bytes: u64, footprint: Footprint) -> u64 {
     let objects = objects(architecture, disk_bytes, mean_bytes, footprint) * OBJECTS_ROOM / 100;
     let blocks = match architecture {
@@ -84,7 +84,7 @@ impl Files {
 
 impl DiskTier for Files {
     fn request(&mut self, object: u64, body_bytes: u64) -> bool {
-        // What is larger than anything that is stored is larger than any room.
+        // An object larger than `object_max` weighs more than any room.
         let weight = match body_bytes <= self.footprint.object_max {
             true => blocks(self.footprint.file(body_bytes)),
             false => u64::MAX,
@@ -102,18 +102,18 @@ impl DiskTier for Files {
 }
 
 /// Small objects in a mapped file, the others as files.
-struct Segmented {
+struct SegmentedDisk {
     small: MappedCache,
     files: Files,
 }
 
-impl DiskTier for Segmented {
+impl DiskTier for SegmentedDisk {
     fn request(&mut self, object: u64, body_bytes: u64) -> bool {
         let record = self.files.footprint.file(body_bytes);
         if record > SEGMENT_MAX || body_bytes > self.files.footprint.object_max {
             return self.files.request(object, body_bytes);
         }
-        // What found no segment is a file.
+        // An object without a segment is a file.
         self.small.request(Request { object, bytes: record })
             || (!self.small.holds(object) && self.files.request(object, body_bytes))
     }
@@ -127,15 +127,18 @@ impl DiskTier for Segmented {
     }
 }
 
-/// Whole blocks, and those that say where a long file's blocks are.
+/// Returns the number of whole blocks, with those that list a long file's blocks.
 fn blocks(bytes: u64) -> u64 {
     let data = bytes.div_ceil(BLOCK_BYTES).max(1);
-    (data + if data > 12 { 1 + data / 1024 } else { 0 }) * BLOCK_BYTES
+    let all = (data + if data > 12 { 1 + data / 1024 } else { 0 }) * BLOCK_BYTES;
+    debug_assert!(all >= bytes, "{bytes} bytes in {all}");
+    all
 }
 
-/// The store's default.
+/// The store's default architecture.
 pub(super) const VOLUME: &str = "volume";
-/// Room for more objects than the mean size tells, in percent: what `max_objects` is set to.
+/// Percentage of the expected number of objects that `max_objects` is set to; it leaves room above
+/// the mean size's estimate.
 pub(super) const OBJECTS_ROOM: u64 = 150;
 const BLOCK_BYTES: u64 = 4096;
 const SEGMENT_MAX: u64 = 8192;
@@ -144,7 +147,7 @@ const MAPPED_SHARE: u64 = 4;
 const FILES_PER_FOLDER: u64 = 256;
 /// The index's journal, the lock, the table of purges, upper folders.
 const OTHER_FILES: u64 = 64;
-/// A volume's superblock and what else stands before its stripes, and the table of purges.
+/// A volume's superblock, the other blocks before its stripes, and the table of purges.
 const VOLUME_BLOCKS: u64 = 34;
 
 #[cfg(test)]
@@ -153,7 +156,7 @@ mod tests {
     use shoal_store::architectures::ARCHITECTURES;
 
     #[test]
-    fn every_architecture_holds_what_fits_and_not_more() {
+    fn every_architecture_holds_only_objects_that_fit() {
         for architecture in ARCHITECTURES {
             let footprint = Footprint::default();
             let mut disk = disk(architecture.name, (20 << 20, 1.0), 4000, footprint);
@@ -162,11 +165,11 @@ mod tests {
                 disk.request(object, 4000);
             });
             assert!((0..300).all(|object| disk.request(object, 4000)), "{}", architecture.name);
-            // Twice each, for those that want to see an object again.
+            // Twice each, for architectures that admit an object at its second request.
             (0..30_000).for_each(|object| {
                 disk.request(object / 2, 4000);
             });
-            // Backwards, so that what is looked for is what came last.
+            // Backwards, so that the newest objects are looked for first.
             let held = (0..15_000).rev().filter(|object| disk.request(*object, 4000)).count() as u64;
             let most = (20 << 20) / footprint.volume(4000).min(footprint.file(4000));
             assert!((500..=most).contains(&held), "{}: {held} of {most}", architecture.name);
@@ -174,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sample_has_its_share_of_what_is_left_for_objects() {
+    fn sample_has_its_share_of_the_objects_room() {
         let held = |rate: f64| {
             let mut disk = disk(VOLUME, (8 << 20, rate), 4000, Footprint::default());
             let asked = (20_000.0 * rate) as u64;
@@ -188,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn large_objects_are_files_and_what_is_larger_than_the_disk_is_declined() {
+    fn large_objects_are_files_or_declined() {
         let mut disk = disk("squidmla", (20 << 20, 1.0), 4000, Footprint::default());
         assert!(!disk.request(1, 1 << 20) && disk.request(1, 1 << 20));
         assert!(!disk.request(2, 1 << 30) && !disk.request(2, 1 << 30));

@@ -1,6 +1,6 @@
-//! One disk: pages one at a time, quickly where one follows the last on it.
+//! One disk: it reads pages one at a time, quickly where one follows the last on it.
 
-/// How long a page takes.
+/// Times of a page.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DiskTimes {
     /// A page anywhere, in seconds.
@@ -14,15 +14,15 @@ impl DiskTimes {
     /// after the other, with readahead (sections 4.4.1, 4.4.3).
     pub const TESTBED: Self = Self { random_seconds: 13e-3, sequential_seconds: 8192.0 / 8.3e6 };
 
-    /// The same without readahead: each page takes as long as a random one.
+    /// A disk without readahead: each page takes the time of a random one.
     pub const SCATTERED: Self = Self { sequential_seconds: 13e-3, ..Self::TESTBED };
 }
 
-/// A disk by where it stands.
+/// A disk with its position.
 #[derive(Clone, Debug)]
 pub(super) struct Disk {
     times: DiskTimes,
-    /// The last page read: of which program, and which.
+    /// Program and number of the last page read.
     last: Option<(u32, u32)>,
 }
 
@@ -31,7 +31,7 @@ impl Disk {
         Self { times, last: None }
     }
 
-    /// Reads a page of a program's file. Gives how long that takes, in seconds.
+    /// Reads a page of a program's file. Returns the time it takes, in seconds.
     pub fn read(&mut self, program: u32, page: u32) -> f64 {
         let follows = self.last.is_some_and(|last| last == (program, page.wrapping_sub(1)));
         self.last = Some((program, page));

@@ -1,18 +1,17 @@
-//! The frames of one node: what is in them, ordered so that the least valuable page is found at
-//! once.
+//! The frames of one node with their pages, in an order that finds the least valuable page at once.
 //!
-//! Values change all the time, but never in a way that changes the order among the pages of one
-//! program that hints name, or among those that they do not. So each program has two ordered sets,
-//! and only the ends of the sets are compared.
+//! Values change all the time. The order among the hinted pages of one program does not change, nor
+//! does the order among its other pages. Each program therefore has two ordered sets, and only the
+//! ends of the sets are compared.
 
 use std::collections::BTreeSet;
 
-/// A page: of which program, and which.
+/// A page: number of its program, and number of the page.
 pub(super) type Page = (u32, u32);
 
 /// One node's frames.
 #[derive(Clone, Debug)]
-pub(super) struct Memory {
+pub(super) struct NodeFrames {
     frames: usize,
     /// Frames that hold a page or wait for one that is under way.
     used: usize,
@@ -24,23 +23,23 @@ pub(super) struct Memory {
 pub(super) struct ProgramPages {
     /// Pages with a hint, by its place.
     pub hinted: BTreeSet<(u64, u32)>,
-    /// The others, by when they were last used, in microseconds.
+    /// Pages without a hint, by the time of their last use in microseconds.
     pub unhinted: BTreeSet<(u64, u32)>,
 }
 
-/// Where a page stands on its shelf.
+/// Rank of a page on its shelf.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PageRank {
     Hinted(u64),
     Unhinted(u64),
 }
 
-impl Memory {
+impl NodeFrames {
     pub fn new(frames: usize, programs: usize) -> Self {
         Self { frames, used: 0, shelves: vec![ProgramPages::default(); programs] }
     }
 
-    /// It gets so many frames more.
+    /// Adds `frames` frames.
     pub fn grow(&mut self, frames: usize) {
         self.frames += frames;
     }
@@ -57,12 +56,12 @@ impl Memory {
         &self.shelves[program]
     }
 
-    /// Keeps a frame for a page that is under way.
+    /// Reserves a frame for a page that is under way.
     pub fn reserve(&mut self) {
         self.used += 1;
     }
 
-    /// A page for which a frame was kept is there.
+    /// Puts a page into the frame reserved for it.
     pub fn fill_reserved(&mut self, page: Page, standing: PageRank) {
         let shelf = &mut self.shelves[page.0 as usize];
         match standing {
@@ -71,13 +70,13 @@ impl Memory {
         };
     }
 
-    /// A page leaves, and its frame is free.
+    /// Removes a page and frees its frame.
     pub fn remove(&mut self, page: Page, standing: PageRank) {
         self.lift(page, standing);
         self.used -= 1;
     }
 
-    /// A page's worth has changed in a way that changes its place.
+    /// Moves a page to another rank after a change of its value.
     pub fn rerank(&mut self, page: Page, before: PageRank, after: PageRank) {
         if before != after {
             self.lift(page, before);

@@ -1,9 +1,9 @@
-//! A cluster that prefetches together: programs that told what they will ask for, the disks and the
-//! memory of idle nodes at work for them.
+//! A cluster that prefetches together: programs tell their future references, and idle nodes' disks
+//! and memory work for them.
 //!
 //! The prototype of Voelker 2000, chapter 4 (PGMS), simulated event by event with its measured
-//! costs (Tables 4.1 and 4.2). All that is decided, which page is fetched where and what gives way,
-//! is decided by [`shoal_cooperation::prefetch`], which a live cluster calls; here are only
+//! costs (Tables 4.1 and 4.2). [`shoal_cooperation::prefetch`], which a live cluster calls, makes
+//! all decisions: the pages to fetch, their targets and their victims. This module has only
 //! processors, disks, links and time.
 //!
 //! ```text
@@ -14,26 +14,26 @@
 //!  epoch:   values and loads of all ─► plan ─► weights, MaxValue
 //! ```
 //!
-//! What the chapter does not say is settled so, on the side of what a kernel can know:
+//! The chapter leaves these points open. Here they are settled on the side of facts that a kernel
+//! can know:
 //!
 //! - Pages are read only and belong to one program; every node's disk has a copy of every file
 //!   (section 4.3.2).
-//! - A request for a page whose prefetch only waits in a queue withdraws it and reads the page from
-//!   the own disk; one whose prefetch has begun waits for it.
+//! - A prefetch that only waits in a queue is withdrawn when its page is requested; the program
+//!   then reads the page from the own disk. A program waits for a prefetch that has begun.
 //! - Prefetches to local memory take pages in order and pass over those that another node is
 //!   reading. At most [`MOST_INCOMING`] pages are under way over the network and one from the own
-//!   disk. Programs' own faults go before prefetches at their own disk, and both before what other
-//!   nodes ask.
-//! - What is left of an epoch's weights all nodes know at once; in a cluster acknowledgements tell
-//!   it.
-//! - A putpage costs its sender what a request does and takes the receiver's link as long as any
-//!   page; it is not in the tables.
+//!   disk. Programs' own faults go before prefetches at their own disk. Both go before requests of
+//!   other nodes.
+//! - All nodes know the rest of an epoch's weights at once; in a cluster acknowledgements tell it.
+//! - A putpage costs its sender the same as a request, and takes the receiver's link for the time
+//!   of any page; it is not in the tables.
 //!
 //! | module | |
 //! |---|---|
-//! | [`program`] | what programs ask for and what they tell of it |
-//! | `disk` | one disk: how long a page takes |
-//! | `memory` | the pages of one node, by worth |
+//! | [`program`] | references of programs, and their hints |
+//! | `disk` | one disk: the time of a page |
+//! | `memory` | the pages of one node, by value |
 //! | `run` | the simulation |
 //!
 //! O(log pages) a reference or an event, and O(pages looked ahead) where the predicate must be
@@ -48,46 +48,46 @@ mod run;
 mod tests;
 
 pub use disk::DiskTimes;
-pub use program::{Hinting, Program};
+pub use program::{HintCoverage, Program};
 
-use crate::global_memory::contention::Balancing;
+use crate::global_memory::contention::BalancingRate;
 use shoal_cooperation::prefetch::AccessTimes;
 
-/// What is simulated.
+/// Setting of a simulation.
 #[derive(Clone, Debug)]
 pub struct PrefetchSetup {
     /// The frames of each node.
     pub frames: Vec<usize>,
     /// The node of each program.
     pub homes: Vec<usize>,
-    /// What is prefetched.
-    pub prefetching: Prefetching,
-    /// What everything costs.
-    pub costs: Costs,
+    /// Kinds of prefetching.
+    pub prefetching: PrefetchKinds,
+    /// Costs of all operations.
+    pub costs: PrefetchCosts,
     /// B: prefetches to global memory that one node has outstanding at most.
     pub outstanding: usize,
-    /// T: how long an epoch lasts at most, in seconds.
+    /// T: longest time of an epoch, in seconds.
     pub epoch_seconds: f64,
-    /// Whether weights follow ages alone or loads too, and who chooses the rate.
-    pub balancing: Balancing,
+    /// Rule for weights: by ages alone or by loads too, with the source of the rate.
+    pub balancing: BalancingRate,
     /// A node that joins later.
-    pub joining: Option<Joining>,
-    /// Seed of what is drawn: where evicted pages go.
+    pub joining: Option<JoiningNode>,
+    /// Seed of the random targets of evicted pages.
     pub seed: u64,
 }
 
-/// A node whose memory and disk are there only from some time on.
+/// A node that joins later with its memory and disk.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Joining {
-    /// Which node: one that runs nothing.
+pub struct JoiningNode {
+    /// Number of the node, which runs no program.
     pub node: usize,
-    /// After how many seconds.
+    /// Seconds from the start to its joining.
     pub after_seconds: f64,
 }
 
-/// What is prefetched.
+/// Kinds of prefetching.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Prefetching {
+pub struct PrefetchKinds {
     /// From the own disk into local memory.
     pub disk_to_local: bool,
     /// From global memory into local memory.
@@ -96,7 +96,7 @@ pub struct Prefetching {
     pub disk_to_global: bool,
 }
 
-impl Prefetching {
+impl PrefetchKinds {
     /// All kinds.
     pub const ALL: Self = Self { disk_to_local: true, global_to_local: true, disk_to_global: true };
     /// No kind: GMS.
@@ -118,14 +118,14 @@ impl Prefetching {
     }
 }
 
-/// What things cost, in seconds: Tables 4.1 and 4.2, and section 4.4.1.
+/// Costs in seconds: Tables 4.1 and 4.2, and section 4.4.1.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Costs {
+pub struct PrefetchCosts {
     /// Processor time of a node that asks for a page from global memory, as requester and manager.
     pub getpage_seconds: f64,
     /// The way of the request.
     pub wire_seconds: f64,
-    /// How long a page keeps the link of the node that sends it, or gets it.
+    /// Time that a page keeps the link of the node that sends or gets it.
     pub transfer_seconds: f64,
     /// Processor time for a page that comes in.
     pub receive_seconds: f64,
@@ -143,11 +143,10 @@ pub struct Costs {
     pub disk: DiskTimes,
 }
 
-impl Costs {
-    /// Those of the testbed. Asking, sending, and receiving overlap, so that a page takes 370 µs
-    /// altogether where the table's parts sum to 412 µs: what is left for the request's way is 370
-    /// less the rest. A putpage counts as the request of a getpage does, since the tables have
-    /// none.
+impl PrefetchCosts {
+    /// Costs of the testbed. Asking, sending, and receiving overlap, so that a page takes 370 µs
+    /// altogether where the table's parts sum to 412 µs. The request's way therefore takes 370 µs
+    /// less the other parts. A putpage counts as a getpage's request, since the tables have none.
     pub const TESTBED: Self = Self {
         getpage_seconds: (67.9 + 53.9) * 1e-6,
         wire_seconds: (370.0 - 67.9 - 53.9 - 187.0 - 22.3) * 1e-6,
@@ -161,7 +160,7 @@ impl Costs {
         disk: DiskTimes::TESTBED,
     };
 
-    /// The same with another time for a page from global memory, all its parts in proportion.
+    /// Returns costs with another time for a page from global memory, all its parts in proportion.
     pub fn with_global(self, seconds: f64) -> Self {
         let times = seconds / self.global_seconds();
         Self {
@@ -177,11 +176,11 @@ impl Costs {
         self.getpage_seconds + self.wire_seconds + self.transfer_seconds + self.receive_seconds
     }
 
-    /// F_G and F_D, as the predicate counts them.
+    /// Returns F_G and F_D, as the predicate counts them.
     ///
     /// # Errors
     /// When a page from global memory takes as long as one from disk, or a cost is no number.
-    pub fn times(&self) -> Result<AccessTimes, Error> {
+    pub fn times(&self) -> Result<AccessTimes, SetupError> {
         let global = self.global_seconds();
         let all = [self.access_seconds, self.ask_seconds, self.read_seconds, self.putpage_seconds];
         let parts = [
@@ -193,34 +192,36 @@ impl Costs {
         ];
         let disk = [self.disk.random_seconds, self.disk.sequential_seconds];
         if let Some(found) = all.iter().chain(&parts).chain(&disk).find(|cost| !is_cost(**cost)) {
-            return Err(Error::Cost { found: *found });
+            return Err(SetupError::Cost { found: *found });
         }
-        AccessTimes::new(0.0, global, self.disk.random_seconds)
-            .map_err(|_| Error::Levels { global_seconds: global, disk_seconds: self.disk.random_seconds })
+        AccessTimes::new(0.0, global, self.disk.random_seconds).map_err(|_| SetupError::Levels {
+            global_seconds: global,
+            disk_seconds: self.disk.random_seconds,
+        })
     }
 }
 
-/// What a run found.
+/// Results of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PrefetchResult {
-    /// Each program.
+    /// Results of each program.
     pub programs: Vec<ProgramResult>,
-    /// When the last one was done, in seconds.
+    /// End of the last program, in seconds.
     pub seconds: f64,
-    /// How many epochs it took.
+    /// Number of epochs.
     pub epochs: u64,
-    /// Each node's disk: the share of the time that it worked.
+    /// Share of the time that each node's disk worked.
     pub disks: Vec<f64>,
     /// The load balancing rate, by epoch.
     pub rates: Vec<f64>,
 }
 
-/// What one program did.
+/// Results of one program.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct ProgramResult {
-    /// From its start to its end, in seconds.
+    /// Time from its start to its end, in seconds.
     pub elapsed_seconds: f64,
-    /// Computing, in seconds.
+    /// Computing time, in seconds.
     pub user_seconds: f64,
     /// Processor time of its node for its faults, prefetches and evictions, in seconds.
     pub system_seconds: f64,
@@ -233,12 +234,12 @@ pub struct ProgramResult {
 }
 
 impl ProgramResult {
-    /// Neither computing nor fetching anything itself: waiting, in seconds.
+    /// Returns the waiting time, in seconds: neither computing nor work for its own fetches.
     pub fn stall_seconds(&self) -> f64 {
         (self.elapsed_seconds - self.user_seconds - self.system_seconds).max(0.0)
     }
 
-    /// Fetches into local memory.
+    /// Returns the fetches into local memory.
     pub fn into_local(&self) -> u64 {
         self.disk_to_local.all() + self.global_to_local.all()
     }
@@ -247,78 +248,78 @@ impl ProgramResult {
 /// Fetches of one kind.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Fetches {
-    /// Before they were asked for.
+    /// Fetches done before the program's request.
     pub in_time: u64,
-    /// Waited for, prefetched or not.
+    /// Fetches that the program waited for, prefetched or not.
     pub stalls: u64,
-    /// How many of both were the first of their page: from any disk, or, out of global memory, into
-    /// local memory.
+    /// Fetches of both kinds that were the first of their page: from any disk, or, out of global
+    /// memory, into local memory.
     pub cold: u64,
 }
 
 impl Fetches {
-    /// All of them.
+    /// Returns all fetches.
     pub fn all(&self) -> u64 {
         self.in_time + self.stalls
     }
 
-    /// Those of pages that had been there before and had to leave.
+    /// Returns the fetches of pages that had been there before and were evicted.
     pub fn capacity(&self) -> u64 {
         self.all() - self.cold
     }
 }
 
-/// Why nothing can be simulated.
+/// Reason why nothing can be simulated.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum Error {
-    /// No program, or one that asks for nothing.
+pub enum SetupError {
+    /// No program, or one without references.
     NoReferences,
-    /// Programs and their nodes are not of one number.
+    /// The numbers of programs and of their nodes differ.
     Homes {
-        /// Programs.
+        /// Number of programs.
         programs: usize,
-        /// Nodes told for them.
+        /// Number of nodes given for them.
         homes: usize,
     },
-    /// A program's node is not there, or has fewer frames than are under way at once; or a node has
+    /// A program's node is missing, or has fewer frames than are under way at once; or a node has
     /// more than any machine.
     Frames {
-        /// Which node, from 0.
+        /// Number of the node, from 0.
         node: usize,
-        /// How many it has.
+        /// Number of its frames.
         found: usize,
     },
     /// More nodes than are simulated.
     Nodes {
-        /// How many.
+        /// Number of nodes.
         found: usize,
     },
     /// A cost is negative or no number.
     Cost {
-        /// What it is.
+        /// The cost.
         found: f64,
     },
     /// The disk is not slower than the network.
     Levels {
-        /// A page from global memory.
+        /// Time of a page from global memory.
         global_seconds: f64,
-        /// A page from disk.
+        /// Time of a page from disk.
         disk_seconds: f64,
     },
-    /// The node that joins is not there, or runs a program.
+    /// The node that joins does not exist, or runs a program.
     Joining {
-        /// Which node, from 0.
+        /// Number of the node, from 0.
         node: usize,
     },
     /// An epoch is too short to plan in, or longer than anything lasts.
     Epoch {
-        /// What it is, in seconds.
+        /// Length of the epoch, in seconds.
         found: f64,
     },
 }
 
-impl std::fmt::Display for Error {
+impl std::fmt::Display for SetupError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::NoReferences => write!(f, "there is no program, or one that asks for no page"),
@@ -350,9 +351,9 @@ impl std::fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for SetupError {}
 
-/// Whether something can take so long.
+/// Returns `true` if an operation can take this time.
 fn is_cost(seconds: f64) -> bool {
     (0.0..=MOST_SECONDS).contains(&seconds)
 }
@@ -360,71 +361,72 @@ fn is_cost(seconds: f64) -> bool {
 /// Runs programs over a cluster to their ends.
 ///
 /// # Errors
-/// When there is nothing to run, or nothing to run it on, or a cost is none.
-pub fn simulate(programs: &[Program], setting: &PrefetchSetup) -> Result<PrefetchResult, Error> {
+/// When there is no program, no node for it, or a cost is invalid.
+pub fn simulate(programs: &[Program], setting: &PrefetchSetup) -> Result<PrefetchResult, SetupError> {
     let times = setting.check(programs)?;
-    Ok(run::Run::new(programs, setting, times).finish())
+    Ok(run::PrefetchRun::new(programs, setting, times).finish())
 }
 
 impl PrefetchSetup {
-    /// The testbed with one program: node 0 runs it, and as many idle nodes are beside it; each has
-    /// so many frames.
+    /// Returns the testbed with one program: node 0 runs it, beside `idle` idle nodes. Each node
+    /// has `frames` frames.
     pub fn testbed(frames: usize, idle: usize) -> Self {
         Self {
             frames: vec![frames; 1 + idle],
             homes: vec![0],
-            prefetching: Prefetching::ALL,
-            costs: Costs::TESTBED,
+            prefetching: PrefetchKinds::ALL,
+            costs: PrefetchCosts::TESTBED,
             outstanding: 8,
             epoch_seconds: 5.0,
-            balancing: Balancing::Fixed(0.0),
+            balancing: BalancingRate::Fixed(0.0),
             joining: None,
             seed: 1,
         }
     }
 
-    fn check(&self, programs: &[Program]) -> Result<AccessTimes, Error> {
+    fn check(&self, programs: &[Program]) -> Result<AccessTimes, SetupError> {
         if programs.is_empty() || programs.iter().any(|one| one.references.is_empty()) {
-            return Err(Error::NoReferences);
+            return Err(SetupError::NoReferences);
         }
         if self.homes.len() != programs.len() {
-            return Err(Error::Homes { programs: programs.len(), homes: self.homes.len() });
+            return Err(SetupError::Homes { programs: programs.len(), homes: self.homes.len() });
         }
         if !(1..=MOST_NODES).contains(&self.frames.len()) {
-            return Err(Error::Nodes { found: self.frames.len() });
+            return Err(SetupError::Nodes { found: self.frames.len() });
         }
         let frames = |node: usize| self.frames.get(node).copied().unwrap_or(0);
         if let Some(node) = self.homes.iter().find(|node| frames(**node) < LEAST_FRAMES) {
-            return Err(Error::Frames { node: *node, found: frames(*node) });
+            return Err(SetupError::Frames { node: *node, found: frames(*node) });
         }
         if let Some((node, found)) = self.frames.iter().enumerate().find(|(_, frames)| **frames > MOST_FRAMES)
         {
-            return Err(Error::Frames { node, found: *found });
+            return Err(SetupError::Frames { node, found: *found });
         }
         if !(LEAST_EPOCH_SECONDS..=MOST_SECONDS).contains(&self.epoch_seconds) {
-            return Err(Error::Epoch { found: self.epoch_seconds });
+            return Err(SetupError::Epoch { found: self.epoch_seconds });
         }
         if let Some(one) = programs.iter().find(|one| !is_cost(one.computing_seconds)) {
-            return Err(Error::Cost { found: one.computing_seconds });
+            return Err(SetupError::Cost { found: one.computing_seconds });
         }
         if let Some(joining) = self.joining
             && (self.homes.contains(&joining.node) || joining.node >= self.frames.len())
         {
-            return Err(Error::Joining { node: joining.node });
+            return Err(SetupError::Joining { node: joining.node });
         }
         self.costs.times()
     }
 }
 
-/// Pages that come to one node over the network at once, beside those that it waits for.
+/// Largest number of pages that come to one node over the network at once, beside those that it
+/// waits for.
 pub const MOST_INCOMING: usize = 4;
-/// A node with a program needs more than can be under way to it.
+/// Least frames of a node with a program: more than can be under way to it.
 pub const LEAST_FRAMES: usize = 16;
-/// 8 TB of pages.
+/// Largest number of frames: 8 TB of pages.
 pub const MOST_FRAMES: usize = 1 << 30;
-/// Nothing that is simulated takes longer at once.
+/// Longest time of any simulated operation.
 pub const MOST_SECONDS: f64 = 1000.0;
-/// Epochs must not be shorter than what nodes tell each other takes.
+/// Shortest epoch: an epoch must not be shorter than the exchange of the nodes' reports.
 pub const LEAST_EPOCH_SECONDS: f64 = 0.01;
-/// More nodes than any cluster of this kind had.
+/// Largest number of nodes: more than any cluster of this kind had.
 pub const MOST_NODES: usize = 1000;

@@ -1,43 +1,45 @@
-//! Programs: which pages they ask for, how long they compute between, and what they tell of it
+//! Programs: their page references, the computing time between these, and the hints they give
 //! beforehand.
 //!
-//! The synthetic programs of Voelker 2000, section 4.4.3, and a stand-in for Render, whose
-//! references are not to be had. Pages are of 8 KB and numbered by their place in the file.
+//! The synthetic programs of Voelker 2000, section 4.4.3, and a stand-in for Render: Render's
+//! references are not available. Pages are of 8 KB and numbered by their place in the file.
 
 use shoal_trace::Random;
 
 /// A program.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Program {
-    /// What it is called.
+    /// Name of the program.
     pub name: String,
-    /// The pages that it asks for, in order, numbered by their place in its file.
+    /// Requested pages, in order, numbered by their place in the program's file.
     pub references: Vec<u32>,
-    /// Computing before each, in seconds.
+    /// Computing time before each reference, in seconds.
     pub computing_seconds: f64,
-    /// What it tells.
-    pub hinting: Hinting,
+    /// Hints of the program.
+    pub hinting: HintCoverage,
 }
 
-/// What a program tells of its references before it begins.
+/// Hints that a program gives about its references before it begins.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub enum Hinting {
-    /// Nothing.
+pub enum HintCoverage {
+    /// No hints.
     None,
-    /// All.
+    /// Hints for all references.
     Complete,
-    /// Such a share of them, in runs.
+    /// Hints for this share of the references, in runs.
     Part(f64),
-    /// All, but only so many references at a time, the next when it comes to them.
+    /// Hints for all references, but only this number at a time, the next when the program comes to
+    /// them.
     Stepwise(usize),
-    /// All, but in such a share of the runs pages that it never asks for.
+    /// Hints for all references, but in this share of the runs for pages that the program never
+    /// requests.
     Wrong(f64),
 }
 
-impl Hinting {
-    /// A share of the references is told, and of these a share wrongly: shares below one do not go
-    /// together. `None` for what is no hinting.
-    pub fn told(share: f64, wrong: f64) -> Option<Self> {
+impl HintCoverage {
+    /// Returns the hinting for a share of the references with hints, and a share of wrong hints.
+    /// Shares below one do not go together. `None` for an invalid hinting.
+    pub fn for_shares(share: f64, wrong: f64) -> Option<Self> {
         match (share, wrong) {
             (1.0, 0.0) => Some(Self::Complete),
             (1.0, wrong) if (0.0..=1.0).contains(&wrong) => Some(Self::Wrong(wrong)),
@@ -49,7 +51,7 @@ impl Hinting {
 }
 
 impl Program {
-    /// One of the dissertation's programs by its name: render, random, reverse, hotcold.
+    /// Returns one of the dissertation's programs by its name: render, random, reverse, hotcold.
     pub fn named(name: &str, scale: u32, seed: u64) -> Option<Self> {
         match name {
             "render" => Some(Self::render(scale, seed)),
@@ -89,39 +91,37 @@ impl Program {
         Self::synthetic("reverse", (0..MEGABYTE * 100 / scale).rev().collect())
     }
 
-    /// The cyclic variant: what it accesses, three times.
+    /// Returns the cyclic variant: the same references, three times.
     pub fn cyclic(&self) -> Self {
         Self { name: format!("{}, cyclic", self.name), references: self.references.repeat(3), ..self.clone() }
     }
 
-    /// A stand-in for Render: a database of 178 MB of which 100 MB are accessed by operations that
-    /// come closer to a scene, each mostly over what the last one used.
+    /// Returns a stand-in for Render, with a database of 178 MB. Operations that come closer to a
+    /// scene access 100 MB of it, each mostly the pages of the last operation.
     ///
-    /// What the dissertation tells of Render leaves three numbers open, and tells enough to find
-    /// them:
+    /// The dissertation leaves three numbers of Render open, and tells enough to find them:
     ///
-    /// - *How long each operation is.* No page comes back within 64 MB of others, all do within 128
-    ///   MB (section 4.4.5). Three operations of 9200 pages that share four fifths are such: a page
+    /// - *Length of an operation.* No page comes back within 64 MB of others, all do within 128 MB
+    ///   (section 4.4.5). Three operations of 9200 pages that share four fifths are such: a page
     ///   comes back after some 9200 others, 72 MB.
-    /// - *How much is asked again.* GMS on five nodes is 1.75 times as fast as one node alone (4.9
-    ///   over 2.8), and only first accesses are left to its disk: 27,600 references to 12,800 pages
-    ///   do that.
-    /// - *How long it computes.* PGMS levels off at 5.6 times the speed of one node (section
-    ///   4.4.3), where only processor time is left: 2.5 ms before each reference.
+    /// - *Share of repeats.* GMS on five nodes is 1.75 times as fast as one node alone (4.9 over
+    ///   2.8). Only first accesses are left to its disk: 27,600 references to 12,800 pages do that.
+    /// - *Computing time.* PGMS levels off at 5.6 times the speed of one node (section 4.4.3),
+    ///   where only processor time is left: 2.5 ms before each reference.
     pub fn render(scale: u32, seed: u64) -> Self {
         let mut random = Random::of(seed, 3);
         let mut file: Vec<u32> = (0..MEGABYTE * 178 / scale).collect();
         shuffle(&mut file, &mut random);
-        // a database laid out otherwise than it is used: the order of use is a random one of its
-        // pages
+        // The database's layout differs from its use: the order of use is a random one of its
+        // pages.
         let (operation, shared) = ((9200 / scale) as usize, (7400 / scale) as usize);
         let fresh = operation - shared;
         let mut unused = file.into_iter();
         let mut view: Vec<u32> = unused.by_ref().take(operation).collect();
         let mut references = view.clone();
         for _ in 1..3 {
-            // what leaves the picture is spread over it, and so is the detail that comes in its
-            // place
+            // The pages that leave the picture are spread over it, and so are the pages that
+            // replace them.
             let mut order: Vec<u32> = (0..operation as u32).collect();
             shuffle(&mut order, &mut random);
             for (place, page) in order.into_iter().zip(unused.by_ref().take(fresh)) {
@@ -132,13 +132,13 @@ impl Program {
         Self { computing_seconds: 2.5e-3, ..Self::synthetic("render", references) }
     }
 
-    /// How many of its hints it tells at once.
+    /// Returns the number of hints that the program tells at once.
     pub fn step(&self) -> usize {
-        if let Hinting::Stepwise(step) = self.hinting { step.max(1) } else { usize::MAX }
+        if let HintCoverage::Stepwise(step) = self.hinting { step.max(1) } else { usize::MAX }
     }
 
-    /// The program with a working set: after every second reference it uses a page again that it
-    /// used so many references before. It computes as long as without.
+    /// Returns the program with a working set: after every second reference, the program uses the
+    /// page of `back` references before again. The whole computing time stays the same.
     pub fn revisiting(&self, back: usize) -> Self {
         let mut references = Vec::with_capacity(self.references.len() * 3 / 2);
         for (at, page) in self.references.iter().enumerate() {
@@ -150,22 +150,22 @@ impl Program {
         Self { computing_seconds: computing / references.len().max(1) as f64, references, ..self.clone() }
     }
 
-    /// The program without hints.
+    /// Returns the program without hints.
     pub fn unhinted(&self) -> Self {
-        self.hinting(Hinting::None)
+        self.hinting(HintCoverage::None)
     }
 
-    /// The program that tells this much.
-    pub fn hinting(&self, hinting: Hinting) -> Self {
+    /// Returns the program with these hints.
+    pub fn hinting(&self, hinting: HintCoverage) -> Self {
         Self { hinting, ..self.clone() }
     }
 
-    /// One more than the last page of its file that it uses.
+    /// Returns one more than the last page of the file that the program uses.
     pub fn pages(&self) -> usize {
         self.references.iter().max().map_or(0, |last| *last as usize + 1)
     }
 
-    /// What it tells, all in all. Shares below 0 and above 1 count as those.
+    /// Returns all hints of the program. Shares below 0 and above 1 count as 0 and 1.
     pub fn hints(&self, seed: u64) -> Vec<u64> {
         let mut random = Random::of(seed, 4);
         let pages = self.pages() as u64;
@@ -173,34 +173,37 @@ impl Program {
         for run in self.references.chunks(RUN) {
             let draw = random.unit();
             match self.hinting {
-                Hinting::Complete | Hinting::Stepwise(_) => {
+                HintCoverage::Complete | HintCoverage::Stepwise(_) => {
                     hints.extend(run.iter().map(|page| u64::from(*page)))
                 }
-                Hinting::Part(share) if draw < share => hints.extend(run.iter().map(|page| u64::from(*page))),
-                Hinting::Wrong(share) if draw < share => {
+                HintCoverage::Part(share) if draw < share => {
+                    hints.extend(run.iter().map(|page| u64::from(*page)))
+                }
+                HintCoverage::Wrong(share) if draw < share => {
                     hints.extend(run.iter().map(|_| pages + random.below(pages)))
                 }
-                Hinting::Wrong(_) => hints.extend(run.iter().map(|page| u64::from(*page))),
-                Hinting::None | Hinting::Part(_) => {}
+                HintCoverage::Wrong(_) => hints.extend(run.iter().map(|page| u64::from(*page))),
+                HintCoverage::None | HintCoverage::Part(_) => {}
             }
         }
         hints
     }
 
-    /// A benchmark that computes for 250 µs between accesses and tells all.
+    /// Creates a benchmark that computes for 250 µs between accesses and tells all.
     fn synthetic(name: &str, references: Vec<u32>) -> Self {
-        Self { name: name.into(), references, computing_seconds: 250e-6, hinting: Hinting::Complete }
+        Self { name: name.into(), references, computing_seconds: 250e-6, hinting: HintCoverage::Complete }
     }
 }
 
-/// Every order is as likely (Fisher and Yates, as Durstenfeld 1964 has it).
+/// Shuffles a list: every order has the same probability (Fisher and Yates, in the form of
+/// Durstenfeld 1964).
 fn shuffle(list: &mut [u32], random: &mut Random) {
     for last in (1..list.len()).rev() {
         list.swap(last, random.below(last as u64 + 1) as usize);
     }
 }
 
-/// Pages of a megabyte.
+/// Pages in a megabyte.
 const MEGABYTE: u32 = 128;
-/// References that are told, or told wrongly, together.
+/// References in one run: hinted, or wrongly hinted, together.
 const RUN: usize = 32;

@@ -1,10 +1,10 @@
-//! Runs whose length can be worked out by hand, and what must hold whatever is simulated.
+//! Runs with a length known by hand, and invariants of every simulation.
 
 use super::*;
 use shoal_trace::Random;
 
 fn gms(frames: usize, idle: usize) -> PrefetchSetup {
-    PrefetchSetup { prefetching: Prefetching::NONE, ..PrefetchSetup::testbed(frames, idle) }
+    PrefetchSetup { prefetching: PrefetchKinds::NONE, ..PrefetchSetup::testbed(frames, idle) }
 }
 
 fn run(program: &Program, setting: &PrefetchSetup) -> ProgramResult {
@@ -17,7 +17,7 @@ fn run(program: &Program, setting: &PrefetchSetup) -> ProgramResult {
 fn one_node_without_hints_pays_for_every_page() {
     let program = Program::random(16, 1);
     let pages = program.references.len() as f64;
-    let costs = Costs { disk: DiskTimes::SCATTERED, ..Costs::TESTBED };
+    let costs = PrefetchCosts { disk: DiskTimes::SCATTERED, ..PrefetchCosts::TESTBED };
     let found = run(&program.unhinted(), &PrefetchSetup { costs, ..gms(256, 0) });
     // starting the disk overlaps with reading; the last page's access comes after the program's end
     let expected = pages * 250e-6 + pages * 13e-3 + (pages - 1.0) * 153e-6;
@@ -27,7 +27,7 @@ fn one_node_without_hints_pays_for_every_page() {
 }
 
 #[test]
-fn what_was_evicted_comes_back_from_the_idle_node() {
+fn evicted_page_comes_back_from_the_idle_node() {
     let program = Program::random(16, 1).cyclic().unhinted();
     let pages = program.pages() as u64;
     let found = run(&program, &gms(256, 3));
@@ -50,7 +50,7 @@ fn a_page_from_global_memory_takes_370_microseconds() {
 #[test]
 fn each_disk_more_reads_as_much_more() {
     let program = Program::random(8, 1);
-    let costs = Costs { disk: DiskTimes::SCATTERED, ..Costs::TESTBED };
+    let costs = PrefetchCosts { disk: DiskTimes::SCATTERED, ..PrefetchCosts::TESTBED };
     let base = run(&program.unhinted(), &PrefetchSetup { costs, ..gms(512, 0) }).elapsed_seconds;
     for idle in 1..=4 {
         let setting = PrefetchSetup { costs, epoch_seconds: 0.625, ..PrefetchSetup::testbed(512, idle) };
@@ -64,7 +64,7 @@ fn each_disk_more_reads_as_much_more() {
 fn kinds_that_are_off_do_not_happen() {
     let program = Program::render(32, 1);
     let with = |disk_to_local, global_to_local, disk_to_global| {
-        let prefetching = Prefetching { disk_to_local, global_to_local, disk_to_global };
+        let prefetching = PrefetchKinds { disk_to_local, global_to_local, disk_to_global };
         run(&program, &PrefetchSetup { prefetching, epoch_seconds: 0.2, ..PrefetchSetup::testbed(128, 3) })
     };
     assert_eq!(with(true, true, false).disk_to_global, Fetches::default());
@@ -77,11 +77,11 @@ fn kinds_that_are_off_do_not_happen() {
 }
 
 #[test]
-fn hints_told_step_by_step_are_worth_less_than_all_at_once() {
+fn stepwise_hints_are_worth_less_than_complete() {
     let program = Program::render(32, 1);
     let seconds = |hinting| run(&program.hinting(hinting), &PrefetchSetup::testbed(128, 0)).elapsed_seconds;
     let (all, stepwise, none) =
-        (seconds(Hinting::Complete), seconds(Hinting::Stepwise(287)), seconds(Hinting::None));
+        (seconds(HintCoverage::Complete), seconds(HintCoverage::Stepwise(287)), seconds(HintCoverage::None));
     assert!(all < stepwise && stepwise < none, "{all} {stepwise} {none}");
 }
 
@@ -92,10 +92,10 @@ fn wrong_hints_harm_little_and_half_of_the_hints_help() {
         let setting = PrefetchSetup { epoch_seconds: 0.3, ..PrefetchSetup::testbed(256, 2) };
         run(&program.hinting(hinting), &setting).elapsed_seconds
     };
-    let none = seconds(Hinting::None);
-    assert!(seconds(Hinting::Wrong(1.0)) < 1.1 * none);
-    assert!(seconds(Hinting::Part(0.5)) < 0.9 * none);
-    assert!(seconds(Hinting::Complete) < seconds(Hinting::Part(0.5)));
+    let none = seconds(HintCoverage::None);
+    assert!(seconds(HintCoverage::Wrong(1.0)) < 1.1 * none);
+    assert!(seconds(HintCoverage::Part(0.5)) < 0.9 * none);
+    assert!(seconds(HintCoverage::Complete) < seconds(HintCoverage::Part(0.5)));
 }
 
 #[test]
@@ -104,43 +104,43 @@ fn a_node_that_joins_helps_from_then_on() {
     let with = |joining| {
         run(&program, &PrefetchSetup { joining, epoch_seconds: 0.3, ..PrefetchSetup::testbed(256, 2) })
     };
-    let late = |after_seconds| Some(Joining { node: 2, after_seconds });
+    let late = |after_seconds| Some(JoiningNode { node: 2, after_seconds });
     let times = [None, late(0.0), late(2.0), late(1e6)].map(|joining| with(joining).elapsed_seconds);
     assert!((times[0] - times[1]).abs() < 0.1 && times[1] < times[2] && times[2] < times[3], "{times:?}");
 }
 
 #[test]
-fn what_cannot_be_simulated_is_told() {
+fn invalid_setting_is_an_error() {
     let program = Program::reverse(64);
     let setting = PrefetchSetup::testbed(64, 1);
     let with = |setting: PrefetchSetup| simulate(std::slice::from_ref(&program), &setting);
-    assert_eq!(simulate(&[], &setting), Err(Error::NoReferences));
+    assert_eq!(simulate(&[], &setting), Err(SetupError::NoReferences));
     let empty = Program { references: Vec::new(), ..program.clone() };
-    assert_eq!(simulate(&[empty], &setting), Err(Error::NoReferences));
+    assert_eq!(simulate(&[empty], &setting), Err(SetupError::NoReferences));
     assert_eq!(
         with(PrefetchSetup { homes: vec![], ..setting.clone() }),
-        Err(Error::Homes { programs: 1, homes: 0 })
+        Err(SetupError::Homes { programs: 1, homes: 0 })
     );
     assert_eq!(
         with(PrefetchSetup { homes: vec![9], ..setting.clone() }),
-        Err(Error::Frames { node: 9, found: 0 })
+        Err(SetupError::Frames { node: 9, found: 0 })
     );
-    assert_eq!(with(PrefetchSetup::testbed(3, 1)), Err(Error::Frames { node: 0, found: 3 }));
-    assert_eq!(with(PrefetchSetup::testbed(64, 5000)), Err(Error::Nodes { found: 5001 }));
+    assert_eq!(with(PrefetchSetup::testbed(3, 1)), Err(SetupError::Frames { node: 0, found: 3 }));
+    assert_eq!(with(PrefetchSetup::testbed(64, 5000)), Err(SetupError::Nodes { found: 5001 }));
     assert!(matches!(
         with(PrefetchSetup { epoch_seconds: f64::NAN, ..setting.clone() }),
-        Err(Error::Epoch { .. })
+        Err(SetupError::Epoch { .. })
     ));
-    let joining = Some(Joining { node: 0, after_seconds: 1.0 });
-    assert_eq!(with(PrefetchSetup { joining, ..setting.clone() }), Err(Error::Joining { node: 0 }));
-    let costs = Costs { ask_seconds: f64::INFINITY, ..Costs::TESTBED };
-    assert!(matches!(with(PrefetchSetup { costs, ..setting.clone() }), Err(Error::Cost { .. })));
+    let joining = Some(JoiningNode { node: 0, after_seconds: 1.0 });
+    assert_eq!(with(PrefetchSetup { joining, ..setting.clone() }), Err(SetupError::Joining { node: 0 }));
+    let costs = PrefetchCosts { ask_seconds: f64::INFINITY, ..PrefetchCosts::TESTBED };
+    assert!(matches!(with(PrefetchSetup { costs, ..setting.clone() }), Err(SetupError::Cost { .. })));
     let disk = DiskTimes { random_seconds: 1e-4, sequential_seconds: 1e-4 };
-    let costs = Costs { disk, ..Costs::TESTBED };
-    assert!(matches!(with(PrefetchSetup { costs, ..setting }), Err(Error::Levels { .. })));
+    let costs = PrefetchCosts { disk, ..PrefetchCosts::TESTBED };
+    assert!(matches!(with(PrefetchSetup { costs, ..setting }), Err(SetupError::Levels { .. })));
 }
 
-/// Clusters and programs of all kinds: every program ends, and what it fetched adds up.
+/// Every program ends in clusters and programs of all kinds, and its fetches add up.
 #[test]
 fn every_program_ends_and_adds_up() {
     for seed in 0..60 {
@@ -151,11 +151,11 @@ fn every_program_ends_and_adds_up() {
             .map(|which| {
                 let kind = [Program::random(128, seed), Program::reverse(256), Program::hotcold(64, seed)];
                 let hinting = [
-                    Hinting::None,
-                    Hinting::Complete,
-                    Hinting::Part(0.6),
-                    Hinting::Wrong(0.3),
-                    Hinting::Stepwise(40),
+                    HintCoverage::None,
+                    HintCoverage::Complete,
+                    HintCoverage::Part(0.6),
+                    HintCoverage::Wrong(0.3),
+                    HintCoverage::Stepwise(40),
                 ];
                 let program = if below(2) == 0 { kind[which].cyclic() } else { kind[which].clone() };
                 program.hinting(hinting[below(5)])
@@ -164,14 +164,15 @@ fn every_program_ends_and_adds_up() {
         let setting = PrefetchSetup {
             frames: (0..nodes).map(|_| LEAST_FRAMES + below(60)).collect(),
             homes: programs.iter().map(|_| below(nodes as u64)).collect(),
-            prefetching: Prefetching {
+            prefetching: PrefetchKinds {
                 disk_to_local: below(3) > 0,
                 global_to_local: below(3) > 0,
                 disk_to_global: below(3) > 0,
             },
             outstanding: below(9),
             epoch_seconds: 0.05 + below(10) as f64 / 20.0,
-            balancing: [Balancing::Fixed(0.0), Balancing::Fixed(0.7), Balancing::Tuned(0.5)][below(3)],
+            balancing: [BalancingRate::Fixed(0.0), BalancingRate::Fixed(0.7), BalancingRate::Tuned(0.5)]
+                [below(3)],
             seed,
             ..PrefetchSetup::testbed(64, 1)
         };

@@ -1,5 +1,5 @@
 //! Bodies that cost next to nothing: each object's bytes are a walk through one buffer of noise,
-//! from a place of its own.
+//! from the object's own start.
 
 use shoal_trace::Random;
 
@@ -17,7 +17,7 @@ impl Default for BodyGenerator {
 }
 
 impl BodyGenerator {
-    /// An object's body of so many bytes, in pieces.
+    /// Returns an object's body of `length` bytes, in pieces.
     pub(super) fn of(&self, object: u32, length: u64) -> impl Iterator<Item = &[u8]> {
         let mut offset = 0;
         std::iter::from_fn(move || {
@@ -27,7 +27,7 @@ impl BodyGenerator {
         })
     }
 
-    /// Whether these are an object's bytes from an offset on.
+    /// Returns `true` if these are an object's bytes from an offset on.
     pub(super) fn is_of(&self, object: u32, mut offset: u64, mut bytes: &[u8]) -> bool {
         while !bytes.is_empty() {
             let piece = self.piece(object, offset, bytes.len() as u64);
@@ -40,7 +40,7 @@ impl BodyGenerator {
         true
     }
 
-    /// At most `limit` bytes of an object from an offset on; none only when the limit is 0.
+    /// Returns at most `limit` bytes of an object from an offset on; none only when the limit is 0.
     fn piece(&self, object: u32, offset: u64, limit: u64) -> &[u8] {
         let start = Random::of(0, u64::from(object)).bits() % PERIOD;
         let at = ((start + offset) % PERIOD) as usize;
@@ -49,9 +49,10 @@ impl BodyGenerator {
     }
 }
 
-/// Fits into a processor's second cache, so that noise does not push out what is measured.
+/// Size of the noise: fits into a processor's second cache, so that noise does not evict the
+/// measured data.
 const NOISE_BYTES: usize = 128 << 10;
-/// A body repeats itself after so many bytes, a prime, so that no block of a store equals another.
+/// Length after which a body repeats itself: a prime, so that no block of a store equals another.
 const PERIOD: u64 = 131_071;
 
 #[cfg(test)]

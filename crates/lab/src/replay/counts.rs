@@ -1,25 +1,25 @@
-//! What a run has done, and how it ended.
+//! Counts of a run, and its end.
 
-/// What was done in one part of a trace.
+/// Counts of one part of a trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Counts {
+pub struct ReplayCounts {
     /// Requests served.
     pub requests: u64,
-    /// Of these, answered from the store.
+    /// Requests answered from the store.
     pub hits: u64,
-    /// The requests' bytes by the trace.
+    /// Bytes of the requests, by the trace.
     pub bytes: u64,
-    /// Of these, the hits'.
+    /// Bytes of the hits, by the trace.
     pub hit_bytes: u64,
     /// Misses since the stored object had another size than the trace says.
     pub changed: u64,
     /// Misses since stored bytes failed their checksums.
     pub corrupt: u64,
-    /// Pieces of hits that were not what had been written; looked at only on demand.
+    /// Pieces of hits that differ from the bytes written; checked only on demand.
     pub wrong: u64,
     /// Objects written.
     pub written: u64,
-    /// Objects that the driver's own replacement gave up.
+    /// Objects that the driver's own replacement evicted.
     pub evicted: u64,
     /// Objects declined as too large.
     pub declined_too_large: u64,
@@ -33,23 +33,23 @@ pub struct Counts {
     pub body_bytes_written: u64,
 }
 
-impl Counts {
-    /// Hits over requests; 0 without requests.
+impl ReplayCounts {
+    /// Returns hits over requests; 0 without requests.
     pub fn hit_ratio(&self) -> f64 {
         ratio(self.hits, self.requests)
     }
 
-    /// Bytes of hits over bytes; 0 without bytes.
+    /// Returns bytes of hits over bytes; 0 without bytes.
     pub fn byte_hit_ratio(&self) -> f64 {
         ratio(self.hit_bytes, self.bytes)
     }
 
-    /// Objects declined, for whatever reason.
+    /// Returns the objects declined, for any reason.
     pub fn declined(&self) -> u64 {
         self.declined_too_large + self.declined_no_space + self.declined_out_of_service
     }
 
-    /// Both together.
+    /// Returns the sum of both.
     pub fn plus(self, other: Self) -> Self {
         Self {
             requests: self.requests + other.requests,
@@ -70,29 +70,30 @@ impl Counts {
     }
 }
 
-/// What came of a run.
+/// Result of a run.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct ReplayResult {
     /// The part that warms the cache.
-    pub warm_up: Counts,
+    pub warm_up: ReplayCounts,
     /// The part that is measured, as far as it came.
-    pub measured: Counts,
-    /// How it ended.
+    pub measured: ReplayCounts,
+    /// End of the run.
     pub end: End,
 }
 
-/// How a run ended.
+/// Ways in which a run ends.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum End {
-    /// With the trace.
+    /// The trace was over.
     #[default]
     Done,
-    /// It was told to stop.
+    /// The caller stopped the run.
     Stopped,
-    /// The disk failed: what was attempted, on which file where that is known, and the cause.
+    /// The disk failed: the attempted call, its file where known, and the cause.
     Failed(String),
 }
 
 fn ratio(part: u64, whole: u64) -> f64 {
+    debug_assert!(part <= whole, "{part} of {whole}");
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }

@@ -1,9 +1,8 @@
-//! Replacement by the driver: any policy over any architecture, as the paper's generators did it
+//! Replacement by the driver: any policy over any architecture, as in the paper's generators
 //! (Maltzahn 1999, 3.6).
 //!
-//! The store's own replacement never comes to work while this one keeps the objects below the
-//! store's limit. Costs what the policy costs, plus one array access a hit; 4 bytes an object of
-//! the trace.
+//! The store's own replacement does nothing while this one keeps the objects below the store's
+//! limit. The cost is the policy's, plus one array access a hit; 4 bytes an object of the trace.
 
 use shoal_policy::{Handle, Replacement};
 
@@ -17,7 +16,8 @@ pub struct DriverReplacement {
 }
 
 impl DriverReplacement {
-    /// Keeps objects, whose numbers are below `objects`, at `limit_bytes` of whole blocks together.
+    /// Creates a keeper for object numbers below `objects`, with `limit_bytes` of whole blocks
+    /// together.
     pub fn new(
         policy: Box<dyn Replacement<u64>>,
         objects: usize,
@@ -27,20 +27,21 @@ impl DriverReplacement {
         Self { policy, handles: vec![0; objects], limit_bytes, block_bytes: block_bytes.max(1) }
     }
 
-    /// The policy's name.
+    /// Returns the policy's name.
     pub fn policy(&self) -> &'static str {
         self.policy.name()
     }
 
-    /// The object was read.
+    /// Counts a read of the object.
     pub(super) fn hit(&mut self, object: u32) {
         if let Some(handle) = self.handle(object) {
             self.policy.hit(handle);
         }
     }
 
-    /// The object will be written with so many bytes: gives the objects that have to go before.
-    /// `None` when it is larger than all the room, and then nothing changes.
+    /// Makes room for an object of `bytes` bytes that will be written. Returns the objects that
+    /// have to go before. `None` when the object is larger than all the room, and then nothing
+    /// changes.
     pub(super) fn insert(&mut self, object: u32, bytes: u64) -> Option<Vec<u32>> {
         let weight = bytes.max(1).div_ceil(self.block_bytes) * self.block_bytes;
         if weight > self.limit_bytes || object as usize >= self.handles.len() {
@@ -75,7 +76,7 @@ mod tests {
     use shoal_policy::ReplacementPolicy;
 
     #[test]
-    fn what_is_in_stays_below_the_limit() {
+    fn kept_objects_stay_below_the_limit() {
         for policy in ReplacementPolicy::<u64>::ALL {
             let mut keeper = DriverReplacement::new((policy.construct)(), 100, 40 * 4096, 4096);
             let mut held = [0u64; 100];

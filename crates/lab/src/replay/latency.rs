@@ -1,4 +1,4 @@
-//! How long calls took: a histogram of fixed size that many threads fill.
+//! Durations of calls: a histogram of fixed size that many threads fill.
 //!
 //! Sixteen steps for each power of two, so that a percentile is at most 6.25% above the truth. One
 //! atomic addition a call; 8 KiB a histogram. (The layout is that of G. Tene's HdrHistogram.)
@@ -6,13 +6,13 @@
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 /// Collects durations.
-pub(super) struct Histogram {
+pub(super) struct LatencyHistogram {
     steps: Box<[AtomicU64]>,
     total_ns: AtomicU64,
     max_ns: AtomicU64,
 }
 
-impl Default for Histogram {
+impl Default for LatencyHistogram {
     fn default() -> Self {
         let steps = (0..STEPS).map(|_| AtomicU64::new(0)).collect();
         Self { steps, total_ns: AtomicU64::new(0), max_ns: AtomicU64::new(0) }
@@ -24,24 +24,24 @@ impl Default for Histogram {
 pub struct Latency {
     /// Calls.
     pub calls: u64,
-    /// Their sum.
+    /// Sum of the durations.
     pub total_ns: u64,
-    /// The longest.
+    /// Longest duration.
     pub max_ns: u64,
-    /// Half took at most this long.
+    /// Median duration.
     pub p50_ns: u64,
-    /// Nine of ten.
+    /// 90th percentile.
     pub p90_ns: u64,
-    /// 99 of a hundred.
+    /// 99th percentile.
     pub p99_ns: u64,
-    /// 999 of a thousand.
+    /// 99.9th percentile.
     pub p999_ns: u64,
 }
 
 /// One [`Latency`] a kind of call, with the bytes that were moved.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Latencies {
-    /// By kind, in the order of [`super::CallKind::ALL`].
+    /// Latencies by kind, in the order of [`super::CallKind::ALL`].
     pub calls: [Latency; super::CallKind::ALL.len()],
     /// Bytes read from files.
     pub bytes_read: u64,
@@ -50,18 +50,18 @@ pub struct Latencies {
 }
 
 impl Latencies {
-    /// Those of one kind.
+    /// Returns the latency of one kind of call.
     pub fn of(&self, call: super::CallKind) -> &Latency {
         &self.calls[call as usize]
     }
 
-    /// Time spent in calls of all kinds, in nanoseconds.
+    /// Returns the time spent in calls of all kinds, in nanoseconds.
     pub fn total_ns(&self) -> u64 {
         self.calls.iter().map(|latency| latency.total_ns).sum()
     }
 }
 
-impl Histogram {
+impl LatencyHistogram {
     /// Adds one duration.
     pub(super) fn add(&self, nanos: u64) {
         self.steps[step_of(nanos)].fetch_add(1, Relaxed);
@@ -69,7 +69,7 @@ impl Histogram {
         self.max_ns.fetch_max(nanos, Relaxed);
     }
 
-    /// What has been added since this was last asked.
+    /// Returns the durations added since the last call.
     pub(super) fn take(&self) -> Latency {
         let counts: Vec<u64> = self.steps.iter().map(|count| count.swap(0, Relaxed)).collect();
         let calls: u64 = counts.iter().sum();
@@ -83,6 +83,7 @@ impl Histogram {
             });
             step.map_or(0, |step| top_of(step).min(max_ns))
         };
+        debug_assert!(percentile(500) <= percentile(999), "percentiles grow");
         Latency {
             calls,
             total_ns: self.total_ns.swap(0, Relaxed),
@@ -95,16 +96,18 @@ impl Histogram {
     }
 }
 
-/// Where a duration belongs.
+/// Returns the step of a duration.
 fn step_of(nanos: u64) -> usize {
     if nanos < PER_POWER {
         return nanos as usize;
     }
     let power = nanos.ilog2() - PER_POWER.ilog2();
-    ((u64::from(power) * PER_POWER) + (nanos >> power)) as usize
+    let step = ((u64::from(power) * PER_POWER) + (nanos >> power)) as usize;
+    debug_assert!(step < STEPS && top_of(step) >= nanos, "step {step} of {nanos} ns");
+    step
 }
 
-/// The longest duration that belongs there.
+/// Returns the longest duration of a step.
 fn top_of(step: usize) -> u64 {
     let step = step as u64;
     if step < 2 * PER_POWER {
@@ -125,7 +128,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_duration_lies_below_the_top_of_its_step_and_near() {
+    fn every_duration_lies_near_the_top_of_its_step() {
         let mut duration = 0u64;
         while duration < u64::MAX / 2 {
             let top = top_of(step_of(duration));
@@ -139,7 +142,7 @@ mod tests {
 
     #[test]
     fn percentiles_are_those_of_the_sorted_durations() {
-        let histogram = Histogram::default();
+        let histogram = LatencyHistogram::default();
         let mut durations: Vec<u64> = (1..=10_000u64).map(|n| n * n % 7919 * 13).collect();
         durations.iter().for_each(|duration| histogram.add(*duration));
         durations.sort_unstable();

@@ -7,8 +7,8 @@
 //! corresponding data." The first part of the trace warms the cache up; the second is measured.
 //!
 //! The store is an argument and so is the clock: the same driver runs on a real disk and on a
-//! modelled one. What the disk did is read by whoever owns it, when [`Driver::run`] says that a
-//! part begins or ends; [`TimingFs`] in front of the store's door measures its calls.
+//! modelled one. The disk's owner reads its counters when [`Driver::run`] says that a part begins
+//! or ends. [`TimingFs`] in front of the store's door measures its calls.
 
 mod body;
 mod counts;
@@ -18,41 +18,41 @@ mod latency;
 mod tests;
 mod timed;
 
-pub use counts::{Counts, End, ReplayResult};
+pub use counts::{End, ReplayCounts, ReplayResult};
 pub use keeper::DriverReplacement;
 pub use latency::{Latencies, Latency};
 pub use timed::{CallKind, Clock, FailedCall, TimingFs};
 
 use body::BodyGenerator;
 use shoal_core::ObjectKey;
-use shoal_store::{Declined, Error, Store};
+use shoal_store::{Error, InsertRefusal, Store};
 use shoal_trace::{Request, SizeChange, Trace};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, PoisonError};
 
-/// How a trace is driven.
+/// Plan of a replay.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ReplayPlan {
-    /// How many requests, from the first, only warm the cache.
+    /// Number of requests, from the first, that only warm the cache.
     pub warm_up: usize,
-    /// Requests under way at once, each on a thread of its own; 1 is the paper's.
+    /// Requests under way at once, each on a thread of its own; the paper has 1.
     pub in_flight: usize,
-    /// What the trace's sizes are sizes of.
-    pub sizes: Sizes,
-    /// What a repeat of another size means.
+    /// Meaning of the trace's sizes.
+    pub sizes: SizeMeaning,
+    /// Meaning of a repeat with another size.
     pub size_change: SizeChange,
-    /// Whether the bytes of hits are compared with what was written.
+    /// `true` if the bytes of hits are compared with the bytes written.
     pub verify: bool,
 }
 
-/// What the trace's sizes are sizes of.
+/// Meaning of the trace's sizes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Sizes {
-    /// Of the object as it stands in the store, with its header and checksums: the papers' plain
-    /// files had none.
+pub enum SizeMeaning {
+    /// Sizes of the object in the store, with its header and checksums: the papers' plain files had
+    /// none.
     #[default]
     Stored,
-    /// Of the body alone.
+    /// Sizes of the body alone.
     Body,
 }
 
@@ -65,23 +65,25 @@ pub enum TracePart {
     Measured,
 }
 
-/// What a run stands on.
+/// Everything that a run needs.
 pub struct Driver<'a> {
     /// The store that is driven.
     pub store: &'a dyn Store,
     /// The requests.
     pub trace: &'a Trace,
-    /// How.
+    /// Plan of the run.
     pub plan: ReplayPlan,
-    /// Replacement by the driver, as the paper's generators did it; without, the store's own.
+    /// Replacement by the driver, as in the paper's generators; `None` leaves replacement to the
+    /// store.
     pub keeper: Option<Mutex<DriverReplacement>>,
-    /// The door in front of the store, where there is one: it knows what failed below the store.
+    /// The door in front of the store, where there is one: it knows failures below the store.
     pub door: Option<&'a TimingFs>,
 }
 
 impl Driver<'_> {
-    /// Runs the trace. `ended` is called after each part, before the next begins; `go_on` before
-    /// every request with how many were begun, from any thread, and stops the run when it says no.
+    /// Runs the trace. `ended` is called after each part, before the next begins. `go_on` is called
+    /// before every request, from any thread, with the number of requests begun; the run stops when
+    /// it returns `false`.
     pub fn run(
         &self,
         mut ended: impl FnMut(TracePart),
@@ -105,14 +107,14 @@ impl Driver<'_> {
         outcome
     }
 
-    /// Runs one part on as many threads as there may be requests under way.
-    fn part(&self, from: usize, to: usize, go_on: &(impl Fn(usize) -> bool + Sync)) -> (Counts, End) {
+    /// Runs one part, with one thread for each request that may be under way.
+    fn part(&self, from: usize, to: usize, go_on: &(impl Fn(usize) -> bool + Sync)) -> (ReplayCounts, End) {
         let next = AtomicUsize::new(from);
         let stopped = AtomicBool::new(false);
         let end = Mutex::new(End::Done);
         let work = || {
             let mut worker =
-                Worker { driver: self, bodies: BodyGenerator::default(), counts: Counts::default() };
+                Worker { driver: self, bodies: BodyGenerator::default(), counts: ReplayCounts::default() };
             while !stopped.load(Relaxed) {
                 let at = next.fetch_add(1, Relaxed);
                 let Some(request) = self.trace.requests()[..to].get(at) else { break };
@@ -135,7 +137,7 @@ impl Driver<'_> {
             threads => std::thread::scope(|scope| {
                 let workers: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
                 let counts = workers.into_iter().map(|worker| worker.join().unwrap_or_default());
-                counts.fold(Counts::default(), Counts::plus)
+                counts.fold(ReplayCounts::default(), ReplayCounts::plus)
             }),
         };
         (counts, end.into_inner().unwrap_or_else(PoisonError::into_inner))
@@ -146,7 +148,7 @@ impl Driver<'_> {
 struct Worker<'a> {
     driver: &'a Driver<'a>,
     bodies: BodyGenerator,
-    counts: Counts,
+    counts: ReplayCounts,
 }
 
 impl Worker<'_> {
@@ -166,11 +168,11 @@ impl Worker<'_> {
                 self.counts.hit_bytes += if is_hit { request.bytes } else { 0 };
                 self.failed_below()
             }
-            Err(error) => Err(End::Failed(self.told(&error))),
+            Err(error) => Err(End::Failed(self.error_text(&error))),
         }
     }
 
-    /// Reads the whole object when it is there, and as large as it should be.
+    /// Reads the whole object when the store has it with the expected size.
     fn hit(&mut self, key: &ObjectKey, request: &Request) -> Result<bool, Error> {
         let Driver { store, plan, .. } = self.driver;
         if !store.may_contain(key) {
@@ -215,8 +217,8 @@ impl Worker<'_> {
             }
             Err(Error::Declined(why)) => {
                 *match why {
-                    Declined::TooLarge => &mut self.counts.declined_too_large,
-                    Declined::OutOfService => &mut self.counts.declined_out_of_service,
+                    InsertRefusal::TooLarge => &mut self.counts.declined_too_large,
+                    InsertRefusal::OutOfService => &mut self.counts.declined_out_of_service,
                     _ => &mut self.counts.declined_no_space,
                 } += 1;
                 Ok(())
@@ -229,10 +231,11 @@ impl Worker<'_> {
         let store = self.driver.store;
         let length = self.body_bytes(key, request);
         if let Some(keeper) = &self.driver.keeper {
-            // Held over the removals, so that no two make room for the same bytes.
+            // The lock is held over the removals, so that no two workers make room for the same
+            // bytes.
             let mut keeper = keeper.lock().unwrap_or_else(PoisonError::into_inner);
             let victims = keeper.insert(request.object, request.bytes.max(length));
-            let Some(victims) = victims else { return Err(Error::Declined(Declined::TooLarge)) };
+            let Some(victims) = victims else { return Err(Error::Declined(InsertRefusal::TooLarge)) };
             for victim in victims {
                 let url = self.driver.trace.objects().name(victim);
                 store.remove(&ObjectKey::new(url.as_bytes()))?;
@@ -249,20 +252,22 @@ impl Worker<'_> {
 
     fn body_bytes(&self, key: &ObjectKey, request: &Request) -> u64 {
         match self.driver.plan.sizes {
-            Sizes::Body => request.bytes,
-            Sizes::Stored => self.driver.store.largest_body_within(request.bytes, key.full().len() as u32, 0),
+            SizeMeaning::Body => request.bytes,
+            SizeMeaning::Stored => {
+                self.driver.store.largest_body_within(request.bytes, key.full().len() as u32, 0)
+            }
         }
     }
 
-    /// An error of the store, with the file where it came from one.
-    fn told(&self, error: &Error) -> String {
+    /// Returns the text of a store's error, with the file where it came from one.
+    fn error_text(&self, error: &Error) -> String {
         let is_disk = matches!(error, Error::Disk { .. });
         let failed = self.driver.door.filter(|_| is_disk).and_then(TimingFs::latest_failed);
         failed.map_or_else(|| error.to_string(), |failed| failed.to_string())
     }
 
-    /// A failure below the store ends the run even where the store lives with it, as it does with a
-    /// full disk.
+    /// Ends the run for a failure below the store, even where the store survives it, as with a full
+    /// disk.
     fn failed_below(&self) -> Result<(), End> {
         match self.driver.door.and_then(TimingFs::failed) {
             Some(failed) => Err(End::Failed(failed.to_string())),
@@ -271,5 +276,5 @@ impl Worker<'_> {
     }
 }
 
-/// Bytes asked for at once of a hit.
+/// Bytes of one read of a hit.
 const READ_BYTES: usize = 1 << 20;

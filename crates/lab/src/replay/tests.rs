@@ -5,13 +5,12 @@ use shoal_core::Timestamp;
 use shoal_policy::ReplacementPolicy;
 use shoal_store::architectures::{ArchitectureOptions, StoreEnv, open_store};
 use shoal_store::fs::{Access, FileSystem, MemoryFs};
-use shoal_store::index::MemoryHome;
 use shoal_trace::{Random, Record};
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-/// Each look at it is a microsecond later.
+/// A clock that moves on by a microsecond at each look.
 #[derive(Default)]
 struct Ticks(AtomicU64);
 
@@ -35,20 +34,10 @@ impl World {
             disk_bytes: 64 << 20,
             max_objects: 2000,
             object_max_bytes: 1 << 20,
-            files_per_folder: 0,
-            replacement: "clock",
-            segments: Default::default(),
-            volume: Default::default(),
             now: Timestamp::from_seconds(1),
+            ..ArchitectureOptions::default()
         };
-        let parts = StoreEnv {
-            files: Arc::new(door.clone()) as Arc<dyn FileSystem>,
-            index: Box::new(MemoryHome::default()),
-            boot: 1,
-            lock: None,
-            transient: None,
-            background: false,
-        };
+        let parts = StoreEnv::in_memory(Arc::new(door.clone()));
         let store = open_store("squid", &settings, parts).expect("the store opens");
         door.take();
         Self { files, door, store }
@@ -58,7 +47,7 @@ impl World {
         let plan = ReplayPlan {
             warm_up,
             in_flight: 1,
-            sizes: Sizes::Stored,
+            sizes: SizeMeaning::Stored,
             size_change: SizeChange::Identity,
             verify: true,
         };
@@ -100,7 +89,7 @@ fn parts_are_counted_apart() {
 }
 
 #[test]
-fn what_another_size_means_is_settled_by_the_rule() {
+fn another_size_counts_by_the_rule() {
     let requests = [(1, 5000), (1, 6000), (1, 6000), (1, 5000)];
     for (rule, hits, changed) in [(SizeChange::Identity, 3, 0), (SizeChange::Version, 1, 2)] {
         let (world, trace) = (World::new(64 << 20), trace(requests));
@@ -155,7 +144,7 @@ fn several_requests_under_way_lose_none() {
 }
 
 #[test]
-fn a_full_disk_ends_the_run_and_keeps_what_was_counted() {
+fn full_disk_ends_the_run_and_keeps_its_counts() {
     let world = World::new(1 << 20);
     let trace = trace((0..500).map(|object| (object, 10_000)));
     let outcome = world.driver(&trace, 20).run(|_| (), |_| true);
@@ -167,7 +156,7 @@ fn a_full_disk_ends_the_run_and_keeps_what_was_counted() {
 }
 
 #[test]
-fn what_is_told_of_a_failure_is_no_folder_that_still_holds_others() {
+fn non_empty_folder_is_no_failed_call() {
     let door = TimingFs::new(Arc::new(MemoryFs::new(1 << 20)), Box::new(Ticks::default()));
     assert!(door.make_folder("00").expect("made"));
     door.create("00/file").map(drop).expect("made");

@@ -1,10 +1,10 @@
 //! A door that measures: each call's duration by kind, and the first call that failed.
 //!
-//! Kroonmaa (Clustered Store, squid-dev, 1998) compared architectures by what open, create and
-//! unlink cost. On the real file system each call of the door is one system call, so that this
+//! Kroonmaa (Clustered Store, squid-dev, 1998) compared architectures by the cost of open, create
+//! and unlink. On the real file system each call of the door is one system call, so that this
 //! counts those too.
 
-use super::latency::{Histogram, Latencies};
+use super::latency::{Latencies, LatencyHistogram};
 use shoal_store::fs::{Access, File, FileSystem, LoadedWords, Mapping, Space};
 use std::fmt;
 use std::io;
@@ -32,8 +32,7 @@ pub enum CallKind {
     Close,
     /// A name is removed.
     Unlink,
-    /// Lengths asked for and set, files renamed and mapped, folders made, removed and listed,
-    /// space, sync.
+    /// Other calls: lengths, renames, maps, folders made, removed and listed, space, sync.
     Other,
 }
 
@@ -42,7 +41,7 @@ impl CallKind {
     pub const ALL: [Self; 7] =
         [Self::Create, Self::Open, Self::Read, Self::Write, Self::Close, Self::Unlink, Self::Other];
 
-    /// Its name in reports.
+    /// Returns the kind's name in reports.
     pub fn name(self) -> &'static str {
         match self {
             Self::Create => "create",
@@ -56,21 +55,21 @@ impl CallKind {
     }
 }
 
-/// Wraps a file system. Clones share what they measure.
+/// File system that measures its calls. Clones share their measurements.
 #[derive(Clone)]
 pub struct TimingFs {
     inner: Arc<dyn FileSystem>,
     meter: Arc<Meter>,
 }
 
-/// A call that failed as it should not.
+/// A call that failed unexpectedly.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FailedCall {
-    /// Which.
+    /// Kind of the call.
     pub call: CallKind,
-    /// On which file, relative to the store.
+    /// File of the call, relative to the store.
     pub path: String,
-    /// What the system said.
+    /// Error of the system.
     pub cause: String,
 }
 
@@ -82,10 +81,10 @@ impl fmt::Display for FailedCall {
     }
 }
 
-/// What is measured.
+/// Measurements of the calls.
 struct Meter {
     clock: Box<dyn Clock>,
-    histograms: [Histogram; CallKind::ALL.len()],
+    histograms: [LatencyHistogram; CallKind::ALL.len()],
     bytes_read: AtomicU64,
     bytes_written: AtomicU64,
     has_failed: AtomicBool,
@@ -94,9 +93,9 @@ struct Meter {
 
 #[derive(Default)]
 struct Failures {
-    /// The first that no architecture has to expect.
+    /// The first failure that no architecture has to expect.
     first: Option<FailedCall>,
-    /// The latest, expected or not.
+    /// The latest failure, expected or not.
     latest: Option<FailedCall>,
 }
 
@@ -114,17 +113,17 @@ impl TimingFs {
         Self { inner, meter: Arc::new(meter) }
     }
 
-    /// What was measured since this was last asked.
+    /// Returns the measurements since the last call.
     pub fn take(&self) -> Latencies {
         Latencies {
-            calls: self.meter.histograms.each_ref().map(Histogram::take),
+            calls: self.meter.histograms.each_ref().map(LatencyHistogram::take),
             bytes_read: self.meter.bytes_read.swap(0, Relaxed),
             bytes_written: self.meter.bytes_written.swap(0, Relaxed),
         }
     }
 
-    /// The first call that failed for another reason than that a file or folder was absent or there
-    /// already.
+    /// Returns the first call that failed for another reason than a file or folder absent or
+    /// already there.
     pub fn failed(&self) -> Option<FailedCall> {
         if !self.meter.has_failed.load(Relaxed) {
             return None;
@@ -132,8 +131,8 @@ impl TimingFs {
         self.meter.failures().first.clone()
     }
 
-    /// The latest call that failed for whatever reason: what the store means when it has just told
-    /// an error.
+    /// Returns the latest failed call, for any reason: the cause of an error that the store has
+    /// just returned.
     pub fn latest_failed(&self) -> Option<FailedCall> {
         self.meter.failures().latest.clone()
     }
@@ -155,7 +154,7 @@ impl Meter {
     }
 
     fn note(&self, call: CallKind, path: &str, error: &io::Error) {
-        // The only way to learn whether a folder is empty is to try: an answer, and not what ends a
+        // Only a try shows whether a folder is empty. This error is an answer and does not end a
         // run.
         if error.kind() == io::ErrorKind::DirectoryNotEmpty {
             return;
@@ -174,8 +173,8 @@ impl Meter {
     }
 }
 
-/// Whether an architecture may be expected to meet it: files that are absent or there already,
-/// folders that are made on demand, and whatever the store only tries.
+/// Returns `true` if an architecture may expect the error: files absent or already there, folders
+/// made on demand, and calls that the store only tries.
 fn is_ordinary(call: CallKind, error: &io::Error) -> bool {
     let kinds = [io::ErrorKind::Interrupted, io::ErrorKind::AlreadyExists, io::ErrorKind::NotFound];
     kinds.contains(&error.kind()) || call == CallKind::Other

@@ -78,7 +78,7 @@ fn findings(page: &mut String, report: &Report, findings: &[Finding]) {
         "<div class=\"wide\"><table class=\"findings\">\n<thead><tr><th>finding</th><th>paper</th>",
     );
     let value = |finding: &Finding, column: usize| finding.found.get(column).copied().flatten();
-    // A column that holds nothing here is left out; the first stays.
+    // A column without values here is left out; the first stays.
     let is_filled =
         |column: &usize| *column == 0 || findings.iter().any(|finding| value(finding, *column).is_some());
     let columns: Vec<usize> = (0..report.columns.len()).filter(is_filled).collect();

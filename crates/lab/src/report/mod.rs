@@ -1,6 +1,6 @@
-//! A report: questions, figures, and what was claimed beside what was found.
+//! A report: questions, figures, and findings beside claims.
 //!
-//! A [`Report`] is a value too. It becomes a folder ([`Report::write`]):
+//! A [`Report`] is a value too, and becomes a folder ([`Report::write`]):
 //!
 //! ```text
 //! index.html     one self-contained page, figures inline as SVG
@@ -9,7 +9,8 @@
 //! NAME.svg       its picture
 //! ```
 //!
-//! Nothing in it tells when or where it was made: the same input and seed give the same bytes.
+//! Nothing in a report tells the time or place of its making: the same input and seed give the same
+//! bytes.
 
 mod html;
 mod summary;
@@ -24,59 +25,59 @@ use std::path::Path;
 /// A whole report.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Report {
-    /// The experiment's name, as the command line has it.
+    /// Name of the experiment on the command line.
     pub name: String,
-    /// Its title.
+    /// Title of the report.
     pub title: String,
-    /// What it asks, in a few sentences.
+    /// Question of the experiment, in a few sentences.
     pub question: String,
-    /// The command that makes it again.
+    /// Command that makes the report again.
     pub command: String,
-    /// The seed it was made with.
+    /// Seed of the experiment.
     pub seed: u64,
     /// Facts about the input and the machine: name and value.
     pub facts: Vec<(String, String)>,
-    /// The columns of what was found, such as the modelled machine and today's disk.
+    /// Columns of the found values, such as the modelled machine and today's disk.
     pub columns: Vec<String>,
-    /// Its parts.
+    /// Sections of the report.
     pub sections: Vec<Section>,
 }
 
 /// One question with its figures and findings.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Section {
-    /// What links lead to, such as `figure-1`.
+    /// Anchor for links, such as `figure-1`.
     pub anchor: String,
-    /// Its heading.
+    /// Heading of the section.
     pub title: String,
-    /// What it asks.
+    /// Question of the section.
     pub question: String,
-    /// What it shows.
+    /// Figures of the section.
     pub figures: Vec<Figure>,
-    /// What was claimed and what was found.
+    /// Claims with the found values.
     pub findings: Vec<Finding>,
     /// Further numbers.
     pub tables: Vec<Table>,
-    /// What to make of it, a paragraph each.
+    /// Conclusions, a paragraph each.
     pub notes: Vec<String>,
 }
 
-/// One claim of a paper and what was found.
+/// One claim of a paper with the found values.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Finding {
     /// A short name for programs, unique in the report.
     pub key: String,
-    /// What is measured.
+    /// Measured quantity.
     pub what: String,
-    /// In which unit.
+    /// Unit of the quantity.
     pub unit: Unit,
-    /// What the paper says.
+    /// Claim of the paper.
     pub claim: Claim,
-    /// What was found, one for each of the report's columns; `None` where it was not measured.
+    /// Found values, one for each of the report's columns; `None` where it was not measured.
     pub found: Vec<Option<f64>>,
 }
 
-/// What a paper says.
+/// Claim of a paper.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Claim {
     /// A number.
@@ -85,14 +86,14 @@ pub enum Claim {
     AtMost(f64),
     /// A number and no less.
     AtLeast(f64),
-    /// Something that is no number.
+    /// A claim that is no number.
     Words(String),
 }
 
 /// Numbers that answer no claim: a heading and rows.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
-    /// What it shows.
+    /// Title of the table.
     pub title: String,
     /// The columns' names; the first column is text, the others are set to the right.
     pub heading: Vec<String>,
@@ -101,18 +102,18 @@ pub struct Table {
 }
 
 impl Finding {
-    /// A finding that nothing has been found for yet.
+    /// Creates a finding without values yet.
     pub fn new(key: &str, what: &str, unit: Unit, claim: Claim) -> Self {
         Self { key: key.into(), what: what.into(), unit, claim, found: Vec::new() }
     }
 
-    /// The finding with what was found, a value a column.
+    /// Returns the finding with its found values, one a column.
     pub fn found(mut self, values: &[Option<f64>]) -> Self {
         self.found = values.to_vec();
         self
     }
 
-    /// What was found first over what is claimed.
+    /// Returns the first found value over the claim.
     pub fn ratio(&self) -> Option<f64> {
         let claimed = self.claim.number().filter(|claimed| *claimed != 0.0)?;
         Some(self.found.first().copied().flatten()? / claimed)
@@ -120,7 +121,7 @@ impl Finding {
 }
 
 impl Claim {
-    /// The number in it.
+    /// Returns the number in the claim.
     pub fn number(&self) -> Option<f64> {
         match self {
             Self::Is(number) | Self::AtMost(number) | Self::AtLeast(number) => Some(*number),
@@ -128,9 +129,9 @@ impl Claim {
         }
     }
 
-    /// The claim as it is printed.
+    /// Returns the claim as it is printed.
     pub fn shown(&self, unit: Unit) -> String {
-        // a paper's number is exact where it counts, and rounded already where it measures
+        // A paper's counts are exact; its measurements are rounded already.
         let exact = |number: f64| if unit == Unit::Count { unit.shown(number) } else { unit.tick(number) };
         match self {
             Self::Is(number) => exact(*number),
@@ -142,7 +143,7 @@ impl Claim {
 }
 
 impl Table {
-    /// An empty table.
+    /// Creates an empty table.
     pub fn new(title: &str, heading: &[&str]) -> Self {
         let heading = heading.iter().map(|name| name.to_string()).collect();
         Self { title: title.into(), heading, rows: Vec::new() }
@@ -155,23 +156,23 @@ impl Table {
 }
 
 impl Report {
-    /// The page.
+    /// Returns the page.
     pub fn html(&self) -> String {
         html::page(self)
     }
 
-    /// Every fact and finding, as JSON.
+    /// Returns every fact and finding, as JSON.
     pub fn summary(&self) -> String {
         summary::json(self)
     }
 
-    /// Every figure.
+    /// Returns every figure.
     pub fn figures(&self) -> impl Iterator<Item = &Figure> {
         self.sections.iter().flat_map(|section| &section.figures)
     }
 
-    /// Writes page, summary and figures into a folder, made if it is not there. Names the file that
-    /// could not be written.
+    /// Writes page, summary and figures into a folder, made if it is not there. An error names the
+    /// file that could not be written.
     pub fn write(&self, folder: &Path) -> io::Result<()> {
         let named = |path: &Path, error: io::Error| {
             io::Error::new(error.kind(), format!("cannot write {}: {error}", path.display()))

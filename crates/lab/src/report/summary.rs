@@ -2,7 +2,8 @@
 //!
 //! ```json
 //! { "experiment": "…", "seed": 1, "facts": {…}, "columns": […],
-//!   "findings": [ { "key": "…", "section": "…", "what": "…", "unit": "share", "claimed": 0.5, "claim": "50%",
+//!   "findings": [ { "key": "…", "section": "…", "what": "…", "unit": "share",
+//!                   "claimed": 0.5, "claim": "50%",
 //!                   "found": { "modelled": 0.48 }, "ratio": 0.96 } ] }
 //! ```
 
@@ -46,7 +47,7 @@ fn entry(report: &Report, section: &Section, finding: &Finding) -> Value {
     })
 }
 
-/// Six decimals: more would show how sums were ordered, and no question needs them.
+/// Rounds to six decimals. More would show the order of sums, and no question needs them.
 fn rounded(value: f64) -> Value {
     Value::from((value * 1e6).round() / 1e6)
 }

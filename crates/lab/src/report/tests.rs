@@ -1,8 +1,8 @@
-//! What every report keeps: a well-formed page with everything in it, a summary that programs can
-//! read, files that match.
+//! Invariants of every report: a well-formed page with everything in it, a summary that programs
+//! can read, files that match.
 
 use super::*;
-use crate::figure::{Axis, Bar, Bars, Drawing};
+use crate::figure::{Axis, Bar, Bars, Chart};
 
 #[test]
 fn the_page_holds_everything_and_is_well_formed() {
@@ -39,7 +39,7 @@ fn the_summary_tells_claimed_and_found() {
 }
 
 #[test]
-fn writing_makes_every_file_and_names_the_one_that_fails() {
+fn write_makes_every_file_or_names_the_failed_one() {
     let folder = tempfile::tempdir().unwrap();
     let below = folder.path().join("a/b");
     sample().write(&below).unwrap();
@@ -67,7 +67,7 @@ fn sample() -> Report {
         anchor: "figure-1".into(),
         title: "Sizes".into(),
         question: "how large?".into(),
-        figures: vec![Figure::new("figure-1", "Sizes", "They grow.", Drawing::Bars(bars))],
+        figures: vec![Figure::new("figure-1", "Sizes", "They grow.", Chart::Bars(bars))],
         findings: vec![
             Finding::new("small", "at most 8 KB", Unit::Share, Claim::Is(0.74)).found(&[Some(0.801), None]),
             Finding::new("words", "I/Os", Unit::Count, Claim::Words("fewer".into()))

@@ -1,46 +1,50 @@
-//! What a simulation counts.
+//! Counts of a simulation.
 
-/// Requests and what became of them.
+/// Requests and their outcomes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
     /// Requests.
     pub requests: u64,
-    /// Those that found their object in the cache.
+    /// Requests that found their object in the cache.
     pub hits: u64,
-    /// Bytes of the objects asked for.
+    /// Bytes of the requested objects.
     pub bytes: u64,
-    /// Bytes of those found.
+    /// Bytes of the objects found.
     pub hit_bytes: u64,
-    /// Objects given up to make room.
+    /// Objects evicted to make room.
     pub evictions: u64,
-    /// Misses whose object was not taken in, being larger than the cache.
+    /// Misses of objects declined as larger than the cache.
     pub declined: u64,
 }
 
 impl Counts {
-    /// Requests that did not find their object.
+    /// Returns the requests that did not find their object.
     pub fn misses(&self) -> u64 {
+        debug_assert!(self.hits <= self.requests, "{} hits of {} requests", self.hits, self.requests);
         self.requests - self.hits
     }
 
-    /// Misses whose object was taken in.
+    /// Returns the misses of admitted objects.
     pub fn taken(&self) -> u64 {
+        debug_assert!(self.declined <= self.misses(), "a declined object has missed");
         self.misses() - self.declined
     }
 
-    /// Misses over requests; 0 without requests.
+    /// Returns misses over requests; 0 without requests.
     pub fn miss_ratio(&self) -> f64 {
         share(self.misses(), self.requests)
     }
 
-    /// Bytes not found over bytes asked for; 0 without bytes.
+    /// Returns bytes not found over bytes requested; 0 without bytes.
     pub fn byte_miss_ratio(&self) -> f64 {
+        debug_assert!(self.hit_bytes <= self.bytes, "{} of {} bytes hit", self.hit_bytes, self.bytes);
         share(self.bytes - self.hit_bytes, self.bytes)
     }
 
-    /// What was counted since an earlier time of the same simulation, such as the end of its
+    /// Returns the counts since an earlier time of the same simulation, such as the end of its
     /// warm-up.
     pub fn since(&self, earlier: &Self) -> Self {
+        assert!(earlier.requests <= self.requests, "earlier counts are of the same simulation");
         Self {
             requests: self.requests - earlier.requests,
             hits: self.hits - earlier.hits,
@@ -53,5 +57,6 @@ impl Counts {
 }
 
 fn share(part: u64, whole: u64) -> f64 {
+    debug_assert!(part <= whole, "{part} of {whole}");
     if whole == 0 { 0.0 } else { part as f64 / whole as f64 }
 }

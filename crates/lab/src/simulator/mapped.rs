@@ -1,15 +1,15 @@
-//! Memory-mapped stores of small objects without their disk: which references hit, under LRU, FBC
-//! and the known future.
+//! Memory-mapped stores of small objects without their disk: hits under LRU, FBC and the known
+//! future.
 //!
 //! Maltzahn, Richardson, Grunwald: "Reducing the Disk I/O of Web Proxy Server Caches", USENIX 1999,
-//! section 3. A [`MappedCache`] is a file of segments over the code that stores run: a placement
-//! lays them down until the file is full, from then on an object takes the slot of another of its
-//! class. [`foreseen`] counts what the placement table of 3.4 gives.
+//! section 3. A [`MappedCache`] is a file of segments over the code that stores run. A placement
+//! lays segments down until the file is full; from then on an object takes the slot of another of
+//! its class. [`foreseen`] counts the hits of the placement table of 3.4.
 //!
-//! An object keeps the segment that it came in with. One of more than a page is declined and left
-//! to files, as is one whose class has no slot when the file is full, since the paper lets an
-//! object replace another of its class alone. A hit is O(1), a victim O(1) with LRU and what
-//! [`Fbc`] says.
+//! An object keeps the segment that it came in with. An object of more than a page is declined and
+//! left to files. When the file is full, so is an object of a class without a slot: in the paper an
+//! object replaces only another of its class. A hit is O(1). A victim is O(1) with LRU, and costs
+//! the time of [`Fbc`] with FBC.
 
 use super::{Counts, Request};
 use shoal_policy::{
@@ -17,21 +17,21 @@ use shoal_policy::{
 };
 use std::collections::HashMap;
 
-/// A finite memory-mapped file. See the file's head.
+/// A finite memory-mapped file.
 pub struct MappedCache {
     placement: Box<dyn SegmentLayout>,
     file_bytes: u64,
     policy: Slots,
-    /// The object of each slot, by class, in the order in which the slots were laid down.
+    /// Object of each slot, by class, in the order in which the slots were laid down.
     objects: [Vec<u64>; CLASSES],
     places: HashMap<u64, (SegmentClass, u32)>,
     counts: Counts,
 }
 
-/// Who gives up its slot.
+/// Policy that selects the slot to reuse.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum MappedPolicy {
-    /// The least recently used of the class (3.5).
+    /// Least recently used of the class (3.5).
     Lru,
     /// Frequency-based cyclic replacement (3.6).
     Fbc {
@@ -43,18 +43,18 @@ pub enum MappedPolicy {
 }
 
 enum Slots {
-    /// For each class; the handle of a slot is its number, since slots are never removed.
+    /// One list for each class; the handle of a slot is its number, since slots are never removed.
     Lru([Lru<u64>; CLASSES]),
     Fbc(Fbc),
 }
 
 impl MappedCache {
-    /// An empty file of so many bytes, whose segments do not cross pages.
+    /// Creates an empty file of `file_bytes` bytes with segments that do not cross pages.
     pub fn new(policy: MappedPolicy, file_bytes: u64) -> Self {
         Self::placed_by(Box::new(Packer::default()), policy, file_bytes)
     }
 
-    /// The same with another placement, which must be empty.
+    /// Creates an empty file with another placement, which must be empty.
     pub fn placed_by(placement: Box<dyn SegmentLayout>, policy: MappedPolicy, file_bytes: u64) -> Self {
         let policy = match policy {
             MappedPolicy::Lru => Slots::Lru(Default::default()),
@@ -64,7 +64,7 @@ impl MappedCache {
         Self { placement, file_bytes, policy, objects, places, counts: Counts::default() }
     }
 
-    /// One request. True when it hits.
+    /// Handles one request. Returns `true` when it hits.
     pub fn request(&mut self, request: Request) -> bool {
         self.counts.requests += 1;
         self.counts.bytes += request.bytes;
@@ -78,7 +78,7 @@ impl MappedCache {
         true
     }
 
-    /// All of them, in order. Returns what was counted, these included.
+    /// Handles all requests, in order. Returns the counts, these requests included.
     pub fn run(&mut self, requests: impl IntoIterator<Item = Request>) -> Counts {
         requests.into_iter().for_each(|request| {
             self.request(request);
@@ -86,12 +86,12 @@ impl MappedCache {
         self.counts
     }
 
-    /// What was counted so far.
+    /// Returns the counts so far.
     pub fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// Whether the object is in.
+    /// Returns `true` if the file holds the object.
     pub fn holds(&self, object: u64) -> bool {
         self.places.contains_key(&object)
     }
@@ -106,7 +106,7 @@ impl MappedCache {
         self.places.insert(request.object, (class, slot));
     }
 
-    /// A slot, laid down or given up.
+    /// Returns a slot, newly laid down or taken from another object.
     fn room(&mut self, class: SegmentClass) -> Option<u32> {
         let objects = &mut self.objects[class.index()];
         if objects.len() < u32::MAX as usize && self.placement.place_within(class, self.file_bytes).is_some()
@@ -141,7 +141,8 @@ impl Slots {
         }
     }
 
-    /// Whose slot a new object takes; it counts as used by the new one from now on.
+    /// Returns the slot that a new object takes. The slot counts as used by the new object from now
+    /// on.
     fn victim(&mut self, class: SegmentClass) -> Option<u32> {
         match self {
             Self::Lru(classes) => {
@@ -159,11 +160,10 @@ impl Slots {
     }
 }
 
-/// What the placement table of 3.4 makes of a trace: the counts of the requests from number
+/// Returns the counts of the placement table of 3.4 on a trace, for the requests from number
 /// `measured_from` on.
 ///
-/// Objects are numbered anew in order of appearance; a trace has fewer than 2^32 of them. O(n log
-/// n).
+/// Objects are renumbered in order of appearance; a trace has fewer than 2^32 of them. O(n log n).
 pub fn foreseen(requests: &[Request], file_bytes: u64, measured_from: usize) -> Counts {
     let mut numbers: HashMap<u64, u32> = HashMap::new();
     let numbered: Vec<(u32, u64)> = requests
@@ -198,7 +198,8 @@ mod tests {
     use super::*;
     use crate::simulator::ZipfTrace;
 
-    /// 100,000 requests, Zipf 0.8 over 10,000 objects of 1 to 8192 bytes, small ones more often.
+    /// Returns 100,000 requests, Zipf 0.8 over 10,000 objects of 1 to 8192 bytes, small ones more
+    /// often.
     fn sized() -> Vec<Request> {
         let bytes = |object: u64| 1 + (object * object * 7919) % 8192 / (1 + object % 5);
         ZipfTrace::new(10_000, 0.8, 1, 1)
@@ -211,10 +212,10 @@ mod tests {
         MappedCache::new(policy, file_bytes).run(requests.iter().copied()).hits
     }
 
-    /// Counted once and held. The slow versions of the algorithms are in `shoal_policy`; this holds
-    /// what is put together from them.
+    /// The expected numbers were counted once. `shoal_policy` tests the algorithms against slow
+    /// versions; this test covers their combination.
     #[test]
-    fn hits_of_a_made_trace_stay_what_they_are() {
+    fn hits_of_a_made_trace_stay_the_same() {
         let requests = sized();
         let fbc = |c_max, a_max| MappedPolicy::Fbc { c_max, a_max };
         let sizes = [1, 4, 16].map(|megabytes: u64| megabytes << 20);
@@ -247,7 +248,7 @@ mod tests {
         let request = |object, bytes| Request { object, bytes };
         let of = |policy| {
             let mut cache = MappedCache::new(policy, 8192);
-            // Two slots of 4 KB fill the file; 1 is asked for again.
+            // Two slots of 4 KB fill the file; object 1 is requested again.
             let counts = cache.run([request(1, 4096), request(2, 3000), request(1, 4096), request(3, 4000)]);
             assert_eq!((counts.hits, counts.evictions), (1, 1), "{policy:?}");
             let counts = cache.run([request(4, 100), request(5, 8192), request(6, 9000)]);
@@ -260,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_is_measured_counts() {
+    fn only_measured_requests_count() {
         let requests = sized();
         let (all, half) = (foreseen(&requests, 1 << 20, 0), foreseen(&requests, 1 << 20, 50_000));
         assert_eq!(half.requests, 50_000);

@@ -1,9 +1,9 @@
 //! The policy simulator: drives any replacement policy over a stream of requests, without bodies
 //! and without disk.
 //!
-//! A [`Simulator`] is a cache as small as it can be: a hash table of slot numbers ([`SlotTable`])
-//! and the policy, the very code that the proxy runs, which holds the keys. It counts hits, bytes,
-//! evictions and its own memory. A [`MappedCache`] does the same for a memory-mapped file of
+//! A [`Simulator`] is a minimal cache: a hash table of slot numbers ([`SlotTable`]) and the policy,
+//! which holds the keys. The policy is the code that the proxy runs. The simulator counts hits,
+//! bytes, evictions and its own memory. A [`MappedCache`] does the same for a memory-mapped file of
 //! segments. [`ZipfTrace`] makes requests where no trace is at hand, and [`speed`] measures the
 //! policies side by side.
 
@@ -26,10 +26,10 @@ pub use zipf::{Alias, ZipfTrace};
 use shoal_policy::{Fingerprint, Handle, Replacement};
 use std::hint::black_box;
 
-/// A policy with as much of a cache around it as it needs.
+/// A policy with a minimal cache around it.
 ///
-/// An object keeps the size that it came in with until it leaves; a request that names another size
-/// is a hit of the size it names.
+/// An object keeps the size of its admission until its eviction. A request with another size is a
+/// hit of the size that the request names.
 pub struct Simulator<P> {
     policy: P,
     table: SlotTable,
@@ -38,18 +38,18 @@ pub struct Simulator<P> {
 }
 
 impl<P: Replacement<u64>> Simulator<P> {
-    /// An empty cache.
+    /// Creates an empty cache.
     pub fn new(policy: P, capacity: Capacity) -> Self {
         Self { policy, table: SlotTable::new(), capacity, counts: Counts::default() }
     }
 
-    /// One request. True when it hits.
+    /// Handles one request. Returns `true` when it hits.
     pub fn request(&mut self, request: Request) -> bool {
         self.request_weighing(request, request.bytes)
     }
 
-    /// One request for an object that takes so many bytes of a capacity in bytes. True when it
-    /// hits.
+    /// Handles one request for an object that takes `weight_bytes` of a capacity in bytes. Returns
+    /// `true` when it hits.
     pub fn request_weighing(&mut self, request: Request, weight_bytes: u64) -> bool {
         let hash = request.object.fingerprint();
         self.counts.requests += 1;
@@ -66,17 +66,17 @@ impl<P: Replacement<u64>> Simulator<P> {
         false
     }
 
-    /// One request for an object that is not looked for here and not taken in: a miss.
+    /// Counts one request as a miss, without looking for its object or admitting it.
     pub fn pass(&mut self, bytes: u64) {
         self.counts.requests += 1;
         self.counts.bytes += bytes;
         self.counts.declined += 1;
     }
 
-    /// All of them, in order. Returns what was counted, these included.
+    /// Handles all requests, in order. Returns the counts, these requests included.
     ///
-    /// A few are looked at ahead, so that what they will need from memory arrives while others are
-    /// served; the results are those of [`Simulator::request`] one by one.
+    /// The simulator looks at a few requests ahead, so that their memory arrives while others are
+    /// served. The results are those of [`Simulator::request`] one by one.
     pub fn run(&mut self, requests: impl IntoIterator<Item = Request>) -> Counts {
         let mut requests = requests.into_iter();
         let mut ahead = [Request { object: 0, bytes: 0 }; AHEAD];
@@ -96,17 +96,17 @@ impl<P: Replacement<u64>> Simulator<P> {
         }
     }
 
-    /// What was counted so far.
+    /// Returns the counts so far.
     pub fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// Objects that are in.
+    /// Returns the number of objects in the cache.
     pub fn objects(&self) -> usize {
         self.policy.len()
     }
 
-    /// Bytes of memory for all that is kept about objects: table, keys, links, ghosts.
+    /// Returns the bytes of memory for all data about objects: table, keys, links, ghosts.
     pub fn memory_bytes(&self) -> usize {
         self.table.memory_bytes() + self.policy.memory_bytes()
     }
@@ -123,16 +123,19 @@ impl<P: Replacement<u64>> Simulator<P> {
         }
         while self.policy.weight() + weight > room {
             let Some(victim) = self.policy.evict() else { break };
-            self.table.remove(victim.key.fingerprint(), victim.handle.number());
+            let was_there = self.table.remove(victim.key.fingerprint(), victim.handle.number());
+            debug_assert!(was_there, "the table has every object of the policy");
             self.counts.evictions += 1;
         }
         let handle = self.policy.insert(object, weight);
+        debug_assert!(self.policy.weight() <= room, "{} of {room}", self.policy.weight());
         let Self { policy, table, .. } = self;
         let hash_of = |slot| policy.key(Handle::from_number(slot)).map_or(0, Fingerprint::fingerprint);
         table.insert(hash, handle.number(), hash_of);
+        debug_assert_eq!(table.len(), policy.len(), "table and policy hold the same objects");
     }
 
-    /// Reads what these requests will look at: nothing but reads that do not wait for one another.
+    /// Reads the memory that these requests will need, by reads that do not wait for one another.
     fn touch(&self, requests: &[Request]) {
         let mut slots = [0; AHEAD];
         for (slot, request) in slots.iter_mut().zip(requests) {
@@ -144,6 +147,6 @@ impl<P: Replacement<u64>> Simulator<P> {
     }
 }
 
-/// Requests looked at ahead: enough to fill the wait for memory, few enough to be still there when
-/// their turn comes.
+/// Requests looked at ahead: enough to fill the wait for memory, few enough to stay in the
+/// processor's cache until their turn.
 const AHEAD: usize = 16;

@@ -1,4 +1,4 @@
-//! How fast the policies are: million requests a second of CPU, beside libCacheSim's.
+//! Speed of the policies: million requests a second of CPU, beside libCacheSim's.
 //!
 //! The setting is that of libCacheSim's figures: 20 million requests, Zipf 0.8 over a million
 //! objects of one size, room for 100,000, the trace in memory. The clock is an argument: the CPU
@@ -9,29 +9,29 @@ use shoal_policy::{Fifo, Gdsf, LfuDa, Lru, Replacement, Ring, S3Fifo, SecondChan
 use std::fmt::Write;
 use std::time::Duration;
 
-/// What is run.
+/// Setting of a run.
 #[derive(Clone, Copy, Debug)]
-pub struct Setting {
+pub struct SpeedSetup {
     /// Requests in the trace.
     pub requests: usize,
-    /// Objects they are for.
+    /// Distinct objects.
     pub objects: u32,
     /// Zipf's exponent.
     pub alpha: f64,
-    /// Objects there is room for.
+    /// Capacity in objects.
     pub room: u64,
-    /// Of the trace.
+    /// Seed of the trace.
     pub seed: u64,
-    /// How often each policy is run; the best counts.
+    /// Runs of each policy; the best counts.
     pub rounds: u32,
 }
 
-impl Setting {
+impl SpeedSetup {
     /// The setting of libCacheSim's figures.
     pub const REFERENCE: Self =
         Self { requests: 20_000_000, objects: 1_000_000, alpha: 0.8, room: 100_000, seed: 1, rounds: 5 };
 
-    /// The trace.
+    /// Returns the trace.
     pub fn trace(&self) -> Vec<Request> {
         ZipfTrace::new(self.objects, self.alpha, 1, self.seed).take(self.requests).collect()
     }
@@ -39,22 +39,22 @@ impl Setting {
 
 /// One policy's result.
 #[derive(Clone, Debug)]
-pub struct Row {
+pub struct SpeedRow {
     /// The policy's name.
     pub policy: &'static str,
-    /// Million requests a second of CPU that libCacheSim (2024) served in this setting on this kind
-    /// of machine.
+    /// libCacheSim's speed (2024) in this setting on this kind of machine, in million requests a
+    /// second of CPU.
     pub reference: f64,
     /// The shortest CPU time of all rounds.
     pub cpu: Duration,
-    /// What was counted.
+    /// Counts of the run.
     pub counts: Counts,
-    /// Bytes of memory for each object that is in, everything counted.
+    /// Bytes of memory for each object in the cache, everything counted.
     pub bytes_per_object: f64,
 }
 
-impl Row {
-    /// Million requests a second of CPU.
+impl SpeedRow {
+    /// Returns million requests a second of CPU.
     pub fn speed(&self) -> f64 {
         self.counts.requests as f64 / self.cpu.as_secs_f64().max(1e-9) / 1e6
     }
@@ -62,9 +62,9 @@ impl Row {
 
 /// Runs every policy over one trace, in turns, so that a disturbance meets all of them. `cpu_time`
 /// reads the CPU time that the process has taken.
-pub fn measure(setting: &Setting, cpu_time: &dyn Fn() -> Duration) -> Vec<Row> {
+pub fn measure(setting: &SpeedSetup, cpu_time: &dyn Fn() -> Duration) -> Vec<SpeedRow> {
     let trace = setting.trace();
-    let mut best: Vec<Row> = Vec::new();
+    let mut best: Vec<SpeedRow> = Vec::new();
     for _ in 0..setting.rounds.max(1) {
         let rows = round(&trace, setting.room, cpu_time);
         if best.is_empty() {
@@ -78,8 +78,8 @@ pub fn measure(setting: &Setting, cpu_time: &dyn Fn() -> Duration) -> Vec<Row> {
     best
 }
 
-/// The rows as a Markdown table.
-pub fn table(rows: &[Row]) -> String {
+/// Returns the rows as a Markdown table.
+pub fn table(rows: &[SpeedRow]) -> String {
     let mut text = String::from(
         "| policy | libCacheSim, million requests a CPU-second | ours | times | miss ratio | bytes an object |\n\
          |---|---|---|---|---|---|\n",
@@ -96,7 +96,7 @@ pub fn table(rows: &[Row]) -> String {
     text
 }
 
-fn round(trace: &[Request], room: u64, cpu_time: &dyn Fn() -> Duration) -> Vec<Row> {
+fn round(trace: &[Request], room: u64, cpu_time: &dyn Fn() -> Duration) -> Vec<SpeedRow> {
     vec![
         one(Fifo::new(), 7.0, trace, room, cpu_time),
         one(Ring::<SecondChance, u64>::new(), 6.7, trace, room, cpu_time),
@@ -116,12 +116,12 @@ fn one<P: Replacement<u64>>(
     trace: &[Request],
     room: u64,
     cpu_time: &dyn Fn() -> Duration,
-) -> Row {
+) -> SpeedRow {
     let name = policy.name();
     let mut simulator = Simulator::new(policy, Capacity::Objects(room));
     let before = cpu_time();
     let counts = simulator.run(trace.iter().copied());
     let cpu = cpu_time().saturating_sub(before);
     let bytes_per_object = simulator.memory_bytes() as f64 / simulator.objects().max(1) as f64;
-    Row { policy: name, reference, cpu, counts, bytes_per_object }
+    SpeedRow { policy: name, reference, cpu, counts, bytes_per_object }
 }

@@ -1,15 +1,15 @@
-//! A hash table of slot numbers: who asks brings the hash, and tells by the slot whether it is the
-//! right one.
+//! A hash table of slot numbers: the caller brings the hash, and tells from a slot whether it is
+//! the right one.
 //!
 //! Keys stand elsewhere, in the policy's nodes. A bucket is one cache line of twelve slots and, for
-//! each, a byte of its hash; nearly every lookup reads one line, and nearly every miss needs no
+//! each, a byte of its hash. Nearly every lookup reads one line, and nearly every miss needs no
 //! look at a key. A full bucket sends newcomers on to the next one and counts them, so that a
-//! lookup knows when to go on (the table of Bronson and Shi: "Open-sourcing F14 for faster, more
-//! memory-efficient hash tables", Facebook Engineering, 2019). At most three quarters of the places
-//! are taken; the table grows by an eighth. 7 to 8 bytes a slot. No operation but growth allocates;
-//! each is O(1).
+//! lookup knows when to go on. This is the table of Bronson and Shi ("Open-sourcing F14 for faster,
+//! more memory-efficient hash tables", Facebook Engineering, 2019). At most three quarters of the
+//! places are taken; the table grows by an eighth. 7 to 8 bytes a slot. No operation but growth
+//! allocates; each is O(1).
 
-/// Slot numbers by hash. See the file's head.
+/// Slot numbers by hash.
 #[derive(Debug)]
 pub struct SlotTable {
     buckets: Vec<Bucket>,
@@ -20,19 +20,19 @@ pub struct SlotTable {
 #[derive(Clone, Debug)]
 #[repr(align(64))]
 struct Bucket {
-    /// A byte of the hash for each slot, 0 for none; then, at [`OVERFLOW`], how many went on from
-    /// here.
+    /// A byte of the hash for each slot, 0 for none. [`OVERFLOW`] counts the slots that went on
+    /// from here.
     tags: [u8; 16],
     slots: [u32; SLOTS],
 }
 
 impl SlotTable {
-    /// An empty table.
+    /// Creates an empty table.
     pub fn new() -> Self {
         Self { buckets: vec![Bucket::EMPTY], len: 0 }
     }
 
-    /// The slot with this hash for which `is_it` holds.
+    /// Returns the slot with this hash for which `is_it` holds.
     #[inline]
     pub fn find(&self, hash: u64, is_it: impl Fn(u32) -> bool) -> Option<u32> {
         let (home, tag) = (self.home(hash), tag(hash));
@@ -50,25 +50,29 @@ impl SlotTable {
         }
     }
 
-    /// The slot that [`find`](Self::find) would look at first, if any: what is worth reading ahead.
+    /// Returns the slot that [`find`](Self::find) would look at first, if any; callers read it
+    /// ahead.
     #[inline]
     pub fn first_candidate(&self, hash: u64) -> Option<u32> {
         let bucket = &self.buckets[self.home(hash)];
         bucket.matches(tag(hash)).next().map(|place| bucket.slots[place])
     }
 
-    /// Puts in a slot that is not in. `hash_of` gives the hash of any slot that is, for when the
-    /// table grows.
+    /// Inserts a slot that is not in the table. `hash_of` gives the hash of any slot in the table,
+    /// for its growth.
     #[inline]
     pub fn insert(&mut self, hash: u64, slot: u32, hash_of: impl Fn(u32) -> u64) {
+        debug_assert!(self.find(hash, |known| known == slot).is_none(), "slot {slot} is in the table");
         if self.len >= self.buckets.len() * FILL_MAX {
             self.grow(hash_of);
         }
         self.len += 1;
         self.put(hash, slot);
+        debug_assert!(self.len < self.buckets.len() * SLOTS, "a place stays empty");
     }
 
-    /// Takes out a slot by the hash it was put in with. False when it was not in.
+    /// Removes a slot by the hash of its insertion. Returns `false` when the table does not hold
+    /// it.
     #[inline]
     pub fn remove(&mut self, hash: u64, slot: u32) -> bool {
         let (home, tag) = (self.home(hash), tag(hash));
@@ -90,17 +94,17 @@ impl SlotTable {
         true
     }
 
-    /// Slots in the table.
+    /// Returns the number of slots in the table.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Whether there is none.
+    /// Returns `true` if the table is empty.
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Bytes of memory taken.
+    /// Returns the bytes of memory taken.
     pub fn memory_bytes(&self) -> usize {
         self.buckets.capacity() * size_of::<Bucket>()
     }
@@ -114,7 +118,7 @@ impl SlotTable {
                 (bucket.tags[place], bucket.slots[place]) = (tag, slot);
                 return;
             }
-            // A count that is full stays so: lookups go on in vain and nothing is lost.
+            // A count at its maximum stays there: lookups then go on in vain, and nothing is lost.
             bucket.tags[OVERFLOW] = bucket.tags[OVERFLOW].saturating_add(1);
             at = self.after(at);
         }
@@ -160,7 +164,7 @@ impl Default for SlotTable {
 impl Bucket {
     const EMPTY: Self = Self { tags: [0; 16], slots: [0; SLOTS] };
 
-    /// The places that have this tag, lowest first.
+    /// Returns the places that have this tag, lowest first.
     #[inline]
     fn matches(&self, tag: u8) -> impl Iterator<Item = usize> + use<> {
         let differences = u128::from_le_bytes(self.tags) ^ (u128::from(tag) * EACH_BYTE);
@@ -177,7 +181,8 @@ impl Bucket {
     }
 }
 
-/// The tag of a hash: its lowest byte, which has no part in the choice of the bucket, and never 0.
+/// Returns the tag of a hash: its lowest byte, which has no part in the choice of the bucket, and
+/// never 0.
 fn tag(hash: u64) -> u8 {
     (hash as u8).max(1)
 }
@@ -186,7 +191,7 @@ fn tag(hash: u64) -> u8 {
 const SLOTS: usize = 12;
 /// Slots for each bucket that the table takes before it grows.
 const FILL_MAX: usize = 9;
-/// Where among the tags the count of those that went on stands.
+/// Index of the overflow count among the tags.
 const OVERFLOW: usize = 12;
 const EACH_BYTE: u128 = u128::MAX / 0xff;
 /// The tags proper.

@@ -1,18 +1,19 @@
 //! The simulator and the policies in it: exact counts, memory, and no growth once full.
 //!
 //! The numbers of misses are those of libCacheSim 0.3.5 (the package of that name for Python) on
-//! the same requests, where it follows the publication that we follow, and within stated bounds
-//! where it does not; docs/experiments/policies.md says which and why.
+//! the same requests. Our numbers are equal where libCacheSim follows the publication that we
+//! follow. Elsewhere they agree within stated bounds; docs/experiments/policies.md says where and
+//! why.
 
 use super::*;
 use shoal_policy::{Belady, BeladySize, Clock, NextUses, ReplacementPolicy, Ring};
 
-/// 200,000 requests, Zipf 0.8 over 10,000 objects of one byte.
+/// Returns 200,000 requests, Zipf 0.8 over 10,000 objects of one byte.
 fn uniform() -> impl Iterator<Item = Request> {
     ZipfTrace::new(10_000, 0.8, 1, 1).take(200_000)
 }
 
-/// The same with sizes from 1 to 97 bytes.
+/// Returns the uniform requests with sizes from 1 to 97 bytes.
 fn sized() -> impl Iterator<Item = Request> {
     uniform().map(|request| Request { bytes: 1 + request.object * request.object % 97, ..request })
 }
@@ -26,7 +27,7 @@ fn named(name: &str) -> Box<dyn Replacement<u64>> {
 }
 
 #[test]
-fn misses_are_those_of_libcachesim_where_both_follow_the_publication() {
+fn misses_equal_libcachesim_for_published_policies() {
     for (policy, of_one_size, of_many) in [
         ("fifo", 121_231, 121_228),
         ("clock", 110_196, 110_236),
@@ -36,26 +37,26 @@ fn misses_are_those_of_libcachesim_where_both_follow_the_publication() {
         assert_eq!(misses(named(policy), uniform(), 1000), of_one_size, "{policy}");
         assert_eq!(misses(named(policy), sized(), 49_000), of_many, "{policy}, sizes differ");
     }
-    // Its Clock with two bits is the one that the index on disk counts by.
+    // libCacheSim's Clock with two bits is the policy that the index on disk counts by.
     assert_eq!(misses(Ring::<Clock, u64>::new(), uniform(), 1000), 107_194);
 }
 
-/// Theirs, and ours, which differ where the publication leaves a choice or where they depart from
-/// it.
+/// Misses of libCacheSim and ours. The numbers differ where the publication leaves a choice or
+/// where libCacheSim departs from it.
 #[test]
-fn the_others_miss_what_they_did() {
+fn other_policies_keep_their_misses() {
     for (policy, theirs, ours) in [
-        // The same order but for ties; ours agrees with a heap of all requests worked out in
-        // another language.
+        // The orders differ in ties only; ours agrees with a heap of all requests in another
+        // language.
         ("gdsf", 100_659, 100_692),
-        // For one size it is gdsf by its publication; theirs adds the cache's age to a key at each
-        // hit.
+        // For one size, LFU-DA equals GDSF by its publication; libCacheSim adds the cache's age to
+        // a key at each hit.
         ("lfu_da", 93_590, 100_692),
         // An empty cache is filled in another way.
         ("slru", 96_532, 96_167),
-        // Which keys are still remembered.
+        // Other keys are still remembered.
         ("s3_fifo", 95_304, 94_957),
-        // How frequencies are estimated.
+        // Frequencies are estimated otherwise.
         ("w_tinylfu", 92_836, 91_094),
     ] {
         assert_eq!(misses(named(policy), uniform(), 1000), ours, "{policy}");
@@ -65,11 +66,11 @@ fn the_others_miss_what_they_did() {
 }
 
 #[test]
-fn who_knows_the_future_misses_least() {
+fn belady_misses_least() {
     let future = || NextUses::of(uniform().map(|request| request.object));
     assert_eq!(misses(Belady::new(future()), uniform(), 1000), 66_857);
     assert_eq!(misses(BeladySize::new(future()), uniform(), 1000), 66_857);
-    // Theirs looks for the victim in a sample of 128 and misses 58,885.
+    // libCacheSim looks for the victim in a sample of 128 and misses 58,885.
     assert_eq!(misses(BeladySize::new(future()), sized(), 49_000), 57_205);
 }
 
@@ -102,8 +103,8 @@ fn looking_ahead_changes_nothing() {
     }
 }
 
-/// Nothing is allocated for a request once the cache is full, so no array has another capacity
-/// afterwards; and while it fills, memory is in proportion to the objects.
+/// A full cache allocates nothing for a request, so no array has another capacity afterwards. While
+/// the cache fills, memory is in proportion to the objects.
 #[test]
 fn memory_stays_in_bounds_and_does_not_grow_once_full() {
     for policy in ReplacementPolicy::<u64>::ALL {

@@ -1,6 +1,6 @@
 //! Made requests: independent of one another, with a popularity after Zipf.
 //!
-//! The object of rank r is asked for with a probability in proportion to r^−alpha (Breslau, Cao,
+//! The object of rank r is requested with a probability in proportion to r^−alpha (Breslau, Cao,
 //! Fan, Phillips, Shenker: "Web caching and Zipf-like distributions", INFOCOM 1999). Drawn by the
 //! alias method (Walker 1977, in the form of Vose: "A linear algorithm for generating random
 //! numbers with a given distribution", IEEE Transactions on Software Engineering, 1991): O(objects)
@@ -8,7 +8,7 @@
 
 use super::request::Request;
 
-/// An endless stream of requests. See the file's head.
+/// An endless stream of requests.
 #[derive(Clone, Debug)]
 pub struct ZipfTrace {
     objects: Alias,
@@ -17,14 +17,14 @@ pub struct ZipfTrace {
 }
 
 impl ZipfTrace {
-    /// Requests for so many objects of one size. At least one object, at most 2^32 − 1.
+    /// Creates requests for `objects` objects of one size. At least one object, at most 2^32 − 1.
     pub fn new(objects: u32, alpha: f64, object_bytes: u64, seed: u64) -> Self {
         let weights: Vec<f64> = (1..=objects.max(1)).map(|rank| f64::from(rank).powf(-alpha)).collect();
         Self { objects: Alias::new(weights), object_bytes, state: seed }
     }
 
-    /// splitmix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", OOPSLA
-    /// 2014).
+    /// Draws from splitmix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators",
+    /// OOPSLA 2014).
     fn draw(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let z = (self.state ^ (self.state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -42,21 +42,20 @@ impl Iterator for ZipfTrace {
     }
 }
 
-/// Draws things as often as their weights say, O(1) a draw.
+/// Draws things in proportion to their weights, O(1) a draw.
 #[derive(Clone, Debug)]
 pub struct Alias(
-    /// For each column the part that is the column's own object, out of 2^32, and whose the rest
-    /// is.
+    /// For each column the part of its own object, out of 2^32, and the object of the rest.
     Vec<(u32, u32)>,
 );
 
 impl Alias {
-    /// Of these weights, one for each thing; at most 2^32 − 1.
+    /// Creates a draw from these weights, one for each thing; at most 2^32 − 1.
     pub fn new(weights: Vec<f64>) -> Self {
         Self(columns(weights))
     }
 
-    /// The thing that 64 random bits choose; 0 where there is none.
+    /// Returns the thing that 64 random bits choose; 0 where there is none.
     pub fn choose(&self, bits: u64) -> usize {
         let column = ((bits >> 32) * self.0.len() as u64) >> 32;
         let Some((own, other)) = self.0.get(column as usize) else { return 0 };
@@ -64,7 +63,7 @@ impl Alias {
     }
 }
 
-/// Columns of one height, each of at most two objects.
+/// Returns columns of one height, each of at most two objects.
 fn columns(mut weights: Vec<f64>) -> Vec<(u32, u32)> {
     let mean = weights.iter().sum::<f64>() / weights.len() as f64;
     weights.iter_mut().for_each(|weight| *weight /= mean);

@@ -1,23 +1,23 @@
-//! Sweeps: a grid of simulations and models, written down once, computed on all cores, and gone on
-//! with where it stopped.
+//! Sweeps: a grid of simulations and models, written down once, computed on all cores, and resumed
+//! after a stop.
 //!
-//! A specification in TOML names traces and, for each [`Kind`] of question, lists of values for its
-//! parameters. Every combination is a [`Cell`]: what is asked is a row of values, and what comes
-//! out another. Cells do not know of each other, so that threads, or machines, share them as they
+//! A specification in TOML names traces and, for each [`QuestionKind`], lists of values for its
+//! parameters. Every combination is a [`Cell`]: a row of values for the question and another for
+//! the answer. Cells do not know of each other, so that threads, or machines, share them as they
 //! like; [`Sweep::compute`] answers one.
 //!
-//! | file | what it holds |
+//! | file | contents |
 //! |---|---|
 //! | `spec` | reading a specification, with the place of each mistake |
-//! | `parameter` | what a parameter takes, and how lists and ranges are written |
+//! | `parameter` | values of a parameter, and the forms of lists and ranges |
 //! | `kind` | the questions: one file each, with parameters and results as data |
-//! | `source` | traces, read or made, and the digest by which they are known |
-//! | `journal` | what was computed, a line a cell, so that nothing is computed twice |
+//! | `source` | traces, read or made, and their digests |
+//! | `journal` | computed answers, a line a cell, so that nothing is computed twice |
 //! | `run` | all cores at work |
 //! | `tables` | the results as Parquet, a file a kind |
 //!
-//! The same cell gives the same results wherever it is computed. Memory: one trace at a time, and
-//! what each running simulation takes.
+//! The same cell gives the same results on every machine. Memory: one trace at a time, and that of
+//! each running simulation.
 
 mod journal;
 pub mod kind;
@@ -31,10 +31,10 @@ mod tests;
 mod value;
 
 pub use journal::Journal;
-pub use kind::{KINDS, Kind};
+pub use kind::{KINDS, QuestionKind};
 pub use parameter::{Parameter, Take};
 pub use run::{Summary, run};
-pub use source::{Loaded, Source};
+pub use source::{SweepTrace, TraceSource};
 pub use spec::Mistake;
 pub use value::Value;
 
@@ -44,7 +44,7 @@ use std::path::{Path, PathBuf};
 #[derive(Clone, Debug)]
 pub struct Sweep {
     /// The traces, by the order of the specification.
-    pub traces: Vec<Source>,
+    pub traces: Vec<TraceSource>,
     /// The cells, each once, in the order of the specification.
     pub cells: Vec<Cell>,
 }
@@ -52,11 +52,11 @@ pub struct Sweep {
 /// One question.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Cell {
-    /// What kind of question.
-    pub kind: &'static Kind,
-    /// A value for each of its parameters; none for one that does not matter here.
+    /// Kind of the question.
+    pub kind: &'static QuestionKind,
+    /// Value for each parameter; none for a parameter that does not matter here.
     pub inputs: Vec<Value>,
-    /// The number of its trace, where it has one.
+    /// Number of the cell's trace, where it has one.
     pub trace: Option<usize>,
 }
 
@@ -72,68 +72,68 @@ impl Sweep {
     /// Reads or makes the trace that a cell needs.
     ///
     /// # Errors
-    /// When it cannot be read or made.
-    pub fn load(&self, trace: usize) -> Result<Loaded, Error> {
-        let source = self.traces.get(trace).ok_or(Error::NoSuchCell { number: trace })?;
-        source.load().map_err(|why| Error::Trace { name: source.name.clone(), why })
+    /// When the trace cannot be read or made.
+    pub fn load(&self, trace: usize) -> Result<SweepTrace, SweepError> {
+        let source = self.traces.get(trace).ok_or(SweepError::NoSuchCell { number: trace })?;
+        source.load().map_err(|why| SweepError::Trace { name: source.name.clone(), why })
     }
 
-    /// Answers one cell: a value for each result of its kind and, last, why it was refused where it
-    /// was. `loaded` is its trace.
+    /// Answers one cell: a value for each result of its kind and, last, the reason of a refusal.
+    /// `loaded` is its trace.
     ///
     /// # Errors
     /// When there is no such cell.
-    pub fn compute(&self, cell: usize, loaded: Option<&Loaded>) -> Result<Vec<Value>, Error> {
-        let cell = self.cells.get(cell).ok_or(Error::NoSuchCell { number: cell })?;
+    pub fn compute(&self, cell: usize, loaded: Option<&SweepTrace>) -> Result<Vec<Value>, SweepError> {
+        let cell = self.cells.get(cell).ok_or(SweepError::NoSuchCell { number: cell })?;
         Ok(cell.kind.answer(cell, loaded))
     }
 }
 
-/// Why a sweep cannot go on.
+/// Reason why a sweep cannot go on.
 #[derive(Debug)]
 #[non_exhaustive]
-pub enum Error {
-    /// A trace cannot be had.
+pub enum SweepError {
+    /// A trace is not available.
     Trace {
-        /// Its name in the specification.
+        /// Name of the trace in the specification.
         name: String,
-        /// Why.
+        /// Reason.
         why: String,
     },
     /// A file cannot be read or written.
     File {
-        /// Which.
+        /// Path of the file.
         path: PathBuf,
-        /// Why.
+        /// Error of the system.
         source: std::io::Error,
     },
     /// Another process works on the same folder.
     Busy {
-        /// Which.
+        /// Path of the journal.
         path: PathBuf,
     },
-    /// The folder holds what another program, or another version of this one, computed.
+    /// The folder holds results of another program, or of another version of this one.
     Foreign {
         /// The journal.
         path: PathBuf,
-        /// How it begins.
+        /// Beginning of the journal.
         found: String,
     },
     /// There is no cell, or no trace, of this number.
     NoSuchCell {
-        /// Which.
+        /// Number of the cell or trace.
         number: usize,
     },
     /// Results are not those of the cell's kind.
     Results {
         /// The kind.
         kind: &'static str,
-        /// What is wrong.
+        /// Difference from the kind's results.
         why: String,
     },
 }
 
-impl std::fmt::Display for Error {
+impl std::fmt::Display for SweepError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Trace { name, why } => write!(f, "trace {name}: {why}"),
@@ -150,4 +150,4 @@ impl std::fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for SweepError {}

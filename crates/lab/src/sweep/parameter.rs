@@ -1,4 +1,4 @@
-//! What a parameter takes, and how its values are written: one, a list, or a range.
+//! Values that a parameter takes, and their forms: one, a list, or a range.
 //!
 //! ```text
 //! nodes = 8                                  one value
@@ -10,26 +10,26 @@
 use super::Value;
 use super::spec::Mistakes;
 use shoal_core::ByteCount;
-use shoal_trace::parquet::{Field, Kind};
+use shoal_trace::parquet::{ColumnKind, Field};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 /// One parameter of a kind of question.
 #[derive(Debug)]
 pub struct Parameter {
-    /// Its name in the specification and in the results.
+    /// Name in the specification and in the results.
     pub name: &'static str,
-    /// What it means, in the field's terms, with its unit.
+    /// Meaning in the field's terms, with its unit.
     pub meaning: &'static str,
-    /// What it takes.
+    /// Values that the parameter takes.
     pub take: Take,
-    /// What it is where nothing is said.
+    /// Value where the specification gives none.
     pub default: Default,
-    /// It matters only where another parameter has one of these values.
+    /// Another parameter, with the values of it for which this parameter matters.
     pub only_for: Option<(&'static str, &'static [&'static str])>,
 }
 
-/// What a parameter takes.
+/// Values that a parameter takes.
 #[derive(Clone, Copy, Debug)]
 pub enum Take {
     /// The name of a trace of the specification.
@@ -46,12 +46,12 @@ pub enum Take {
     Latencies,
 }
 
-/// What a parameter is where nothing is said.
+/// Value of a parameter that the specification leaves out.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Default {
-    /// It must be said.
+    /// The specification must give a value.
     Required,
-    /// It has no value then.
+    /// The parameter then has no value.
     Absent,
     /// A whole number.
     Count(u64),
@@ -62,34 +62,34 @@ pub enum Default {
 }
 
 impl Parameter {
-    /// A parameter that must be given.
+    /// Creates a parameter that must be given.
     pub const fn required(name: &'static str, take: Take, meaning: &'static str) -> Self {
         Self { name, meaning, take, default: Default::Required, only_for: None }
     }
 
-    /// A parameter with a default.
+    /// Creates a parameter with a default.
     pub const fn optional(name: &'static str, take: Take, default: Default, meaning: &'static str) -> Self {
         Self { name, meaning, take, default, only_for: None }
     }
 
-    /// The same, mattering only where another parameter has one of these values.
+    /// Returns the parameter limited to these values of another parameter.
     pub const fn only_for(mut self, other: &'static str, values: &'static [&'static str]) -> Self {
         self.only_for = Some((other, values));
         self
     }
 
-    /// Its column among the results.
+    /// Returns the parameter's column among the results.
     pub fn field(&self) -> Field {
         let kind = match self.take {
-            Take::Count(..) => Kind::Int64,
-            Take::Number(..) => Kind::Double,
-            Take::Trace | Take::Name(_) | Take::Size | Take::Latencies => Kind::Text,
+            Take::Count(..) => ColumnKind::Int64,
+            Take::Number(..) => ColumnKind::Double,
+            Take::Trace | Take::Name(_) | Take::Size | Take::Latencies => ColumnKind::Text,
         };
         Field::optional(self.name, kind)
     }
 
-    /// What it takes and is by default, for a reference.
-    pub fn told(&self) -> (String, String) {
+    /// Returns the accepted values and the default, for a reference.
+    pub fn reference_text(&self) -> (String, String) {
         let takes = match self.take {
             Take::Trace => "the name of a `[trace.NAME]`".into(),
             Take::Name(names) => {
@@ -112,7 +112,7 @@ impl Parameter {
         (takes, default)
     }
 
-    /// Its value where nothing is said; none when it must be.
+    /// Returns the default value; `None` when the specification must give one.
     pub(super) fn default_value(&self) -> Option<Value> {
         match self.default {
             Default::Required => None,
@@ -123,7 +123,8 @@ impl Parameter {
         }
     }
 
-    /// The values that a specification gives it. `traces` are the names of its traces.
+    /// Returns the values that a specification gives the parameter. `traces` are the names of its
+    /// traces.
     pub(super) fn axis(
         &self,
         given: &Spanned<DeValue<'_>>,
@@ -158,7 +159,7 @@ impl Parameter {
         read.map_err(|why| mistakes.note(given.span().start, self.name, why)).ok()
     }
 
-    /// `{ from, to, step }` or `{ from, to, factor }`.
+    /// Reads `{ from, to, step }` or `{ from, to, factor }`.
     fn range(&self, range: &DeTable<'_>, offset: usize, mistakes: &mut Mistakes) -> Vec<Value> {
         let wrong = |mistakes: &mut Mistakes, why: &str| {
             mistakes.note(offset, self.name, why.into());
@@ -282,5 +283,5 @@ fn latencies(text: &str) -> Result<Value, String> {
     }
 }
 
-/// Values of one range.
+/// Largest number of values of one range.
 const MOST_VALUES: u32 = 100_000;

@@ -1,42 +1,42 @@
-//! All cores at work on a sweep: cells that are due are taken in turn by threads, and their answers
-//! kept as they come.
+//! All cores at work on a sweep: threads take the due cells in turn, and their answers are kept as
+//! they come.
 //!
-//! Cells of one trace are computed together, since the trace is in memory then, and the next trace
-//! is read when they are done. A sweep that is stopped anywhere loses the cells that are being
+//! Cells of one trace are computed together, since the trace is in memory then. The next trace is
+//! read when they are done. A sweep that is stopped anywhere loses the cells that are being
 //! computed, and no other.
 
-use super::{Error, Journal, Loaded, Sweep, Value};
-use crate::experiment::Progress;
+use super::{Journal, Sweep, SweepError, SweepTrace, Value};
+use crate::progress::Progress;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 
-/// What a run of a sweep did.
+/// Result of a run of a sweep.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Summary {
     /// Cells of the sweep.
     pub cells: usize,
-    /// Of these, computed now.
+    /// Cells computed in this run.
     pub computed: usize,
-    /// Of all, those that were refused.
+    /// Cells of the sweep that were refused.
     pub refused: usize,
     /// The files of results.
     pub files: Vec<PathBuf>,
-    /// What of the traces that were read was not taken as it is, each after the trace's name.
+    /// Notes on the traces' lines that were not taken unchanged, each after the trace's name.
     pub notes: Vec<String>,
 }
 
-/// Computes what is due of a sweep on so many threads, keeps it in a folder, and writes the results
-/// there.
+/// Computes the due cells of a sweep on `threads` threads, keeps them in a folder, and writes the
+/// results there.
 ///
 /// # Errors
-/// When a trace cannot be had, or files cannot be read or written.
+/// When a trace is not available, or files cannot be read or written.
 pub fn run(
     sweep: &Sweep,
     folder: &Path,
     threads: usize,
     progress: &mut dyn Progress,
-) -> Result<Summary, Error> {
+) -> Result<Summary, SweepError> {
     let mut journal = Journal::open(folder, sweep)?;
     let due = journal.due();
     progress.begin("sweep", sweep.cells.len() as u64);
@@ -74,14 +74,14 @@ pub fn run(
 }
 
 /// Has threads compute cells and takes their answers as they come. The first answer that cannot be
-/// taken ends it.
+/// stored ends the run.
 fn share_out(
     sweep: &Sweep,
     due: &[usize],
-    loaded: Option<&Loaded>,
+    loaded: Option<&SweepTrace>,
     threads: usize,
-    mut take: impl FnMut(usize, Vec<Value>) -> Result<(), Error>,
-) -> Result<(), Error> {
+    mut take: impl FnMut(usize, Vec<Value>) -> Result<(), SweepError>,
+) -> Result<(), SweepError> {
     let next = AtomicUsize::new(0);
     let (answers, taken) = mpsc::channel();
     std::thread::scope(|scope| {

@@ -1,8 +1,8 @@
 //! The traces of a sweep: read from files or made, and known by a digest.
 //!
-//! The digest is the xxh3 of the file's bytes and of how it is read, or of the settings of made
-//! traffic: results that were computed from another trace of the same name are not taken for those
-//! of this one.
+//! The digest is the xxh3 of the file's bytes and its read settings, or of the settings of made
+//! traffic. Results from another trace of the same name are therefore not taken for results of this
+//! one.
 
 use super::spec::Mistakes;
 use shoal_core::ByteCount;
@@ -15,10 +15,10 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 use xxhash_rust::xxh3::Xxh3;
 
-/// Where a trace comes from.
+/// Source of a trace.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Source {
-    /// Its name in the specification.
+pub struct TraceSource {
+    /// Name of the trace in the specification.
     pub name: String,
     from: From,
 }
@@ -29,7 +29,7 @@ enum From {
     Made(Traffic),
 }
 
-/// How a file is read.
+/// Settings for reading a file.
 #[derive(Clone, Debug, PartialEq, Default)]
 struct Settings {
     format: Option<Format>,
@@ -40,18 +40,19 @@ struct Settings {
 }
 
 /// A trace in memory, ready for simulations.
-pub struct Loaded {
+pub struct SweepTrace {
     /// The trace.
     pub trace: Trace,
     /// The bytes of all objects, each at its first size.
     pub unique_bytes: u64,
-    /// By which results are known as this trace's.
+    /// Digest of the trace, which identifies its results.
     pub digest: String,
-    /// What of its file was not taken as it is ([`shoal_trace::Unread::notes_with_sizes`]).
+    /// Notes on the file's lines that were not taken unchanged
+    /// ([`shoal_trace::Unread::notes_with_sizes`]).
     pub notes: Vec<String>,
 }
 
-/// What may stand in a trace's table.
+/// Keys of a trace's table, with their meanings.
 pub(super) const SETTINGS: [(&str, &str); 7] = [
     (
         "file",
@@ -68,7 +69,7 @@ pub(super) const SETTINGS: [(&str, &str); 7] = [
     ("size_unknown", "the size of a request that has none; 8 KiB by default"),
 ];
 
-impl Source {
+impl TraceSource {
     /// Reads a trace's table.
     pub(super) fn read(
         name: &str,
@@ -133,8 +134,8 @@ impl Source {
         Some(Self { name: name.into(), from })
     }
 
-    /// Reads or makes it.
-    pub(super) fn load(&self) -> Result<Loaded, String> {
+    /// Reads or makes the trace.
+    pub(super) fn load(&self) -> Result<SweepTrace, String> {
         let (trace, notes) = match &self.from {
             From::Made(traffic) => (traffic.make().map_err(|error| error.to_string())?, Vec::new()),
             From::File { path, settings } => settings.read(path)?,
@@ -146,10 +147,10 @@ impl Source {
         }
         let digest = self.digest()?;
         let unique_bytes = unique_bytes(&trace);
-        Ok(Loaded { trace, unique_bytes, digest, notes })
+        Ok(SweepTrace { trace, unique_bytes, digest, notes })
     }
 
-    /// By which results are known as this trace's: sixteen hexadecimal digits.
+    /// Returns the digest that identifies this trace's results: sixteen hexadecimal digits.
     pub(super) fn digest(&self) -> Result<String, String> {
         let mut hash = Xxh3::new();
         match &self.from {
@@ -172,14 +173,14 @@ impl Source {
     }
 }
 
-impl Loaded {
-    /// A trace that is in memory already.
+impl SweepTrace {
+    /// Takes a trace that is in memory already.
     pub fn of(trace: Trace, digest: &str) -> Self {
         let unique_bytes = unique_bytes(&trace);
         Self { trace, unique_bytes, digest: digest.into(), notes: Vec::new() }
     }
 
-    /// How many requests a share of the trace is.
+    /// Returns the number of requests in a share of the trace.
     pub(super) fn share(&self, share: f64) -> usize {
         (self.trace.requests().len() as f64 * share.clamp(0.0, 1.0)) as usize
     }
@@ -236,5 +237,5 @@ fn unique_bytes(trace: &Trace) -> u64 {
     trace.requests().iter().filter(|request| first(request)).map(|request| request.bytes).sum()
 }
 
-/// The size of requests that come without one, in bytes, as `shoal replay` takes it.
+/// Size of requests without one, in bytes, as in `shoal replay`.
 const BYTES_UNKNOWN: u64 = 8192;

@@ -12,11 +12,11 @@
 //!
 //! The cells of a grid are the product of its lists, the last parameter changing fastest. A
 //! parameter that does not matter for a cell (the chances of N-chance forwarding for another
-//! system) has no value there, and cells that come out the same are one.
+//! system) has no value there. Cells that are then equal become one.
 
-use super::kind::{KINDS, Kind, named};
+use super::kind::{KINDS, QuestionKind, named};
 use super::parameter::Parameter;
-use super::source::Source;
+use super::source::TraceSource;
 use super::{Cell, Sweep, Value};
 use std::collections::HashSet;
 use std::path::Path;
@@ -26,18 +26,18 @@ use toml::de::{DeTable, DeValue};
 /// One mistake.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
-    /// Its line, from 1.
+    /// Line of the mistake, from 1.
     pub line: usize,
-    /// Its column in characters, from 1.
+    /// Column of the mistake in characters, from 1.
     pub column: usize,
     /// The key concerned; empty where the text is no TOML.
     pub key: String,
-    /// What is wrong.
+    /// Description of the mistake.
     pub message: String,
 }
 
 impl std::fmt::Display for Mistake {
-    /// `line:column: key: message`.
+    /// Writes `line:column: key: message`.
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{}:{}: ", self.line, self.column)?;
         if !self.key.is_empty() {
@@ -99,11 +99,11 @@ pub(super) fn parse(text: &str, folder: &Path) -> Result<Sweep, Vec<Mistake>> {
     if mistakes.found.is_empty() { Ok(Sweep { traces, cells }) } else { Err(mistakes.placed(text)) }
 }
 
-/// The grids of all kinds, in the order of the text.
+/// Returns the grids of all kinds, in the order of the text.
 fn grids<'a, 'b>(
     document: &'a DeTable<'b>,
     mistakes: &mut Mistakes,
-) -> Vec<(&'static Kind, &'a Spanned<DeValue<'b>>)> {
+) -> Vec<(&'static QuestionKind, &'a Spanned<DeValue<'b>>)> {
     let mut grids = Vec::new();
     for (name, value) in document.iter() {
         let key = name.get_ref().as_ref();
@@ -138,7 +138,7 @@ impl Cells {
     }
 }
 
-fn traces(document: &DeTable<'_>, folder: &Path, mistakes: &mut Mistakes) -> Vec<Source> {
+fn traces(document: &DeTable<'_>, folder: &Path, mistakes: &mut Mistakes) -> Vec<TraceSource> {
     let Some((name, value)) = document.get_key_value("trace") else { return Vec::new() };
     let DeValue::Table(table) = value.get_ref() else {
         mistakes.note(name.span().start, "trace", "a trace is headed [trace.NAME]".into());
@@ -151,7 +151,13 @@ fn traces(document: &DeTable<'_>, folder: &Path, mistakes: &mut Mistakes) -> Vec
         let key = format!("trace.{}", name.get_ref());
         match value.get_ref() {
             DeValue::Table(settings) => {
-                sources.extend(Source::read(name.get_ref(), settings, name.span().start, folder, mistakes));
+                sources.extend(TraceSource::read(
+                    name.get_ref(),
+                    settings,
+                    name.span().start,
+                    folder,
+                    mistakes,
+                ));
             }
             _ => mistakes.note(name.span().start, &key, "a trace is headed [trace.NAME]".into()),
         }
@@ -160,7 +166,7 @@ fn traces(document: &DeTable<'_>, folder: &Path, mistakes: &mut Mistakes) -> Vec
 }
 
 fn read_grid(
-    kind: &'static Kind,
+    kind: &'static QuestionKind,
     grid: &Spanned<DeValue<'_>>,
     traces: &[&str],
     cells: &mut Cells,
@@ -200,7 +206,7 @@ fn read_grid(
     }
 }
 
-fn product(kind: &'static Kind, axes: &[Vec<Value>], traces: &[&str], cells: &mut Cells) {
+fn product(kind: &'static QuestionKind, axes: &[Vec<Value>], traces: &[&str], cells: &mut Cells) {
     let mut at = vec![0usize; axes.len()];
     loop {
         let mut inputs: Vec<Value> = at.iter().zip(axes).map(|(at, axis)| axis[*at].clone()).collect();
@@ -217,7 +223,7 @@ fn product(kind: &'static Kind, axes: &[Vec<Value>], traces: &[&str], cells: &mu
     }
 }
 
-/// Parameters that do not matter for this cell have no value.
+/// Clears the values of parameters that do not matter for this cell.
 fn drop_idle(parameters: &[Parameter], inputs: &mut [Value]) {
     for (at, parameter) in parameters.iter().enumerate() {
         let Some((other, values)) = parameter.only_for else { continue };
@@ -229,5 +235,5 @@ fn drop_idle(parameters: &[Parameter], inputs: &mut [Value]) {
     }
 }
 
-/// More cells than anybody waits for.
+/// Largest number of cells: more would take too long.
 const MOST_CELLS: usize = 1_000_000;

@@ -1,10 +1,10 @@
 //! The results as Parquet: a file for each kind, a row a cell in the order of the specification.
 //!
-//! A file is written beside its name and renamed, so that whoever reads it sees the results of one
-//! sweep, or of the one before.
+//! A file is written beside its name and renamed, so that a reader sees the results of one sweep,
+//! or of the one before.
 
 use super::value::Value;
-use super::{Error, KINDS, Kind, Sweep};
+use super::{KINDS, QuestionKind, Sweep, SweepError};
 use shoal_trace::parquet::Table;
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
@@ -16,12 +16,12 @@ pub(super) fn write(
     sweep: &Sweep,
     digests: &[String],
     answers: &[Option<Vec<Value>>],
-) -> Result<Vec<PathBuf>, Error> {
+) -> Result<Vec<PathBuf>, SweepError> {
     let mut files = Vec::new();
     for kind in KINDS.into_iter().filter(|kind| sweep.cells.iter().any(|cell| cell.kind == *kind)) {
         let path = folder.join(format!("{}.parquet", kind.name));
         let unfinished = folder.join(format!("{}.parquet.unfinished", kind.name));
-        let failed = |source| Error::File { path: path.clone(), source };
+        let failed = |source| SweepError::File { path: path.clone(), source };
         let file = File::create(&unfinished).map_err(failed)?;
         rows(BufWriter::new(file), kind, sweep, digests, answers).map_err(failed)?;
         std::fs::rename(&unfinished, &path).map_err(failed)?;
@@ -32,7 +32,7 @@ pub(super) fn write(
 
 fn rows(
     mut output: impl Write,
-    kind: &'static Kind,
+    kind: &'static QuestionKind,
     sweep: &Sweep,
     digests: &[String],
     answers: &[Option<Vec<Value>>],

@@ -1,7 +1,7 @@
 //! Specifications read, cells computed, journals cut off anywhere.
 
 use super::*;
-use crate::experiment::{Progress, Silent};
+use crate::progress::{Progress, Silent};
 use std::io::Write;
 
 fn parse(text: &str) -> Result<Sweep, Vec<String>> {
@@ -16,7 +16,7 @@ const SPEC: &str = "\
 [[gms]]\nglobal_nodes = { from = 1, to = 16, step = 5 }\nidle = 8\n";
 
 #[test]
-fn a_grid_is_the_product_of_its_lists_without_what_does_not_matter() {
+fn grid_is_the_product_of_its_relevant_lists() {
     let sweep = parse(SPEC).expect("a specification");
     let of = |name: &str| sweep.cells.iter().filter(|cell| cell.kind.name == name).count();
     assert_eq!((of("policy"), of("cluster"), of("gms"), sweep.cells.len()), (6, 3, 4, 13));
@@ -104,16 +104,17 @@ fn answers_are_those_of_the_lab() {
     assert!(hits(&lru) > 0 && hits(&belady) > hits(&lru), "{lru:?} {belady:?}");
     assert_eq!(lru[0], Value::Count((loaded.unique_bytes as f64 * 0.1) as u64));
     assert_eq!((lru[1].clone(), lru.last()), (Value::Count(3000), Some(&Value::None)));
-    let network = crate::model::gms::Network::balanced(crate::model::gms::Workload::OO7, 6, 8, 0, 0.0);
+    let network = crate::model::gms::Network::balanced(crate::model::gms::ServerDemand::OO7, 6, 8, 0, 0.0);
     let solution = network.solve(crate::model::gms::Method::Linearizer).expect("solved");
     assert_eq!(answer(10)[0], Value::Number(solution.response_seconds * 1e3));
-    assert!(matches!(sweep.compute(99, None), Err(Error::NoSuchCell { number: 99 })));
-    assert!(matches!(sweep.load(9), Err(Error::NoSuchCell { number: 9 })));
+    assert!(matches!(sweep.compute(99, None), Err(SweepError::NoSuchCell { number: 99 })));
+    assert!(matches!(sweep.load(9), Err(SweepError::NoSuchCell { number: 9 })));
     let refused = sweep.compute(0, None).expect("an answer");
     assert!(refused[..11].iter().all(|value| *value == Value::None) && refused[11] != Value::None);
 }
 
-/// Every kind gives as many results, of such kinds, as it says, and says why where it gives none.
+/// Every kind gives the number and types of results that it states, and a reason where it gives
+/// none.
 #[test]
 fn every_kind_keeps_its_word() {
     let text = "[trace.made]\nsynthetic = \"requests=6000,seed=1,clients=8,hit-ratio=0.6\"\n\
@@ -156,7 +157,7 @@ fn every_kind_keeps_its_word() {
     }
 }
 
-/// Counts what is done.
+/// A progress that counts the work done.
 struct Counted(u64);
 
 impl Progress for Counted {
@@ -167,8 +168,8 @@ impl Progress for Counted {
     }
 }
 
-/// A sweep whose journal was cut off at any byte goes on, computes what is missing and no more, and
-/// ends with the same bytes.
+/// A sweep with its journal cut off at any byte resumes, computes only the missing cells, and ends
+/// with the same bytes.
 #[test]
 fn a_sweep_goes_on_wherever_it_was_stopped() {
     let sweep = parse(SPEC).expect("a specification");
@@ -191,7 +192,7 @@ fn a_sweep_goes_on_wherever_it_was_stopped() {
         assert!(summary.files.iter().zip(&tables).all(|(path, before)| read(path) == *before));
         left.truncate(ends[0]);
     }
-    // a damaged line ends what is read
+    // A damaged line ends the reading.
     let mut damaged = journal.clone();
     damaged[ends[3] + 40] ^= 1;
     std::fs::write(folder.path().join("journal"), &damaged).expect("written");
@@ -199,7 +200,7 @@ fn a_sweep_goes_on_wherever_it_was_stopped() {
 }
 
 #[test]
-fn a_specification_that_grew_computes_what_is_new_and_another_trace_everything() {
+fn grown_specification_computes_only_new_cells() {
     let folder = tempfile::tempdir().expect("a folder");
     let computed = |text: &str| {
         let sweep = parse(text).expect("a specification");
@@ -223,7 +224,7 @@ fn a_trace_is_known_by_its_bytes() {
         let sweep = Sweep::parse(text, folder.path()).expect("a specification");
         let summary = run(&sweep, &folder.path().join("out"), 1, &mut Silent)?;
         let answer = Journal::open(&folder.path().join("out"), &sweep)?.answer(0).map(<[Value]>::to_vec);
-        Ok::<_, Error>((summary.computed, answer.expect("computed")[2].clone()))
+        Ok::<_, SweepError>((summary.computed, answer.expect("computed")[2].clone()))
     };
     let one = "time_s,bytes,url\n1,10,a\n2,20,b\n3,10,a\n";
     assert_eq!(computed(one).expect("computed"), (1, Value::Count(1)));
@@ -234,16 +235,16 @@ fn a_trace_is_known_by_its_bytes() {
 }
 
 #[test]
-fn what_others_wrote_and_who_writes_now_is_respected() {
+fn busy_or_foreign_journal_is_respected() {
     let folder = tempfile::tempdir().expect("a folder");
     let sweep = parse("[[gms]]\nidle = 1\nglobal_nodes = 1\n").expect("a specification");
     let mut journal = Journal::open(folder.path(), &sweep).expect("open");
-    assert!(matches!(run(&sweep, folder.path(), 1, &mut Silent), Err(Error::Busy { .. })));
-    assert!(matches!(journal.add(&sweep, 0, vec![Value::None]), Err(Error::Results { .. })));
+    assert!(matches!(run(&sweep, folder.path(), 1, &mut Silent), Err(SweepError::Busy { .. })));
+    assert!(matches!(journal.add(&sweep, 0, vec![Value::None]), Err(SweepError::Results { .. })));
     let mut wrong = vec![Value::None; 9];
     wrong[0] = Value::Text("fast".into());
     assert!(journal.add(&sweep, 0, wrong).expect_err("a text").to_string().contains("response_ms"));
-    assert!(matches!(journal.add(&sweep, 1, Vec::new()), Err(Error::NoSuchCell { .. })));
+    assert!(matches!(journal.add(&sweep, 1, Vec::new()), Err(SweepError::NoSuchCell { .. })));
     assert_eq!(journal.due(), [0]);
     drop(journal);
     let mut file = std::fs::File::create(folder.path().join("journal")).expect("made");

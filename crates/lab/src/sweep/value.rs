@@ -1,14 +1,14 @@
-//! A value of a sweep: a parameter's or a result's, and how a journal writes it.
+//! A value of a sweep: a parameter's or a result's, and its form in a journal.
 //!
 //! `-` is none, `c12` a count, `d0.5` a number, `tlru` a text with `\\`, `\t`, `\n` and `\r`
-//! escaped. Numbers are written so that the very same bits are read again.
+//! escaped. Numbers are written so that exactly the same bits are read again.
 
-use shoal_trace::parquet::{Column, Kind};
+use shoal_trace::parquet::{Column, ColumnKind};
 
 /// A value.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Value {
-    /// Nothing: it does not matter, or does not exist.
+    /// No value: the parameter does not matter, or the result does not exist.
     None,
     /// A whole number.
     Count(u64),
@@ -19,27 +19,27 @@ pub enum Value {
 }
 
 impl Value {
-    /// A number, or none where it is infinite or no number.
+    /// Returns a number, or none where it is infinite or NaN.
     pub fn finite(number: f64) -> Self {
         if number.is_finite() { Self::Number(number) } else { Self::None }
     }
 
-    /// A number that may be missing.
+    /// Returns a number that may be missing.
     pub fn optional(number: Option<f64>) -> Self {
         number.map_or(Self::None, Self::finite)
     }
 
-    /// Whether a column of this kind can hold it.
-    pub fn fits(&self, kind: Kind) -> bool {
+    /// Returns `true` if a column of this kind can hold the value.
+    pub fn fits(&self, kind: ColumnKind) -> bool {
         match self {
             Self::None => true,
-            Self::Count(_) => kind == Kind::Int64,
-            Self::Number(_) => kind == Kind::Double,
-            Self::Text(_) => kind == Kind::Text,
+            Self::Count(_) => kind == ColumnKind::Int64,
+            Self::Number(_) => kind == ColumnKind::Double,
+            Self::Text(_) => kind == ColumnKind::Text,
         }
     }
 
-    /// Puts it into the next row of a column.
+    /// Puts the value into the next row of a column.
     pub fn put(&self, column: &mut Column) {
         match self {
             Self::None => {}
@@ -49,7 +49,7 @@ impl Value {
         }
     }
 
-    /// As a journal has it.
+    /// Returns the value's form in a journal.
     pub fn written(&self) -> String {
         match self {
             Self::None => "-".into(),
@@ -59,7 +59,7 @@ impl Value {
         }
     }
 
-    /// Reads what [`Value::written`] wrote.
+    /// Reads the output of [`Value::written`].
     pub fn read(text: &str) -> Option<Self> {
         match text.split_at_checked(1)? {
             ("-", "") => Some(Self::None),
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_is_read_again() {
+    fn written_value_is_read_again() {
         let text = |text: &str| Value::Text(text.into());
         let numbers = [0.1, -0.0, 1e-300, f64::MAX, 1.0 / 3.0].map(Value::Number);
         let others = [Value::None, Value::Count(u64::MAX), text(""), text("a\tb\\n\nc\r"), text("-")];
@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_is_none() {
+    fn infinite_or_nan_number_is_none() {
         assert_eq!(Value::finite(f64::NAN), Value::None);
         assert_eq!(Value::optional(Some(f64::INFINITY)), Value::None);
         assert_eq!(Value::optional(Some(2.0)), Value::Number(2.0));

@@ -1,37 +1,37 @@
-//! One proxy's content: everything it was given, or what fits, the least recently used given up.
+//! One proxy's content: all objects, or a limited room with LRU replacement.
 
 use shoal_policy::{Handle, Lru, Replacement};
 use std::collections::HashMap;
 
 /// Objects with the versions in which they are held.
-pub(super) struct Cache {
-    held: HashMap<u32, Held>,
+pub(super) struct ProxyCache {
+    held: HashMap<u32, CachedVersion>,
     order: Option<Lru<u64>>,
     room: u64,
     bytes: u64,
 }
 
 #[derive(Clone, Copy)]
-struct Held {
+struct CachedVersion {
     version: u32,
     bytes: u64,
-    /// Where it stands in the order, when there is one.
+    /// Handle in the order of use, when there is one.
     handle: Option<Handle>,
 }
 
-/// What a cache says of an object.
+/// State of an object in a cache.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Look {
-    /// It holds this version.
+    /// The cache holds this version.
     Valid,
-    /// It holds an older one.
+    /// The cache holds an older version.
     Old,
-    /// It holds none.
+    /// The cache does not hold the object.
     Absent,
 }
 
-impl Cache {
-    /// An empty cache of so many bytes, or without end.
+impl ProxyCache {
+    /// Creates an empty cache of `room` bytes, or without a limit.
     pub fn new(room: Option<u64>) -> Self {
         Self {
             held: HashMap::new(),
@@ -41,7 +41,7 @@ impl Cache {
         }
     }
 
-    /// Looks for a version, which counts as a use when it is there.
+    /// Looks for a version, which counts as a use when the cache holds it.
     pub fn look(&mut self, object: u32, version: u32) -> Look {
         let look = self.peek(object, version);
         if let (Look::Valid, Some(order), Some(held)) = (look, &mut self.order, self.held.get(&object))
@@ -52,7 +52,7 @@ impl Cache {
         look
     }
 
-    /// The same without a use.
+    /// Looks for a version without a use.
     pub fn peek(&self, object: u32, version: u32) -> Look {
         match self.held.get(&object) {
             Some(held) if held.version == version => Look::Valid,
@@ -61,8 +61,8 @@ impl Cache {
         }
     }
 
-    /// Takes in a version in place of any other; what is given up for it is told to `gone`, and so
-    /// is the object itself when it was held. False when it does not fit.
+    /// Takes in a version in place of any other. `gone` is called for each victim, and for the
+    /// object itself when it was held. Returns `false` when the version does not fit.
     pub fn keep(&mut self, object: u32, version: u32, bytes: u64, gone: &mut dyn FnMut(u32)) -> bool {
         if self.drop_object(object) {
             gone(object);
@@ -75,22 +75,25 @@ impl Cache {
             while self.bytes + bytes > self.room {
                 let Some(victim) = order.evict() else { break };
                 let object = victim.key as u32;
-                self.bytes -= self.held.remove(&object).map_or(0, |held| held.bytes);
+                let held = self.held.remove(&object).expect("the order has what is held");
+                self.bytes -= held.bytes;
                 gone(object);
             }
             handle = Some(order.insert(u64::from(object), bytes));
         }
         self.bytes += bytes;
-        self.held.insert(object, Held { version, bytes, handle });
+        let before = self.held.insert(object, CachedVersion { version, bytes, handle });
+        debug_assert!(before.is_none(), "the old version of object {object} was dropped");
+        debug_assert!(self.bytes <= self.room, "{} bytes in a room of {}", self.bytes, self.room);
         true
     }
 
-    /// Loses everything.
+    /// Drops everything.
     pub fn clear(&mut self) {
         *self = Self::new(self.order.is_some().then_some(self.room));
     }
 
-    /// Bytes that are held.
+    /// Returns the bytes of all held objects.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }

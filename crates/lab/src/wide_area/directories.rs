@@ -1,15 +1,15 @@
 //! Directories: a request is answered by the client's proxy, by a peer that the directory names, or
 //! by the origin.
 
-use super::cache::{Cache, Look};
+use super::cache::{Look, ProxyCache};
 use super::paths::proxies_at;
-use super::{Cooperation, Outcome, Plan, Stream, Tally, Visit, common_level};
+use super::{Cooperation, Stream, Visit, VisitTally, WideAreaResult, WideAreaSetup, common_level};
 use shoal_cooperation::NodeId;
 use shoal_cooperation::directory::{DigestShape, Directory};
 use shoal_core::Key;
 use shoal_trace::Random;
 
-/// How digests are kept.
+/// Settings of digests.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Digests {
     /// Bits for each object that a proxy may hold.
@@ -18,52 +18,52 @@ pub struct Digests {
     pub hashes: u32,
     /// The share of a proxy's objects that come or go between two updates.
     pub threshold: f64,
-    /// How many peers are asked in vain before the origin is.
+    /// Number of peers asked in vain before the origin is asked.
     pub tries: usize,
 }
 
-struct Run<'a> {
-    plan: &'a Plan,
-    caches: Vec<Cache>,
-    /// Each proxy's digests; empty when directories tell the truth.
+struct DirectoryRun<'a> {
+    plan: &'a WideAreaSetup,
+    caches: Vec<ProxyCache>,
+    /// Digests of each proxy; empty when directories tell the truth.
     directories: Vec<Directory>,
     random: Random,
     holders: Vec<usize>,
 }
 
-pub(super) fn simulate(stream: &Stream, plan: &Plan, seed: u64) -> Outcome {
+pub(super) fn simulate(stream: &Stream, plan: &WideAreaSetup, seed: u64) -> WideAreaResult {
     let proxies = proxies_at(plan.region.levels() - 1, &plan.region);
-    let mut outcome = Outcome::new(plan, proxies);
+    let mut outcome = WideAreaResult::new(plan, proxies);
     let directories = match plan.cooperation {
-        // none of them begins anew
+        // No proxy restarts, so that all have life 0.
         Cooperation::Summaries(digests) => vec![empty(&digests, stream, proxies); proxies],
         _ => Vec::new(),
     };
-    let mut run = Run {
+    let mut run = DirectoryRun {
         plan,
-        caches: (0..proxies).map(|_| Cache::new(plan.cache_bytes)).collect(),
+        caches: (0..proxies).map(|_| ProxyCache::new(plan.cache_bytes)).collect(),
         directories,
         random: Random::of(seed, proxies as u64),
         holders: Vec::new(),
     };
     run.introduce();
     for (number, visit) in stream.visits.iter().enumerate() {
-        let mut tally = Tally::of(&mut outcome, plan, number, stream);
+        let mut tally = VisitTally::of(&mut outcome, plan, number, stream);
         run.visit(number, stream.visits.len(), visit, &mut tally);
     }
-    outcome.stored_bytes = run.caches.iter().map(Cache::bytes).sum();
+    outcome.stored_bytes = run.caches.iter().map(ProxyCache::bytes).sum();
     outcome
 }
 
-/// A digest with room for a proxy's share of the objects. The popular ones are everywhere, so that
-/// twice an equal share is a fair guess, as it would be for one who sets up a proxy.
+/// Returns a digest with room for a proxy's share of the objects. Popular objects are on every
+/// proxy. Twice an equal share is therefore a fair guess, as an operator would make it.
 fn empty(digests: &Digests, stream: &Stream, proxies: usize) -> Directory {
     let objects = (2 * stream.objects / proxies.max(1)).max(64) as u64;
     Directory::new(DigestShape::new(objects, digests.bits_per_object, digests.hashes), digests.threshold, 0)
 }
 
-impl Run<'_> {
-    /// Everybody learns that the others hold nothing.
+impl DirectoryRun<'_> {
+    /// Tells every proxy that the others hold nothing.
     fn introduce(&mut self) {
         for from in 0..self.directories.len() {
             let whole = self.directories[from].whole();
@@ -73,7 +73,7 @@ impl Run<'_> {
         }
     }
 
-    fn visit(&mut self, number: usize, visits: usize, visit: &Visit, tally: &mut Tally<'_>) {
+    fn visit(&mut self, number: usize, visits: usize, visit: &Visit, tally: &mut VisitTally<'_>) {
         let here = visit.client as usize % self.caches.len();
         let region = &self.plan.region;
         tally.count(|outcome| outcome.arrivals[here] += 1);
@@ -99,9 +99,14 @@ impl Run<'_> {
         }
     }
 
-    /// Asks peers one after the other: the level of the one that answered, how long it took, and
-    /// whether one held an older version.
-    fn ask_peers(&mut self, here: usize, visit: &Visit, tally: &mut Tally<'_>) -> (Option<usize>, f64, bool) {
+    /// Asks peers one after the other. Returns the level of the one that answered, the time it
+    /// took, and `true` if one held an older version.
+    fn ask_peers(
+        &mut self,
+        here: usize,
+        visit: &Visit,
+        tally: &mut VisitTally<'_>,
+    ) -> (Option<usize>, f64, bool) {
         let plan = self.plan;
         self.name_holders(here, visit);
         let (mut seconds, mut old) = (0.0, false);
@@ -129,7 +134,7 @@ impl Run<'_> {
         (None, seconds, old)
     }
 
-    /// Whom to ask, in order.
+    /// Lists the peers to ask, in order.
     fn name_holders(&mut self, here: usize, visit: &Visit) {
         self.holders.clear();
         if let Cooperation::Summaries(digests) = self.plan.cooperation {
@@ -147,6 +152,7 @@ impl Run<'_> {
             self.holders.sort_by_key(|peer| std::cmp::Reverse(common_level(here, *peer, region)));
         }
         self.holders.truncate(1);
+        debug_assert!(!self.holders.contains(&here), "proxy {here} is no peer of its own");
     }
 
     fn shuffle(&mut self) {
@@ -156,14 +162,15 @@ impl Run<'_> {
         }
     }
 
-    /// The proxy keeps a copy, and tells the others when it is time.
-    fn keep(&mut self, here: usize, visit: &Visit, tally: &mut Tally<'_>) {
+    /// Keeps a copy at the proxy, and tells the others when an update is due.
+    fn keep(&mut self, here: usize, visit: &Visit, tally: &mut VisitTally<'_>) {
         let mut gone = Vec::new();
         let kept =
             self.caches[here].keep(visit.object, visit.version, visit.bytes, &mut |object| gone.push(object));
         let peers = self.caches.len() as u64 - 1;
+        debug_assert!(!gone.contains(&visit.object) || gone[0] == visit.object, "the old version goes first");
         let Some(directory) = self.directories.get_mut(here) else { return };
-        // a new version in place of an old one changes nothing that a digest tells
+        // A new version in place of an old one changes nothing in a digest.
         let replaced = kept && gone.contains(&visit.object);
         for object in gone.into_iter().filter(|object| !replaced || *object != visit.object) {
             directory.removed(key(object));
@@ -177,7 +184,7 @@ impl Run<'_> {
             outcome.update_bytes += peers * update.bytes();
         });
         for to in (0..self.directories.len()).filter(|to| *to != here) {
-            // no update is lost here, so that there are no gaps
+            // No update is lost here, so that there are no gaps.
             let _ = self.directories[to].receive(NodeId(here as u64), update.clone());
         }
     }

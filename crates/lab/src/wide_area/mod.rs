@@ -2,21 +2,20 @@
 //!
 //! The model of Voelker 2000, chapter 5 ([`crate::model::wan`]) takes requests as independent,
 //! caches as in their steady state and directories as always right. Here a [`Stream`], made as the
-//! model assumes or read from a trace with clients, goes through m proxies whose decisions are
-//! those of `shoal-cooperation`, the code that a cluster runs, and everything is counted: who
-//! answers, what is asked in vain, what directories cost in messages and bytes, what a lost node
-//! costs.
+//! model assumes or read from a trace with clients, goes through m proxies. The proxies' decisions
+//! are those of `shoal-cooperation`, the code that a cluster runs. Everything is counted: answers
+//! by place, vain questions, messages and bytes of directories, and the cost of a lost node.
 //!
-//! | file | what it holds |
+//! | file | contents |
 //! |---|---|
 //! | `stream` | requests with the versions of their objects |
-//! | `cache` | one proxy's content: everything, or least recently used given up |
+//! | `cache` | one proxy's content: everything, or LRU |
 //! | `paths` | hierarchies and homes by hash: a request goes along a path |
-//! | `directories` | a request is answered here, or by a peer that the directory names |
+//! | `directories` | a request is answered here, or by a peer from the directory |
 //!
-//! Latencies follow Table 5.3: a hit costs the latency of the level where it is found, a
-//! directory's peer twice that, the origin E(L); a vain question to a peer costs what an answered
-//! one does. Costs some hash lookups a request and cache asked.
+//! Latencies follow Table 5.3. A hit costs the latency of its level, a directory's peer twice that,
+//! the origin E(L). A vain question to a peer costs the same as an answered one. Cost: some hash
+//! lookups for each request and cache asked.
 
 mod cache;
 mod directories;
@@ -28,41 +27,41 @@ mod tests;
 
 pub use directories::Digests;
 pub use paths::{HomeRule, Loss};
-pub use stream::{Made, Stream, Visit};
+pub use stream::{ModelStream, Stream, Visit};
 
-use crate::model::wan::Error;
+use crate::model::wan::WanError;
 use crate::model::wan::scheme::Region;
 
-/// What is simulated.
+/// Setting of a simulation.
 #[derive(Clone, Debug)]
-pub struct Plan {
-    /// The proxies and their distances. Its population does not count; the stream has its own
+pub struct WideAreaSetup {
+    /// Proxies and their distances. The region's population does not count; the stream has its own
     /// clients.
     pub region: Region,
-    /// How they cooperate.
+    /// Way of cooperation.
     pub cooperation: Cooperation,
-    /// Bytes of each cache; everything is kept without.
+    /// Bytes of each cache; `None` keeps everything.
     pub cache_bytes: Option<u64>,
     /// E(L), in seconds.
     pub origin_seconds: f64,
-    /// So many visits, from the first, fill the caches and do not count.
+    /// Number of visits, from the first, that fill the caches and do not count.
     pub warm_up: usize,
 }
 
-/// How proxies cooperate.
+/// Ways of cooperation between proxies.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Cooperation {
-    /// Each for itself.
+    /// No cooperation.
     Alone,
     /// Levels of caches above the proxies.
     Hierarchy,
-    /// One home for each object, and perhaps a proxy that is lost on the way.
+    /// One home for each object, and optionally the loss of a proxy on the way.
     Hashed(HomeRule, Option<Loss>),
     /// A home at every level but the lowest.
     HashTiers,
     /// Directories that always tell the truth; a peer is drawn among the holders.
     Directory,
-    /// The same, the nearest holder being asked.
+    /// Directories that always tell the truth; the nearest holder is asked.
     DirectoryTiers,
     /// Digests, which lag behind and err.
     Summaries(Digests),
@@ -82,7 +81,7 @@ impl Cooperation {
         "summaries",
     ];
 
-    /// The way of a name, without a loss; `digests` are those of `summaries`.
+    /// Returns the way of a name, without a loss; `digests` are those of `summaries`.
     pub fn named(name: &str, digests: Digests) -> Option<Self> {
         Some(match name {
             "alone" => Self::Alone,
@@ -99,15 +98,15 @@ impl Cooperation {
     }
 }
 
-/// What was counted after the warm-up.
+/// Counts after the warm-up.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Outcome {
+pub struct WideAreaResult {
     /// Requests of clients.
     pub requests: u64,
-    /// Their bytes.
+    /// Bytes of the requests.
     pub bytes: u64,
-    /// Requests that a cache answered, by the level where it was found, from 0 at the top. A peer
-    /// counts at the nearest level that is common with it.
+    /// Requests that a cache answered, by its level, from 0 at the top. A peer counts at the
+    /// nearest level that it shares with the proxy.
     pub found: Vec<u64>,
     /// Requests that the client's own proxy answered.
     pub found_here: u64,
@@ -123,21 +122,21 @@ pub struct Outcome {
     pub questions: u64,
     /// Updates of directories sent, one for each receiver.
     pub updates: u64,
-    /// Their bytes.
+    /// Bytes of the updates.
     pub update_bytes: u64,
-    /// Requests that each cache was asked, clients' and others': the proxies, then what stands
+    /// Requests to each cache, from clients and other caches: the proxies first, then the caches
     /// above them level by level.
     pub arrivals: Vec<u64>,
     /// Bytes in all caches at the end.
     pub stored_bytes: u64,
-    /// The latencies of all requests, in seconds.
+    /// Sum of the latencies of all requests, in seconds.
     pub latency_seconds: f64,
-    /// Hits and requests in parts of the whole run, warm-up included, for what changes on the way.
+    /// Hits and requests in parts of the whole run, warm-up included, to show changes on the way.
     pub course: Vec<(u64, u64)>,
 }
 
-impl Outcome {
-    fn new(plan: &Plan, caches: usize) -> Self {
+impl WideAreaResult {
+    fn new(plan: &WideAreaSetup, caches: usize) -> Self {
         Self {
             found: vec![0; plan.region.levels()],
             arrivals: vec![0; caches],
@@ -146,27 +145,41 @@ impl Outcome {
         }
     }
 
-    /// Requests that any cache answered.
+    /// Checks that the counts of a run over `visits` visits agree with each other.
+    fn invariants(&self, visits: usize) {
+        assert!(self.hits() <= self.requests, "{} hits of {} requests", self.hits(), self.requests);
+        assert!(self.found_bytes <= self.bytes, "{} of {} bytes found", self.found_bytes, self.bytes);
+        assert!(self.found_here <= self.hits(), "an own answer is a hit");
+        assert!(self.outdated <= self.requests, "a request is outdated once");
+        assert!(self.false_misses <= self.requests - self.hits(), "a false miss is a miss");
+        assert!(self.false_hits <= self.questions, "a peer asked in vain was asked");
+        assert!(self.latency_seconds >= 0.0, "requests took {} s", self.latency_seconds);
+        assert!(self.course.iter().all(|(hits, requests)| hits <= requests), "hits of each part");
+        let course: u64 = self.course.iter().map(|(_, requests)| requests).sum();
+        assert_eq!(course, visits as u64, "every visit is in one part of the course");
+    }
+
+    /// Returns the requests that any cache answered.
     pub fn hits(&self) -> u64 {
         self.found.iter().sum()
     }
 
-    /// The share of requests that any cache answered.
+    /// Returns the share of requests that any cache answered.
     pub fn hit_rate(&self) -> f64 {
         self.of_requests(self.hits() as f64)
     }
 
-    /// The mean latency of a request, in seconds.
+    /// Returns the mean latency of a request, in seconds.
     pub fn mean_latency_seconds(&self) -> f64 {
         self.of_requests(self.latency_seconds)
     }
 
-    /// A count for each request.
+    /// Returns a count for each request.
     pub fn of_requests(&self, count: f64) -> f64 {
         if self.requests == 0 { 0.0 } else { count / self.requests as f64 }
     }
 
-    /// The busiest cache's requests over all clients' requests.
+    /// Returns the busiest cache's requests over all clients' requests.
     pub fn busiest(&self) -> f64 {
         self.of_requests(self.arrivals.iter().copied().max().unwrap_or(0) as f64)
     }
@@ -175,30 +188,32 @@ impl Outcome {
 /// Sends a stream through the proxies of a plan. Clients belong to proxies in turn, by number.
 ///
 /// # Errors
-/// When the region is none, or has more than [`MOST_PROXIES`] proxies.
-pub fn simulate(stream: &Stream, plan: &Plan, seed: u64) -> Result<Outcome, Error> {
+/// When the region is invalid, or has more than [`MOST_PROXIES`] proxies.
+pub fn simulate(stream: &Stream, plan: &WideAreaSetup, seed: u64) -> Result<WideAreaResult, WanError> {
     let region = &plan.region;
     region.check()?;
     if region.proxies() > MOST_PROXIES {
-        return Err(Error::Region { levels: region.levels(), fanout: region.fanout });
+        return Err(WanError::Region { levels: region.levels(), fanout: region.fanout });
     }
-    Ok(match plan.cooperation {
+    let outcome = match plan.cooperation {
         Cooperation::Directory | Cooperation::DirectoryTiers | Cooperation::Summaries(_) => {
             directories::simulate(stream, plan, seed)
         }
         _ => paths::simulate(stream, plan),
-    })
+    };
+    outcome.invariants(stream.visits.len());
+    Ok(outcome)
 }
 
-/// What is counted of one visit.
-struct Tally<'a> {
-    outcome: &'a mut Outcome,
+/// Counts of one visit.
+struct VisitTally<'a> {
+    outcome: &'a mut WideAreaResult,
     counts: bool,
 }
 
-impl<'a> Tally<'a> {
-    /// The visit of this number.
-    fn of(outcome: &'a mut Outcome, plan: &Plan, number: usize, stream: &Stream) -> Self {
+impl<'a> VisitTally<'a> {
+    /// Creates the tally of the visit of this number.
+    fn of(outcome: &'a mut WideAreaResult, plan: &WideAreaSetup, number: usize, stream: &Stream) -> Self {
         let counts = number >= plan.warm_up;
         let part = number * COURSE_PARTS / stream.visits.len().max(1);
         outcome.course[part].1 += 1;
@@ -209,13 +224,13 @@ impl<'a> Tally<'a> {
         Self { outcome, counts }
     }
 
-    fn count(&mut self, add: impl FnOnce(&mut Outcome)) {
+    fn count(&mut self, add: impl FnOnce(&mut WideAreaResult)) {
         if self.counts {
             add(self.outcome);
         }
     }
 
-    /// Answered by a cache at a level, after so many seconds.
+    /// Counts an answer by a cache at a level, after `seconds`.
     fn found(&mut self, number: usize, visits: usize, level: usize, bytes: u64, seconds: f64) {
         self.outcome.course[number * COURSE_PARTS / visits.max(1)].0 += 1;
         self.count(|outcome| {
@@ -226,19 +241,20 @@ impl<'a> Tally<'a> {
     }
 }
 
-/// The group of a proxy at a level, 0 being the top, where all are in one.
+/// Returns the group of a proxy at a level; all proxies are in one group at level 0, the top.
 fn group(proxy: usize, level: usize, region: &Region) -> usize {
+    debug_assert!(level < region.levels(), "level {level} of {}", region.levels());
     let below = region.levels() - 1 - level;
     proxy / (region.fanout as usize).pow(below as u32)
 }
 
-/// The lowest level at which two proxies are in one group.
+/// Returns the lowest level at which two proxies are in one group.
 fn common_level(a: usize, b: usize, region: &Region) -> usize {
     let levels = (0..region.levels()).rev();
     levels.into_iter().find(|level| group(a, *level, region) == group(b, *level, region)).unwrap_or(0)
 }
 
-/// More proxies than a simulation of all their caches is for.
+/// Largest number of proxies: a simulation has all their caches.
 pub const MOST_PROXIES: f64 = 4096.0;
-/// Parts that a run's course is told in.
+/// Number of parts of a run's course.
 pub const COURSE_PARTS: usize = 40;

@@ -1,15 +1,15 @@
-//! Hierarchies and homes by hash: a request goes along a path of caches until one holds what it
-//! asks for, and all before keep a copy.
+//! Hierarchies and homes by hash: a request goes along a path of caches until one holds the object,
+//! and all caches before keep a copy.
 
-use super::cache::{Cache, Look};
-use super::{Cooperation, Outcome, Plan, Stream, Tally, Visit, common_level, group};
+use super::cache::{Look, ProxyCache};
+use super::{Cooperation, Stream, Visit, VisitTally, WideAreaResult, WideAreaSetup, common_level, group};
 use crate::model::wan::scheme::Region;
 use shoal_cooperation::hash::{Carp, HashPlacement, Rendezvous, Ring, Tiers};
 use shoal_cooperation::hierarchy::Hierarchy;
 use shoal_cooperation::{NodeId, Route};
 use shoal_core::Key;
 
-/// How homes are found.
+/// Rules for finding an object's home.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HomeRule {
     /// Rendezvous hashing.
@@ -18,35 +18,35 @@ pub enum HomeRule {
     Ring,
     /// The Cache Array Routing Protocol.
     Carp,
-    /// The key's number modulo the number of proxies: what the others are there to avoid.
+    /// The key's number modulo the number of proxies: the baseline that the other rules improve on.
     Modulo,
 }
 
 /// A proxy that is lost with all it holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Loss {
-    /// Before the visit of this number.
+    /// Number of the visit before which the proxy is lost.
     pub at: usize,
-    /// Which proxy.
+    /// Number of the lost proxy.
     pub proxy: usize,
 }
 
-/// The proxies and what stands above them.
-struct Run<'a> {
-    plan: &'a Plan,
-    caches: Vec<Cache>,
+/// A run over the proxies and the caches above them.
+struct PathRun<'a> {
+    plan: &'a WideAreaSetup,
+    caches: Vec<ProxyCache>,
     route: Box<dyn Route>,
     path: Vec<NodeId>,
 }
 
-pub(super) fn simulate(stream: &Stream, plan: &Plan) -> Outcome {
+pub(super) fn simulate(stream: &Stream, plan: &WideAreaSetup) -> WideAreaResult {
     let route = rule(plan);
     let levels = if plan.cooperation == Cooperation::Hierarchy { plan.region.levels() } else { 1 };
     let caches: usize =
         (0..levels).map(|level| proxies_at(plan.region.levels() - 1 - level, &plan.region)).sum();
-    let mut outcome = Outcome::new(plan, caches);
-    let caches = (0..caches).map(|_| Cache::new(plan.cache_bytes)).collect();
-    let mut run = Run { plan, caches, route, path: Vec::new() };
+    let mut outcome = WideAreaResult::new(plan, caches);
+    let caches = (0..caches).map(|_| ProxyCache::new(plan.cache_bytes)).collect();
+    let mut run = PathRun { plan, caches, route, path: Vec::new() };
     for (number, visit) in stream.visits.iter().enumerate() {
         if let Cooperation::Hashed(_, Some(loss)) = plan.cooperation
             && loss.at == number
@@ -56,15 +56,15 @@ pub(super) fn simulate(stream: &Stream, plan: &Plan) -> Outcome {
                 cache.clear();
             }
         }
-        let mut tally = Tally::of(&mut outcome, plan, number, stream);
+        let mut tally = VisitTally::of(&mut outcome, plan, number, stream);
         run.visit(number, stream.visits.len(), visit, Key::unkeyed(&visit.object.to_le_bytes()), &mut tally);
     }
-    outcome.stored_bytes = run.caches.iter().map(Cache::bytes).sum();
+    outcome.stored_bytes = run.caches.iter().map(ProxyCache::bytes).sum();
     outcome
 }
 
-impl Run<'_> {
-    fn visit(&mut self, number: usize, visits: usize, visit: &Visit, key: Key, tally: &mut Tally<'_>) {
+impl PathRun<'_> {
+    fn visit(&mut self, number: usize, visits: usize, visit: &Visit, key: Key, tally: &mut VisitTally<'_>) {
         let here = visit.client as usize % proxies_at(self.plan.region.levels() - 1, &self.plan.region);
         self.route.path(NodeId(here as u64), key, &mut self.path);
         let mut outdated = false;
@@ -86,6 +86,7 @@ impl Run<'_> {
                 look => outdated |= look == Look::Old,
             }
         }
+        debug_assert!(found.is_none_or(|at| at < self.path.len()), "found on the path");
         let level = found.map(|at| self.level(here, at));
         match level {
             Some(level) => {
@@ -105,8 +106,8 @@ impl Run<'_> {
         }
     }
 
-    /// The level at which the path's place stands: a hierarchy has a place a level; homes cost what
-    /// their tier costs, as Table 5.3 counts it.
+    /// Returns the level of a place on the path. A hierarchy has one place for each level. A home
+    /// has the level of its tier, as Table 5.3 counts it.
     fn level(&self, here: usize, at: usize) -> usize {
         let bottom = self.plan.region.levels() - 1;
         match self.plan.cooperation {
@@ -121,7 +122,7 @@ impl Run<'_> {
     }
 }
 
-fn rule(plan: &Plan) -> Box<dyn Route> {
+fn rule(plan: &WideAreaSetup) -> Box<dyn Route> {
     let region = &plan.region;
     let proxies = proxies_at(region.levels() - 1, region);
     let nodes = || (0..proxies as u64).map(NodeId);
@@ -145,7 +146,7 @@ fn rule(plan: &Plan) -> Box<dyn Route> {
     }
 }
 
-/// The proxies first, then each level above, every group one cache.
+/// Returns the hierarchy: the proxies first, then each level above, with one cache for each group.
 fn levels(region: &Region) -> Hierarchy {
     let bottom = region.levels() - 1;
     let mut first_of = vec![0u64; region.levels()];
@@ -159,17 +160,17 @@ fn levels(region: &Region) -> Hierarchy {
             parents.push((NodeId(first_of[level] + cache), (level > 0).then(|| above(level))));
         }
     }
-    // the numbers go upwards level by level, so that there is no circle; deeper regions than 16
-    // levels are refused by the model
+    // The numbers go upwards level by level, so that there is no circle. The model refuses regions
+    // deeper than 16 levels.
     Hierarchy::new(parents).unwrap_or_default()
 }
 
-/// d^level: groups at a level, 0 being the top.
+/// Returns d^level: groups at a level, 0 being the top.
 pub(super) fn proxies_at(level: usize, region: &Region) -> usize {
     (region.fanout as usize).pow(level as u32)
 }
 
-/// Each proxy for itself.
+/// Routing without cooperation.
 struct Separate;
 
 impl Route for Separate {
@@ -181,7 +182,7 @@ impl Route for Separate {
     fn lose(&mut self, _gone: NodeId) {}
 }
 
-/// The number of the key modulo that of the nodes.
+/// Routing by the key's number modulo the number of nodes.
 struct Modulo {
     nodes: Vec<NodeId>,
 }

@@ -1,8 +1,8 @@
-//! Requests with the versions of what they ask for.
+//! Requests with the versions of their objects.
 //!
-//! A version counts the changes of an object up to the request, so that a cache's copy is valid
-//! when it has the same one; all schemes see the same changes. Made streams draw them as the
-//! model's laws say; traces take another size as a change, or none.
+//! A version counts the changes of an object up to the request. A cache's copy is valid when it has
+//! the same version, and all schemes see the same changes. Made streams draw changes by the model's
+//! laws; traces take another size as a change, or none.
 
 use crate::model::wan::{Change, Law, Tail};
 use crate::simulator::ZipfTrace;
@@ -11,17 +11,17 @@ use shoal_trace::{Random, SizeChange, Trace};
 /// One request.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Visit {
-    /// When, in days from the first.
+    /// Time, in days from the first request.
     pub day: f64,
-    /// Who asks.
+    /// Client of the request.
     pub client: u32,
-    /// For what; in a made stream by rank, from 0.
+    /// Object; in a made stream by rank, from 0.
     pub object: u32,
-    /// How often it changed so far.
+    /// Version of the object: its changes so far.
     pub version: u32,
     /// The size of the response.
     pub bytes: u64,
-    /// Whether caches may keep it.
+    /// `true` if caches may keep the response.
     pub cacheable: bool,
 }
 
@@ -30,18 +30,18 @@ pub struct Visit {
 pub struct Stream {
     /// The requests.
     pub visits: Vec<Visit>,
-    /// How many objects there are.
+    /// Number of objects.
     pub objects: usize,
-    /// How many clients there are.
+    /// Number of clients.
     pub clients: usize,
 }
 
 /// A stream as the model assumes it.
 #[derive(Clone, Debug)]
-pub struct Made {
+pub struct ModelStream {
     /// n: objects.
     pub objects: u32,
-    /// n_p: how many of them change as `popular_change` says.
+    /// n_p: number of objects that change by `popular_change`.
     pub popular: u32,
     /// α.
     pub alpha: f64,
@@ -51,19 +51,19 @@ pub struct Made {
     pub requests_per_day: f64,
     /// p_c: the share of objects that may be cached.
     pub cacheable: f64,
-    /// The size of every object.
+    /// Size of every object.
     pub bytes: u64,
-    /// How popular objects change.
+    /// Changes of popular objects.
     pub popular_change: Change,
-    /// How the others change.
+    /// Changes of the other objects.
     pub unpopular_change: Change,
     /// Requests.
     pub requests: usize,
 }
 
-impl Made {
-    /// Makes the stream: Poisson requests of clients that are alike. Which objects may be cached
-    /// does not hang on the seed.
+impl ModelStream {
+    /// Makes the stream: Poisson requests of clients that are alike. The seed does not decide which
+    /// objects may be cached.
     pub fn stream(&self, seed: u64) -> Stream {
         let mut random = Random::new(seed);
         let cacheable = self.cacheable_objects();
@@ -87,8 +87,8 @@ impl Made {
         Stream { visits, objects: self.objects as usize, clients: self.clients.max(1) as usize }
     }
 
-    /// Spreads the objects that may be cached over the ranks so that down to every rank they draw
-    /// the share p_c of the requests, as nearly as whole objects can.
+    /// Spreads the cacheable objects over the ranks. Down to every rank they draw the share p_c of
+    /// the requests, as nearly as whole objects can.
     fn cacheable_objects(&self) -> Vec<bool> {
         let mut due = 0.0;
         let of_rank = |rank: u32| {
@@ -108,8 +108,8 @@ impl Made {
 }
 
 impl Stream {
-    /// A trace's requests. By `rule` another size is a new version or nothing; everything may be
-    /// cached.
+    /// Takes a trace's requests. By `rule` another size is a new version or nothing; every response
+    /// may be cached.
     pub fn of_trace(trace: &Trace, rule: SizeChange) -> Self {
         let first = trace.requests().iter().map(|request| request.time_ms).min().unwrap_or(0);
         let mut last: Vec<Option<(u64, u32)>> = vec![None; trace.objects().len()];
@@ -131,14 +131,14 @@ impl Stream {
         Self { visits, objects: trace.objects().len(), clients: trace.clients().len().max(1) }
     }
 
-    /// From the earliest request to the latest, in days: logs are written when responses end, so
-    /// that the last line need not be the latest.
+    /// Returns the days from the earliest request to the latest. Logs are written when responses
+    /// end, so that the last line need not be the latest.
     pub fn days(&self) -> f64 {
         self.visits.iter().map(|visit| visit.day).fold(0.0, f64::max)
     }
 }
 
-/// An object's changes, drawn as time goes on.
+/// Changes of an object, drawn as time goes on.
 struct Age {
     law: Law,
     /// The mean interval of this object.
@@ -155,8 +155,8 @@ impl Age {
             _ => change.mean_days,
         };
         let mut age = Self { law: change.law, mean_days, random, version: 0, next_change: 0.0 };
-        // Exponential intervals forget when they began. Others have run for long when the stream
-        // begins: the first is drawn by its length, and the stream meets it anywhere.
+        // Exponential intervals have no memory. Others have run for long when the stream begins:
+        // the first is drawn by its length, and the stream begins anywhere in it.
         age.next_change = match change.law {
             Law::Within(tail) => age.random.unit() * drawn_by_length(tail, mean_days, &mut age.random),
             _ => age.interval(),
@@ -174,8 +174,8 @@ impl Age {
         }
     }
 
-    /// Versions up to a day that is no earlier than the last one asked about. Objects that change
-    /// faster than anybody can ask are skipped forward.
+    /// Returns the object's version on a day that is no earlier than the last one asked about. Very
+    /// fast changes are skipped forward.
     fn version_at(&mut self, day: f64) -> u32 {
         let skipped =
             ((day - self.next_change) / self.mean_days.max(f64::MIN_POSITIVE) - MOST_STEPS).max(0.0);
@@ -200,8 +200,8 @@ fn drawn(tail: Tail, mean_days: f64, random: &mut Random) -> f64 {
     }
 }
 
-/// An interval with a probability in proportion to its length: a lognormal one shifted by σ², a
-/// Pareto one with one off its shape.
+/// Draws an interval with a probability in proportion to its length: a lognormal one shifted by σ²,
+/// a Pareto one with one off its shape.
 fn drawn_by_length(tail: Tail, mean_days: f64, random: &mut Random) -> f64 {
     match tail {
         Tail::LogNormal { median_days } => {
@@ -219,7 +219,7 @@ fn deviation(median_days: f64, mean_days: f64) -> f64 {
 }
 
 const MILLISECONDS_A_DAY: f64 = 86_400_000.0;
-/// Changes between two requests beyond which their number does not matter.
+/// Number of changes between two requests beyond which the exact number does not matter.
 const MOST_STEPS: f64 = 64.0;
-/// A microsecond: no object changes more often.
+/// Least interval, a microsecond: no object changes more often.
 const LEAST_INTERVAL_DAYS: f64 = 1e-11;

@@ -6,12 +6,12 @@ use crate::model::wan::{Change, Form, Law, Model, Tail, Web};
 
 const EXACT: Digests = Digests { bits_per_object: 32, hashes: 8, threshold: 0.0, tries: 9 };
 
-fn simulate(stream: &Stream, plan: &Plan, seed: u64) -> Outcome {
+fn simulate(stream: &Stream, plan: &WideAreaSetup, seed: u64) -> WideAreaResult {
     checked(stream, plan, seed).expect("a region")
 }
 
-fn made() -> Made {
-    Made {
+fn made() -> ModelStream {
+    ModelStream {
         objects: 3000,
         popular: 30,
         alpha: 0.8,
@@ -25,7 +25,7 @@ fn made() -> Made {
     }
 }
 
-fn model(made: &Made) -> Model {
+fn model(made: &ModelStream) -> Model {
     let web = Web {
         alpha: made.alpha,
         documents: u64::from(made.objects),
@@ -41,8 +41,8 @@ fn model(made: &Made) -> Model {
     Model::new(web, Form::Sum).unwrap()
 }
 
-fn plan(cooperation: Cooperation) -> Plan {
-    Plan {
+fn plan(cooperation: Cooperation) -> WideAreaSetup {
+    WideAreaSetup {
         region: Region { population: 90.0, fanout: 3, latency_seconds: vec![0.3, 0.1, 0.01] },
         cooperation,
         cache_bytes: None,
@@ -51,9 +51,9 @@ fn plan(cooperation: Cooperation) -> Plan {
     }
 }
 
-/// The dissertation's model beside what it models: every scheme's hit rate, latency and arrivals
-/// within two hundredths of it. 78 days of warm-up are four lives of an object, so that little of
-/// the start is left.
+/// The simulation agrees with the dissertation's model: every scheme's hit rate, latency and
+/// arrivals are within two hundredths of it. 78 days of warm-up are four lives of an object, so
+/// that little of the start is left.
 #[test]
 fn made_streams_agree_with_the_model() {
     let made = made();
@@ -75,8 +75,8 @@ fn made_streams_agree_with_the_model() {
         assert!((found.hit_rate() - all).abs() < 0.012, "{cooperation:?}: {} {all}", found.hit_rate());
         let latency = found.mean_latency_seconds();
         if matches!(cooperation, Cooperation::Summaries(_)) {
-            // digests know no versions: every holder of an old one is asked in vain, which the
-            // model leaves out
+            // Digests know no versions. Every holder of an old version is asked in vain, which the
+            // model leaves out.
             assert!(latency > expected.latency_seconds && found.false_hits > found.requests / 10);
             continue;
         }
@@ -94,25 +94,26 @@ fn made_streams_agree_with_the_model() {
     let alone = simulate(&stream, &plan(Cooperation::Alone), 1);
     let own = model.hit_rate(10.0).unwrap();
     assert!((alone.hit_rate() - own).abs() < 0.012, "{} {own}", alone.hit_rate());
-    // the printed directory column counts requests twice; the simulation does not agree with it
+    // The printed directory column counts requests twice; the simulation does not agree with it.
     let printed = model.performance(Scheme::Directory, &region).unwrap().latency_seconds;
     let found = simulate(&stream, &plan(Cooperation::Directory), 1).mean_latency_seconds();
     assert!(printed / found > 1.05, "{printed} {found}");
 }
 
 #[test]
-fn heavy_tails_and_finite_caches_agree_with_the_model_too() {
+fn heavy_tails_and_finite_caches_agree_with_the_model() {
     let tail = Tail::LogNormal { median_days: 4.0 };
     for law in [Law::Between(tail), Law::Within(tail)] {
-        let made = Made { unpopular_change: Change { mean_days: 20.0, law }, cacheable: 1.0, ..made() };
+        let made =
+            ModelStream { unpopular_change: Change { mean_days: 20.0, law }, cacheable: 1.0, ..made() };
         let found = simulate(&made.stream(5), &plan(Cooperation::Hashed(HomeRule::Rendezvous, None)), 1);
         let expected = model(&made).hit_rate(90.0).unwrap();
-        // the longest-lived objects are still being met for the first time
+        // The longest-lived objects are still being met for the first time.
         assert!((found.hit_rate() - expected).abs() < 0.02, "{law:?}: {} {expected}", found.hit_rate());
     }
-    let made = Made { cacheable: 1.0, ..made() };
+    let made = ModelStream { cacheable: 1.0, ..made() };
     let room = 20_000u64;
-    let cached = Plan { cache_bytes: Some(room), ..plan(Cooperation::Alone) };
+    let cached = WideAreaSetup { cache_bytes: Some(room), ..plan(Cooperation::Alone) };
     let found = simulate(&made.stream(7), &cached, 1);
     let expected = model(&made).finite(10.0, room as f64).unwrap().cacheable.total();
     assert!((found.hit_rate() - expected).abs() < 0.01, "{} {expected}", found.hit_rate());
@@ -121,10 +122,10 @@ fn heavy_tails_and_finite_caches_agree_with_the_model_too() {
 
 #[test]
 fn summaries_trade_messages_for_errors() {
-    let made = Made { requests: 30_000, ..made() };
+    let made = ModelStream { requests: 30_000, ..made() };
     let stream = made.stream(9);
     let run = |digests| {
-        let plan = Plan { warm_up: 15_000, ..plan(Cooperation::Summaries(digests)) };
+        let plan = WideAreaSetup { warm_up: 15_000, ..plan(Cooperation::Summaries(digests)) };
         simulate(&stream, &plan, 1)
     };
     let coarse = run(Digests { threshold: 0.1, ..EXACT });
@@ -134,22 +135,22 @@ fn summaries_trade_messages_for_errors() {
     assert!(coarse.hit_rate() < fine.hit_rate());
     let few_bits = run(Digests { bits_per_object: 2, hashes: 2, ..EXACT });
     assert!(few_bits.false_hits > fine.false_hits);
-    // what is old is found out only by asking
+    // Only a request to the holder shows that a copy is old.
     assert!(fine.false_hits > 0 && fine.outdated > 0);
 }
 
 #[test]
 fn a_lost_home_costs_its_own_objects_and_no_others() {
     let still = Change::every(f64::INFINITY);
-    let made = Made { popular_change: still, unpopular_change: still, cacheable: 1.0, ..made() };
+    let made = ModelStream { popular_change: still, unpopular_change: still, cacheable: 1.0, ..made() };
     let stream = made.stream(11);
     let after_loss = |rule| {
         let loss = Loss { at: 60_000, proxy: 2 };
-        let plan = Plan { warm_up: 60_000, ..plan(Cooperation::Hashed(rule, Some(loss))) };
+        let plan = WideAreaSetup { warm_up: 60_000, ..plan(Cooperation::Hashed(rule, Some(loss))) };
         simulate(&stream, &plan, 1).hit_rate()
     };
     let whole = {
-        let plan = Plan { warm_up: 60_000, ..plan(Cooperation::Hashed(HomeRule::Rendezvous, None)) };
+        let plan = WideAreaSetup { warm_up: 60_000, ..plan(Cooperation::Hashed(HomeRule::Rendezvous, None)) };
         simulate(&stream, &plan, 1).hit_rate()
     };
     let [rendezvous, ring, modulo] = [HomeRule::Rendezvous, HomeRule::Ring, HomeRule::Modulo].map(after_loss);
@@ -157,7 +158,7 @@ fn a_lost_home_costs_its_own_objects_and_no_others() {
         whole > rendezvous && rendezvous > modulo && ring > modulo,
         "{whole} {rendezvous} {ring} {modulo}"
     );
-    // some 3000/9 objects are fetched again, by modulo nearly all
+    // Some 3000/9 objects are fetched again, by modulo nearly all.
     assert!((whole - rendezvous) * 60_000.0 < 450.0 && (whole - modulo) * 60_000.0 > 2000.0);
 }
 
@@ -171,7 +172,7 @@ fn traces_become_streams_and_empty_ones_are_nothing() {
     for (rule, hits) in [(shoal_trace::SizeChange::Identity, 1), (shoal_trace::SizeChange::Version, 0)] {
         let stream = Stream::of_trace(&trace, rule);
         assert_eq!((stream.clients, stream.objects, stream.visits.len()), (2, 2, 3));
-        let outcome = simulate(&stream, &Plan { warm_up: 0, ..plan(Cooperation::Hierarchy) }, 1);
+        let outcome = simulate(&stream, &WideAreaSetup { warm_up: 0, ..plan(Cooperation::Hierarchy) }, 1);
         assert_eq!((outcome.hits(), outcome.requests, outcome.bytes), (hits, 3, 41));
     }
     let nothing = simulate(&Stream::default(), &plan(Cooperation::Directory), 1);
@@ -184,15 +185,15 @@ fn regions_that_are_none_are_refused() {
         |levels: usize, fanout| Region { population: 1.0, fanout, latency_seconds: vec![0.1; levels] };
     for wrong in [region(0, 3), region(2, 0), region(17, 1), region(5, 10)] {
         for cooperation in [Cooperation::Hierarchy, Cooperation::HashTiers, Cooperation::Directory] {
-            let plan = Plan { region: wrong.clone(), ..plan(cooperation) };
-            assert!(matches!(checked(&Stream::default(), &plan, 1), Err(Error::Region { .. })));
+            let plan = WideAreaSetup { region: wrong.clone(), ..plan(cooperation) };
+            assert!(matches!(checked(&Stream::default(), &plan, 1), Err(WanError::Region { .. })));
         }
     }
     let far = Loss { at: 5, proxy: 1000 };
-    let lost = Plan { warm_up: 0, ..plan(Cooperation::Hashed(HomeRule::Ring, Some(far))) };
-    let stream = Made { requests: 50, ..made() }.stream(1);
+    let lost = WideAreaSetup { warm_up: 0, ..plan(Cooperation::Hashed(HomeRule::Ring, Some(far))) };
+    let stream = ModelStream { requests: 50, ..made() }.stream(1);
     assert_eq!(simulate(&stream, &lost, 1).requests, 50, "nobody is lost that was never there");
-    let single = Plan { region: region(1, 1), warm_up: 0, ..plan(Cooperation::Directory) };
+    let single = WideAreaSetup { region: region(1, 1), warm_up: 0, ..plan(Cooperation::Directory) };
     assert_eq!(simulate(&stream, &single, 1).questions, 0, "a single proxy has no peers");
 }
 

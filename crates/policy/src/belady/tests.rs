@@ -1,25 +1,24 @@
-//! MIN against a search through all that could be done, and against a slow version on longer
-//! traces.
+//! MIN against a search of all possible decisions, and against a slow version on longer traces.
 
 use super::*;
 use crate::testing::{Random, misses, misses_by_weight, name, random_string};
 use crate::{Fifo, LfuDa, Lru, S3Fifo, Sieve, Slru, WTinyLfu};
 use std::collections::HashMap;
 
-/// Misses of MIN on a string, with room for so many objects.
+/// Returns the misses of MIN on a string, with room for `room` objects.
 fn min_misses(string: &str, room: u64) -> usize {
     misses(Belady::new(NextUses::of(string.chars().map(name))), string, room)
 }
 
-/// The textbook string (Silberschatz, Galvin, Gagne) and Belady's own.
+/// Textbook string (Silberschatz, Galvin, Gagne) and Belady's own.
 #[test]
-fn misses_what_is_worked_out_by_hand() {
+fn misses_match_hand_calculation() {
     assert_eq!(min_misses("70120304230321201701", 3), 9);
     assert_eq!(min_misses("123412512345", 3), 7);
     assert_eq!(min_misses("123412512345", 4), 6);
 }
 
-/// The least misses from here on, by trying every victim.
+/// Returns the fewest misses from here on, by trying every victim.
 fn least(string: &[char], at: usize, present: &mut Vec<char>, room: usize, known: &mut Known) -> usize {
     let Some(object) = string.get(at) else { return 0 };
     if present.contains(object) {
@@ -47,7 +46,7 @@ fn least(string: &[char], at: usize, present: &mut Vec<char>, room: usize, known
     best + 1
 }
 
-/// Situations with the least misses that follow.
+/// Situations with the fewest misses that follow.
 type Known = HashMap<(usize, Vec<char>), usize>;
 
 #[test]
@@ -85,7 +84,7 @@ fn no_policy_misses_less() {
 }
 
 #[test]
-fn removals_and_objects_that_are_declined_keep_the_time_right() {
+fn removed_and_declined_keep_time_right() {
     for seed in 0..20 {
         let mut random = Random(seed);
         let string = random_string(seed, 3000);

@@ -1,18 +1,18 @@
-//! Counts of references that are all halved, rounding up, in O(1): exactly as if each had been
-//! halved on the spot.
+//! Counts of references with a halving of all counts in O(1), rounding up, exact as if each were
+//! halved at once.
 //!
-//! Let d = c − 1 be what a count exceeds its minimum by. Then ⌈c/2⌉ − 1 = ⌊d/2⌋: halving is a shift
+//! Let d = c − 1 be a count's excess over its minimum. Then ⌈c/2⌉ − 1 = ⌊d/2⌋: halving is a shift
 //! of d by one bit, and no count falls below one. So a slot keeps d together with the number of
-//! halvings there had been when it was written (its epoch), and what is read later is d shifted by
-//! the halvings since. The sum of all counts, by which the next halving is decided, needs to know
-//! how many d are odd; so for each bit the objects are counted whose d has it:
+//! halvings before its write (its epoch). A later read shifts d by the halvings since. The next
+//! halving is decided by the sum of all counts, and the sum after a halving depends on the number
+//! of odd d. So for each bit the objects with this bit in d are counted:
 //!
 //! ```text
 //!   Σ c = N + Σ ones[j] · 2^j          halving: ones[j] ← ones[j+1], epoch + 1
 //! ```
 //!
-//! Everything is O(1) with [`COUNT_BITS`] steps at most. When the epochs run out, after 2^32 − 1
-//! halvings, all slots are written anew in one go.
+//! Everything is O(1), with at most [`COUNT_BITS`] steps. When the epochs run out, after 2^32 − 1
+//! halvings, all slots are rewritten at once.
 
 use crate::SegmentClass;
 
@@ -20,42 +20,42 @@ use crate::SegmentClass;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Counts {
     classes: [Vec<Excess>; SegmentClass::ALL.len()],
-    /// Objects whose excess has each bit, as of now.
+    /// Number of objects with each bit in their excess, as of now.
     ones: [u64; COUNT_BITS],
     objects: u64,
     /// Halvings so far.
     epoch: u32,
 }
 
-/// By how much a count exceeds one, as of some epoch.
+/// Excess of a count over one, as of some epoch.
 #[derive(Clone, Copy, Debug)]
 struct Excess {
     value: u32,
     epoch: u32,
 }
 
-/// Bits of a count's excess over one. What exceeds them stays at the largest.
+/// Bits of a count's excess over one. A larger excess stays at the largest value.
 pub(crate) const COUNT_BITS: usize = 31;
-/// The excess of the largest count.
+/// Excess of the largest count.
 const EXCESS_MAX: u32 = (1 << COUNT_BITS) - 1;
 
 impl Excess {
-    /// There is no object.
+    /// Slot without an object.
     const NONE: Self = Self { value: u32::MAX, epoch: 0 };
 
-    /// What it is after so many halvings in all.
+    /// Returns the excess at this epoch.
     fn now(self, epoch: u32) -> Option<u32> {
         (self.value != u32::MAX).then(|| self.value.checked_shr(epoch - self.epoch).unwrap_or(0))
     }
 }
 
 impl Counts {
-    /// The count of a slot; 0 without an object.
+    /// Returns the count of a slot; 0 without an object.
     pub(crate) fn of(&self, class: SegmentClass, slot: u32) -> u32 {
         self.excess(class, slot).map_or(0, |excess| excess + 1)
     }
 
-    /// Gives a slot a count; with 0 it has no object.
+    /// Sets the count of a slot; 0 removes its object.
     pub(crate) fn set(&mut self, class: SegmentClass, slot: u32, count: u32) {
         if let Some(before) = self.excess(class, slot) {
             self.objects -= 1;
@@ -76,7 +76,7 @@ impl Counts {
         }
     }
 
-    /// Every count c becomes ⌈c/2⌉.
+    /// Halves every count: c becomes ⌈c/2⌉.
     pub(crate) fn halve(&mut self) {
         if self.epoch == u32::MAX {
             self.begin_epochs_anew();
@@ -86,7 +86,7 @@ impl Counts {
         self.ones[COUNT_BITS - 1] = 0;
     }
 
-    /// Slots of a class, with and without objects.
+    /// Returns the slots of a class, with and without objects.
     pub(crate) fn slots(&self, class: SegmentClass) -> u32 {
         self.classes[class.index()].len() as u32
     }
@@ -95,7 +95,7 @@ impl Counts {
         self.objects
     }
 
-    /// The sum of all counts.
+    /// Returns the sum of all counts.
     pub(crate) fn sum(&self) -> u64 {
         self.objects + self.ones.iter().enumerate().map(|(bit, ones)| ones << bit).sum::<u64>()
     }

@@ -1,10 +1,10 @@
-//! FBC against a slow version that is the paper's text, and its bounds.
+//! FBC against a slow version after the paper's text, and its bounds.
 
 use super::*;
 use crate::testing::Random;
 
-/// The paper's 3.6 with counts that are halved on the spot; the smallest of a lap when all are
-/// popular.
+/// Algorithm of the paper's 3.6, with counts that are halved at once; the smallest of a lap when
+/// all are popular.
 struct SlowFbc {
     counts: [Vec<u32>; 5],
     pointers: [usize; 5],
@@ -56,7 +56,7 @@ fn agrees_with_the_slow_version() {
         let (c_max, a_max) =
             ([1, 2, 3, 5, 30][random.below(5) as usize], [1, 2, 3, 10][random.below(4) as usize]);
         let mut fbc = Fbc::new(c_max, a_max);
-        // Some begin close to the end of the epochs.
+        // Some start close to the end of the epochs.
         fbc.counts.set_epoch(if seed % 3 == 0 { u32::MAX - 3 } else { 0 });
         let counts = Default::default();
         let mut slow = SlowFbc { counts, pointers: [0; 5], c_max, a_max: u64::from(a_max) };
@@ -107,7 +107,7 @@ fn agrees_with_the_slow_version() {
     }
 }
 
-/// A class with slots of these counts.
+/// Makes a class with slots of these counts.
 fn with_counts(c_max: u32, counts: &[u32]) -> Fbc {
     let mut fbc = Fbc::new(c_max, 100);
     for (slot, count) in (0..).zip(counts) {
@@ -183,7 +183,7 @@ fn a_pointer_behind_the_last_slot_stands_at_the_first() {
 fn resident_victims_come_first_within_the_window() {
     let resident = |slot: u32| slot == 0 || slot == 3 || slot == 5;
     let fbc = with_counts(3, &[9, 1, 9, 9, 1, 1, 1]);
-    // Of those that FBC would take, 1, 4, 5 and 6, only 5 is resident: the third.
+    // FBC would choose 1, 4, 5 and 6; only 5, the third, is resident.
     for (window, expected, pointer) in [(1, 1, 2), (2, 1, 2), (3, 5, 6), (50, 5, 6)] {
         let mut fbc = fbc.clone();
         let found = fbc.victim_resident(class(0), window, |_| true, resident);

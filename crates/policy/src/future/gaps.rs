@@ -1,46 +1,45 @@
-//! When places are free: finds, of all free times that contain a given time, the one of the least
-//! place.
+//! Free times of places: finds the least place that is free during a given time.
 //!
-//! A free time is a point: when it begins and when it ends. Those that contain a time are the
-//! points of a quadrant, begun no later and ended no earlier. The points stand in a binary trie
-//! that halves the range of beginnings and that of ends in turn; every node knows the least place
-//! in it. A search goes to the child with the less place first and leaves out what cannot be
-//! better.
+//! A free time is a point: its beginning and its end. The free times that contain a given time are
+//! the points of a quadrant: they begin no later and end no earlier. The points stand in a binary
+//! trie that halves the range of beginnings and the range of ends in turn. Every node knows the
+//! least place in it. A search visits the child with the less place first, and skips nodes that
+//! cannot be better.
 //!
 //! ```text
-//!   ends │ · ·│·  ·      a quadrant: nodes wholly inside it answer at once, nodes outside are left out,
-//!        │  ┌─┼────      so what is looked at are nodes on its two edges, O(√points) of them at worst
+//!   ends │ · ·│·  ·      a quadrant: nodes inside it answer at once, nodes outside are skipped;
+//!        │  ┌─┼────      a search visits only nodes on its two edges, at worst O(√points)
 //!        │··│ │ ·   ends after the time
 //!        └──┴─┴──── begins
 //! ```
 //!
-//! Inserting and removing cost the trie's depth, 64 at most.
+//! Inserting and removing cost the trie's depth, at most 64.
 
-/// A time in which nobody has a place: the requests `from..to`.
+/// Time in which a place is free: the requests `from..to`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Gap {
     pub(super) from: u32,
     pub(super) to: u32,
-    /// Whose time it is.
+    /// Slot that is free.
     pub(super) slot: u32,
-    /// The object that has the place before, or [`NOBODY`].
+    /// Object that has the place before, or [`NOBODY`].
     pub(super) before: u32,
-    /// The object that has the place afterwards, or [`NOBODY`].
+    /// Object that has the place afterwards, or [`NOBODY`].
     pub(super) after: u32,
 }
 
 /// No object.
 pub(super) const NOBODY: u32 = u32::MAX;
 
-/// The gaps of all places. See the file's head.
+/// Gaps of all places. See the file's head.
 #[derive(Debug)]
 pub(super) struct Gaps {
-    nodes: Vec<Node>,
+    nodes: Vec<GapNode>,
 }
 
 #[derive(Debug)]
-struct Node {
-    /// The least slot below.
+struct GapNode {
+    /// Least slot below the node.
     least: u32,
     below: Below,
 }
@@ -48,11 +47,11 @@ struct Node {
 #[derive(Debug)]
 enum Below {
     Gaps(Vec<Gap>),
-    /// The nodes of the lower and of the upper half.
+    /// Nodes of the lower and of the upper half.
     Halves([u32; 2]),
 }
 
-/// The part of all possible gaps that a node stands for: by its depth, and the bits that led to it.
+/// Part of all possible gaps that a node stands for, by its depth and the bits on the way to it.
 #[derive(Clone, Copy)]
 struct Area {
     depth: u32,
@@ -62,7 +61,7 @@ struct Area {
 
 impl Default for Gaps {
     fn default() -> Self {
-        Self { nodes: vec![Node::EMPTY] }
+        Self { nodes: vec![GapNode::EMPTY] }
     }
 }
 
@@ -85,7 +84,7 @@ impl Gaps {
         }
     }
 
-    /// Removes a gap that is in.
+    /// Removes a gap that is present.
     pub(super) fn remove(&mut self, gap: Gap) {
         let (mut at, mut area, mut path) = (0, Area::ALL, Vec::new());
         while let Below::Halves(halves) = &self.nodes[at].below {
@@ -102,7 +101,8 @@ impl Gaps {
         }
     }
 
-    /// Of the gaps that contain the requests from `first` to `last`, the one of the least slot.
+    /// Returns the gap of the least slot among the gaps that contain the requests from `first` to
+    /// `last`.
     pub(super) fn least_around(&self, first: u32, last: u32) -> Option<Gap> {
         let mut best: Option<Gap> = None;
         let mut waiting = vec![(0, Area::ALL)];
@@ -122,7 +122,7 @@ impl Gaps {
                     let [lower, upper] = halves.map(|half| half as usize);
                     let children = [(lower, area.half(0)), (upper, area.half(1))];
                     let lower_is_less = self.nodes[lower].least < self.nodes[upper].least;
-                    // The last is looked at first.
+                    // The last entry is visited first.
                     waiting.extend(if lower_is_less { [children[1], children[0]] } else { children });
                 }
             }
@@ -137,7 +137,7 @@ impl Gaps {
             let (upper, lower): (Vec<Gap>, Vec<Gap>) =
                 gaps.into_iter().partition(|gap| area.half_of(*gap) == 1);
             self.nodes
-                .extend([lower, upper].map(|gaps| Node { least: least(&gaps), below: Below::Gaps(gaps) }));
+                .extend([lower, upper].map(|gaps| GapNode { least: least(&gaps), below: Below::Gaps(gaps) }));
         }
     }
 
@@ -151,7 +151,7 @@ impl Gaps {
     }
 }
 
-impl Node {
+impl GapNode {
     const EMPTY: Self = Self { least: NONE, below: Below::Gaps(Vec::new()) };
 }
 
@@ -159,7 +159,7 @@ impl Area {
     const ALL: Self = Self { depth: 0, from: 0, to: 0 };
     const DEPTH_MAX: u32 = 64;
 
-    /// Which half a gap of this area is in.
+    /// Returns the half that holds a gap of this area.
     fn half_of(self, gap: Gap) -> usize {
         let coordinate = if self.depth.is_multiple_of(2) { gap.from } else { gap.to };
         usize::from(coordinate & self.bit() != 0)
@@ -173,14 +173,14 @@ impl Area {
         }
     }
 
-    /// Whether a gap of this area may contain these requests: the one that begins first and ends
-    /// last would.
+    /// Returns `true` if a gap of this area may contain these requests. The gap that begins first
+    /// and ends last would.
     fn may_contain(self, first: u32, last: u32) -> bool {
         let ends_open = u32::MAX.checked_shr(self.depth / 2).unwrap_or(0);
         self.from <= first && last < self.to | ends_open
     }
 
-    /// The bit that tells the halves apart.
+    /// Returns the bit that distinguishes the halves.
     fn bit(self) -> u32 {
         1 << (31 - self.depth / 2)
     }
@@ -192,7 +192,7 @@ fn least(gaps: &[Gap]) -> u32 {
 
 /// No slot.
 const NONE: u32 = u32::MAX;
-/// Gaps that stand in one leaf before it is split.
+/// Gaps that one leaf holds before it is split.
 const LEAF_GAPS: usize = 16;
 
 #[cfg(test)]
@@ -205,7 +205,7 @@ mod tests {
         for seed in 0..30 {
             let mut random = Random(seed);
             let (mut gaps, mut list) = (Gaps::default(), Vec::new());
-            // Some in a narrow range, so that leaves are deep; some in the widest.
+            // Some seeds use a narrow range, so that leaves are deep, others the widest.
             let limit = if seed % 2 == 0 { 64 } else { 1 << 32 };
             for step in 0..1500_u32 {
                 let mut times = [random.below(limit) as u32, random.below(limit) as u32];

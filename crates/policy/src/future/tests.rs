@@ -1,10 +1,10 @@
-//! The placement table against a slow version that is the paper's text, and its promises.
+//! Placement table against a slow version after the paper's text, and its promises.
 
 use super::*;
 use crate::testing::Random;
 
-/// The three steps, with lists and nothing else. For each object its offset and the object that it
-/// replaces.
+/// Three steps of the paper, with lists only. Returns for each object its offset and the object
+/// that it replaces.
 fn slow_table(requests: &[(u32, u64)], file_bytes: u64) -> Vec<Option<(u64, Option<u32>)>> {
     let objects = requests.iter().map(|(object, _)| object + 1).max().unwrap_or(0);
     let times =
@@ -76,7 +76,7 @@ fn agrees_with_the_slow_version() {
 }
 
 #[test]
-fn what_is_hit_is_what_was_written_there_last() {
+fn hit_finds_last_written_object() {
     for seed in 0..150 {
         let (requests, file_bytes) = random_requests(seed);
         let table = PlacementTable::of(requests.iter().copied(), file_bytes);
@@ -102,8 +102,8 @@ fn what_is_hit_is_what_was_written_there_last() {
 
 #[test]
 fn the_three_steps_by_hand() {
-    // One page. Object 0 is the most popular, 1 fills the page; 2 comes before 1 and 3 after it, 4
-    // overlaps with both, 5 is asked for once, 6 is of another size, 7 is too large.
+    // One page. Object 0 is the most popular, 1 fills the page. 2 comes before 1 and 3 after it, 4
+    // overlaps with both. 5 is requested once, 6 is of another size, 7 is too large.
     let kilobytes = [4, 4, 4, 4, 4, 4, 1, 9];
     let order = [0, 2, 2, 4, 0, 6, 7, 1, 1, 1, 0, 4, 5, 3, 3, 0, 6, 7];
     let requests = order.map(|object: u32| (object, kilobytes[object as usize] * 1024));

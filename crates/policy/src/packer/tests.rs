@@ -1,4 +1,4 @@
-//! The packer against the paper's listing, and what both placements promise.
+//! Packer against the paper's listing, and the promises of both layouts.
 
 use super::*;
 use crate::testing::Random;
@@ -6,9 +6,9 @@ use proptest::prelude::*;
 
 /// The paper's Figure 3, line by line.
 ///
-/// As printed, the loop over `free_seg` does not end where a place was found: it would go on to
-/// `free_seg == 4` and begin a page for every object. So a `break` is read behind `append`, as the
-/// loop above it has one.
+/// As printed, the loop over `free_seg` does not end where a place was found: it would continue to
+/// `free_seg == 4` and begin a page for every object. This version therefore adds a `break` after
+/// `append`, as the loop above it has one.
 fn papers_packer(list_of_object_sizes: &[u64]) -> Vec<u64> {
     let mut freelist = [0_u64; 5];
     let mut offset_list = Vec::new();
@@ -69,7 +69,7 @@ proptest! {
     }
 
     #[test]
-    fn segments_never_overlap_and_packed_ones_never_cross_a_page(sizes in sizes()) {
+    fn segments_do_not_overlap_or_cross_pages(sizes in sizes()) {
         for mut placement in both() {
             let offsets = place_all(&mut *placement, &sizes);
             let bounds = |(offset, size): (&u64, &u64)| (*offset, offset + class(*size).bytes());
@@ -93,7 +93,7 @@ proptest! {
     }
 
     #[test]
-    fn nothing_is_laid_beyond_the_file_and_what_does_not_fit_changes_nothing(sizes in sizes(), file_bytes in 0_u64..65_536) {
+    fn place_within_refuses_overflow_without_change(sizes in sizes(), file_bytes in 0_u64..65_536) {
         for mut placement in both() {
             for size in &sizes {
                 let (before, bytes) = (placement.state(), class(*size).bytes());
@@ -119,7 +119,7 @@ proptest! {
     }
 
     #[test]
-    fn what_is_resumed_lies_behind_the_end(before in sizes(), after in sizes()) {
+    fn resumed_layout_places_behind_end(before in sizes(), after in sizes()) {
         for mut placement in both() {
             place_all(&mut *placement, &before);
             let end = placement.end();
@@ -161,9 +161,9 @@ fn states_that_cannot_be_are_refused() {
 /// "A packing algorithm … which for the given traces only slightly modifies the order in which
 /// objects are stored" (2.4.4).
 ///
-/// 100,000 segments, the five sizes equally likely: how far behind the furthest earlier segment
-/// does one lie? Measured once and held here: 95% within five pages, 99% within eight; the furthest
-/// lies 25 pages (200 KB) back.
+/// Places 100,000 segments of the five sizes, equally likely, and measures each segment's distance
+/// behind the furthest earlier one. Measured once and fixed here: 95% within five pages, 99% within
+/// eight; the furthest is 25 pages (200 KB) back.
 #[test]
 fn the_order_is_almost_kept() {
     let mut random = Random(7);

@@ -1,15 +1,15 @@
-//! S3-FIFO against the paper's pseudocode written out plainly, and on a workload it is made for.
+//! S3-FIFO against the paper's pseudocode written out plainly, and on a workload that suits it.
 
 use super::*;
 use crate::Lru;
 use crate::testing::{Model, Object, Random, agrees_with_model, misses, misses_by_weight};
 
-/// The paper's Algorithm 1 with vectors; index 0 is the newest. A mark is a frequency.
+/// Algorithm 1 of the paper with vectors; index 0 is the newest. A mark is a frequency.
 #[derive(Default)]
 struct SlowS3Fifo {
     small: Vec<Object>,
     main: Vec<Object>,
-    /// Every key that was remembered, and whether it still is.
+    /// Every key that was remembered, with `true` while it still is.
     ghost: Vec<(Key, bool)>,
     has_evicted: bool,
 }
@@ -77,21 +77,21 @@ fn agrees_with_the_slow_version() {
     agrees_with_model(S3Fifo::new, SlowS3Fifo::default);
 }
 
-/// Room for ten. At first a is all that the small queue has as its share, and b to j enter the main
-/// one.
+/// Room for ten. At first a fills the small queue's share, and b to j enter the main one.
 #[test]
-fn misses_what_is_worked_out_by_hand() {
-    // a was asked for thrice in all, so it goes on to main when k comes and, as small is empty
-    // then, b leaves. When b comes, k leaves and is remembered; so when k comes, b leaves and k
-    // enters main.
+fn misses_match_hand_calculation() {
+    // a was requested three times in all, so it moves to main when k comes. Small is empty then, so
+    // b leaves. When b comes, k leaves and is remembered. So when k comes, b leaves and k enters
+    // main.
     assert_eq!(misses(S3Fifo::new(), "abcdefghijaakbk", 10), 13);
-    // There it stays when m pushes l out of small; from small it would have left.
+    // k stays there when m pushes l out of small; from small it would have left.
     assert_eq!(misses(S3Fifo::new(), "abcdefghijaakbklmk", 10), 15);
 }
 
 #[test]
-fn one_hit_wonders_leave_before_what_is_asked_for_again() {
-    // Half of the requests go to 900 objects, half to objects never asked for again; room for 1000.
+fn one_hit_wonders_leave_before_popular_objects() {
+    // Half of the requests are for 900 objects, half for objects never requested again; room for
+    // 1000.
     let mut random = Random(7);
     let mut object =
         |request: u64| if random.below(2) == 0 { random.below(900) } else { 1_000_000 + request };

@@ -1,12 +1,12 @@
-//! W-TinyLFU against the same rules with vectors, and on a workload it is made for. The sketch,
-//! tested in its own file, is shared: a sketch is a fixed function of the requests, so that what
-//! remains is who wins and who moves.
+//! W-TinyLFU against the same rules with vectors, and on a workload that suits it. Both share the
+//! sketch, which has its own tests and is a fixed function of the requests. The test thus covers
+//! contests and moves.
 
 use super::*;
 use crate::Lru;
 use crate::testing::{Model, Object, Random, agrees_with_model, misses, misses_by_weight};
 
-/// Index 0 is the newest.
+/// Slow version with vectors; index 0 is the newest.
 struct SlowWTinyLfu {
     window: Vec<Object>,
     probation: Vec<Object>,
@@ -94,18 +94,18 @@ fn agrees_with_the_slow_version() {
     agrees_with_model(WTinyLfu::new, SlowWTinyLfu::new);
 }
 
-/// Room for three, of which one is the window at least, as an object more than fills a hundredth.
+/// Room for three. The window has at least one object, as one object more than fills a hundredth.
 #[test]
-fn misses_what_is_worked_out_by_hand() {
-    // When d comes, a and b are on probation, c is the candidate; all were asked for once, and the
-    // one that is in wins: c leaves, and so do d, e, f in turn. a and b stay.
+fn misses_match_hand_calculation() {
+    // When d comes, a and b are on probation, and c is the candidate. All were requested once, so
+    // the present one wins: c leaves, and so do d, e, f in turn. a and b stay.
     assert_eq!(misses(WTinyLfu::new(), "abcdefab", 3), 6);
-    // e is asked for twice, so it replaces a when f comes, and then e hits and a does not.
+    // e is requested twice, so it replaces a when f comes; then e hits and a does not.
     assert_eq!(misses(WTinyLfu::new(), "abcdeefea", 3), 7);
 }
 
 #[test]
-fn what_is_asked_for_once_does_not_replace_what_is_asked_for_often() {
+fn rare_object_does_not_replace_popular_one() {
     let mut random = Random(11);
     let mut object =
         |request: u64| if random.below(2) == 0 { random.below(900) } else { 1_000_000 + request };

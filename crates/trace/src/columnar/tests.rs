@@ -39,7 +39,7 @@ fn read(bytes: &[u8]) -> Vec<Record<'_>> {
 }
 
 #[test]
-fn what_is_written_is_read() {
+fn columns_survive_round_trip() {
     assert_eq!(read(&written(&records())), records());
     assert!(read(&written(&[])).is_empty());
     let wide = Record {

@@ -49,7 +49,10 @@ impl ColumnWriter {
         self.statuses.push(record.status.unwrap_or(0));
         let verdict = record.from_cache.map_or(0, |hit| if hit { 1 } else { 2 });
         let method = record.method.as_deref().map_or(0, |name| self.method(name));
+        debug_assert!(method <= 0x3F, "method {method} does not fit its bits");
         self.marks.push(verdict << 6 | method);
+        debug_assert_eq!(self.times.len(), self.marks.len(), "the columns have one length");
+        debug_assert_eq!(self.urls.len(), self.host_of.len(), "each object has a host");
         Ok(())
     }
 
@@ -62,9 +65,13 @@ impl ColumnWriter {
         let (_, end) = places(&header).ok_or_else(|| io::Error::other("the trace is too long"))?;
         let mut body = Vec::with_capacity(end as usize - HEADER_BYTES + TAIL_BYTES);
         for section in Section::ALL {
+            let (begin, (cells, width)) = (body.len(), header.shape(section));
             self.section(&header, section, &mut body);
+            assert_eq!((body.len() - begin) as u64, cells * width, "bytes of section {section:?}");
             body.resize(body.len().next_multiple_of(8), 0);
         }
+        // The reader finds each section by the header alone.
+        assert_eq!(body.len() + HEADER_BYTES, end as usize, "the columns and their header disagree");
         body.extend_from_slice(&checksum(&body).to_le_bytes());
         output.write_all(&encoded(&header))?;
         output.write_all(&body)

@@ -20,7 +20,7 @@ pub(super) fn parse(line: &str) -> Result<Record<'_>, Reason> {
 
 /// Fields that a record needs.
 #[derive(Default)]
-struct Fields<'a> {
+struct RecordFields<'a> {
     time: Scalar<'a>,
     client: Scalar<'a>,
     method: Scalar<'a>,
@@ -31,7 +31,7 @@ struct Fields<'a> {
     bytes: Scalar<'a>,
     verdict: Scalar<'a>,
     has_tls: bool,
-    request: Option<Box<Fields<'a>>>,
+    request: Option<Box<RecordFields<'a>>>,
 }
 
 /// One value. Lists and objects count as `Nothing`.
@@ -44,7 +44,7 @@ enum Scalar<'a> {
     Text(Cow<'a, str>),
 }
 
-impl<'a> Fields<'a> {
+impl<'a> RecordFields<'a> {
     fn record(mut self) -> Result<Record<'a>, Reason> {
         if let Some(request) = self.request.take() {
             self.client = self.client.or(request.client);
@@ -135,18 +135,18 @@ impl<'a> Scalar<'a> {
 struct FieldsVisitor;
 
 impl<'a> Visitor<'a> for FieldsVisitor {
-    type Value = Fields<'a>;
+    type Value = RecordFields<'a>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")
     }
 
-    fn visit_map<M: MapAccess<'a>>(self, mut map: M) -> Result<Fields<'a>, M::Error> {
-        let mut fields = Fields::default();
+    fn visit_map<M: MapAccess<'a>>(self, mut map: M) -> Result<RecordFields<'a>, M::Error> {
+        let mut fields = RecordFields::default();
         while let Some(name) = map.next_key_seed(Value)? {
             let Scalar::Text(name) = name else { continue };
             if name == "request" {
-                fields.request = map.next_value_seed(Nested)?.map(Box::new);
+                fields.request = map.next_value_seed(NestedSeed)?.map(Box::new);
             } else if name == "tls" {
                 fields.has_tls = true;
                 map.next_value::<IgnoredAny>()?;
@@ -163,19 +163,19 @@ impl<'a> Visitor<'a> for FieldsVisitor {
     }
 }
 
-/// Seed that reads an object as [`Fields`] and skips any other value.
-struct Nested;
+/// Seed that reads an object as [`RecordFields`] and skips any other value.
+struct NestedSeed;
 
-impl<'a> DeserializeSeed<'a> for Nested {
-    type Value = Option<Fields<'a>>;
+impl<'a> DeserializeSeed<'a> for NestedSeed {
+    type Value = Option<RecordFields<'a>>;
 
     fn deserialize<D: Deserializer<'a>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
         deserializer.deserialize_any(self)
     }
 }
 
-impl<'a> Visitor<'a> for Nested {
-    type Value = Option<Fields<'a>>;
+impl<'a> Visitor<'a> for NestedSeed {
+    type Value = Option<RecordFields<'a>>;
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("an object")

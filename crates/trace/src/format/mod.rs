@@ -14,8 +14,8 @@ mod w3c;
 use crate::columnar;
 use crate::record::Record;
 use crate::scan::{Reason, text};
-use table::{SAMPLE_LINES, Table};
-use w3c::Extended;
+use table::{SAMPLE_LINES, TableFormat};
+use w3c::ExtendedLog;
 
 /// A format of traces.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -122,15 +122,15 @@ impl Format {
 
 /// Parser of the lines of one format.
 pub(crate) enum Parser {
-    Table(Table),
-    W3c(Extended),
+    Table(TableFormat),
+    W3c(ExtendedLog),
     /// Format with lines that need no context, or without lines.
     Plain(Format),
 }
 
 /// Meaning of a line.
 #[derive(PartialEq, Eq, Debug)]
-pub(crate) enum Parsed<'a> {
+pub(crate) enum ParsedLine<'a> {
     /// A request.
     Request(Record<'a>),
     /// Request that never reached a cache, such as a hit in a browser.
@@ -146,7 +146,7 @@ impl Parser {
         columns: Option<&str>,
     ) -> Result<(Self, Vec<String>), Reason> {
         if let Some(names) = columns {
-            let (table, mut assumed) = Table::of(names)?;
+            let (table, mut assumed) = TableFormat::of(names)?;
             assumed.insert(0, "format table (columns as told)".into());
             return Ok((Self::Table(table), assumed));
         }
@@ -162,7 +162,7 @@ impl Parser {
                 (Self::Table(table), assumed)
             }
             Format::W3c => {
-                let mut extended = Extended::default();
+                let mut extended = ExtendedLog::default();
                 w3c::directives(&as_text).try_for_each(|line| extended.directive(line))?;
                 let assumed = extended.assumed();
                 (Self::W3c(extended), assumed)
@@ -198,11 +198,11 @@ impl Parser {
 
     /// Parses one line that is not a comment.
     #[inline]
-    pub(crate) fn parse<'a>(&self, line: &'a str) -> Result<Parsed<'a>, Reason> {
+    pub(crate) fn parse<'a>(&self, line: &'a str) -> Result<ParsedLine<'a>, Reason> {
         match self {
             Self::Table(table) => table.parse(line),
-            Self::W3c(extended) => extended.parse(line).map(Parsed::Request),
-            Self::Plain(format) => format.parse(line).map(Parsed::Request),
+            Self::W3c(extended) => extended.parse(line).map(ParsedLine::Request),
+            Self::Plain(format) => format.parse(line).map(ParsedLine::Request),
         }
     }
 }
@@ -239,10 +239,10 @@ fn among_texts(beginning: &str) -> Result<Format, Reason> {
 }
 
 /// Returns the table named by the first line. That line may look like a comment.
-fn named_in(beginning: &str) -> Result<(Table, Vec<String>), Reason> {
+fn named_in(beginning: &str) -> Result<(TableFormat, Vec<String>), Reason> {
     let first = first_lines(beginning).next().ok_or("there is no line with a request")?;
-    match (Table::of(first), commented_names(beginning)) {
-        (Err(_), Some(names)) => Table::of(names),
+    match (TableFormat::of(first), commented_names(beginning)) {
+        (Err(_), Some(names)) => TableFormat::of(names),
         (Ok((mut table, assumed)), _) => {
             table.names_due = true;
             Ok((table, assumed))

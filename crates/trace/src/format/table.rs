@@ -4,16 +4,16 @@
 //! more than a column: objects named by three columns together (Tencent), hits of the browser's own
 //! cache (Boston University), and times in units given by the name.
 
-use super::Parsed;
+use super::ParsedLine;
 use super::access_log::verdict;
 use crate::record::Record;
 use crate::scan::{ABSURD_TIME, Reason, bytes, status, time};
 use std::borrow::Cow;
 
 /// Columns of a table, and their separator.
-pub(crate) struct Table {
+pub(crate) struct TableFormat {
     separator: char,
-    columns: Columns,
+    columns: ColumnPositions,
     width: usize,
     /// The first line that is not a comment has the column names and is not a request.
     pub(super) names_due: bool,
@@ -21,7 +21,7 @@ pub(crate) struct Table {
 
 /// Position of each column, from 0.
 #[derive(Default)]
-struct Columns {
+struct ColumnPositions {
     url: usize,
     /// Host for URLs that are paths.
     host: Option<usize>,
@@ -43,15 +43,15 @@ pub(super) const SAMPLE_LINES: usize = 50;
 
 /// Returns `true` if a line names enough columns for a trace.
 pub(super) fn has_names(line: &str) -> bool {
-    Table::of(line).is_ok()
+    TableFormat::of(line).is_ok()
 }
 
-impl Table {
+impl TableFormat {
     /// Parses the line of column names. Returns the table and its assumptions.
     pub(super) fn of(line: &str) -> Result<(Self, Vec<String>), Reason> {
         let separator = ['\t', ',', ';'].into_iter().find(|mark| line.contains(*mark));
         let separator = separator.ok_or("the first line does not name columns")?;
-        let cells: Vec<String> = Fields { rest: Some(line), separator }
+        let cells: Vec<String> = DelimitedFields { rest: Some(line), separator }
             .map(|name| name.map(|name| name.trim().to_ascii_lowercase()))
             .collect::<Result<_, _>>()?;
         let find = |names: &[&str]| names.iter().find_map(|name| cells.iter().position(|cell| cell == name));
@@ -61,7 +61,7 @@ impl Table {
             _ => Vec::new(),
         };
         let scaled = |(name, per_second): &(&str, u64)| Some((find(&[name])?, *per_second));
-        let columns = Columns {
+        let columns = ColumnPositions {
             url,
             host: find(HOST_NAMES).or_else(|| find(CLIENT_NAMES).and(find(&["host"]))),
             scheme: find(&["scheme", "protocol_scheme"]),
@@ -79,14 +79,14 @@ impl Table {
     }
 
     /// Parses one row.
-    pub(super) fn parse<'a>(&self, line: &'a str) -> Result<Parsed<'a>, Reason> {
+    pub(super) fn parse<'a>(&self, line: &'a str) -> Result<ParsedLine<'a>, Reason> {
         let mut record = Record::default();
         let mut left_out = false;
         let mut width = 0;
         let mut qualifiers = String::new();
         let (mut host, mut scheme) = (None, None);
         let columns = &self.columns;
-        let fields = Fields { rest: Some(line), separator: self.separator };
+        let fields = DelimitedFields { rest: Some(line), separator: self.separator };
         for (at, field) in fields.enumerate() {
             let field = field?;
             width += 1;
@@ -119,7 +119,7 @@ impl Table {
         match width {
             _ if width != self.width => Err("the line has another number of columns than the first"),
             _ if record.url.is_empty() => Err("the object has no name"),
-            _ if left_out => Ok(Parsed::LeftOut),
+            _ if left_out => Ok(ParsedLine::LeftOut),
             _ => {
                 // Equal paths of different hosts are different objects.
                 if let Some(host) = host.filter(|_| record.url.starts_with('/')) {
@@ -129,13 +129,13 @@ impl Table {
                 if !qualifiers.is_empty() {
                     record.url.to_mut().push_str(&qualifiers);
                 }
-                Ok(Parsed::Request(record))
+                Ok(ParsedLine::Request(record))
             }
         }
     }
 }
 
-impl Columns {
+impl ColumnPositions {
     fn assumed(&self, cells: &[String]) -> Vec<String> {
         let name = |column: usize| cells.get(column).map_or("", String::as_str);
         let mut assumed = vec![format!("column {} names the object", name(self.url))];
@@ -169,13 +169,13 @@ fn is_given(field: &str) -> bool {
 }
 
 /// Fields of a line. Quotes enclose a field and are doubled inside (RFC 4180).
-struct Fields<'a> {
+struct DelimitedFields<'a> {
     /// Text after the last field returned; `None` at the end.
     rest: Option<&'a str>,
     separator: char,
 }
 
-impl<'a> Iterator for Fields<'a> {
+impl<'a> Iterator for DelimitedFields<'a> {
     type Item = Result<Cow<'a, str>, Reason>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -193,7 +193,7 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
-impl<'a> Fields<'a> {
+impl<'a> DelimitedFields<'a> {
     fn quoted(&mut self, text: &'a str) -> Result<Cow<'a, str>, Reason> {
         let mut field = Cow::Borrowed("");
         let mut from = text;

@@ -15,13 +15,13 @@ fn detected(beginning: &str) -> Option<&'static str> {
     Parser::detect(beginning.as_bytes(), None, None).ok().map(|(parser, _)| parser.format().name())
 }
 
-fn parsed<'a>(beginning: &str, line: &'a str) -> Result<Parsed<'a>, Reason> {
+fn parsed<'a>(beginning: &str, line: &'a str) -> Result<ParsedLine<'a>, Reason> {
     Parser::detect(beginning.as_bytes(), None, None).expect("a format").0.parse(line)
 }
 
 fn request<'a>(beginning: &str, line: &'a str) -> Record<'a> {
     match parsed(beginning, line) {
-        Ok(Parsed::Request(record)) => record,
+        Ok(ParsedLine::Request(record)) => record,
         other => panic!("{line}: {other:?}"),
     }
 }
@@ -60,7 +60,7 @@ fn shared_tables_are_read() {
     assert_eq!((record.time_ms, record.bytes), (Some(785_433_179_434), Some(1934)));
     assert_eq!((record.client.as_deref(), &*record.url), (Some("cs17"), "http://cs-www.bu.edu/"));
     let browser = "785433179434793\tcs17\t8\t272\t0\t1934\t0\t1\thttp://cs-www.bu.edu/";
-    assert_eq!(parsed(BOSTON, browser), Ok(Parsed::LeftOut));
+    assert_eq!(parsed(BOSTON, browser), Ok(ParsedLine::LeftOut));
     let record = request(NASA, "807249601\t0\tGET\t304\t0\t/");
     assert_eq!((record.status, record.method.as_deref()), (Some(304), Some("GET")));
     let record = request(TENCENT, "1454345164\t085abb\t12903\tm\t5\tPHONE\t1");
@@ -106,7 +106,7 @@ fn access_logs_are_read() {
 }
 
 #[test]
-fn caches_tell_what_they_had() {
+fn cache_verdicts_are_read() {
     let tail = |tail: &str| format!(r#"a - - [10/Oct/2000:13:55:36 -0700] "GET / HTTP/1.0" 200 5{tail}"#);
     for (rest, from_cache) in [
         ("", None),
@@ -183,14 +183,14 @@ fn extended_logs_are_read() {
     let (mut parser, _) = Parser::detect(head.as_bytes(), None, None).expect("a format");
     assert_eq!(parser.comment("#Fields: date time"), Err("#Fields names no column with a URL"));
     assert_eq!(parser.comment("#Fields: cs-uri-stem"), Ok(()));
-    assert!(matches!(parser.parse("/only"), Ok(Parsed::Request(record)) if record.url == "/only"));
+    assert!(matches!(parser.parse("/only"), Ok(ParsedLine::Request(record)) if record.url == "/only"));
 }
 
 #[test]
 fn columns_can_be_told() {
     let told = |names| Parser::detect(b"x;5;/a\n", None, Some(names)).map(|(parser, _)| parser);
     let parser = told("client;bytes;url").expect("names");
-    let Ok(Parsed::Request(record)) = parser.parse("x;5;/a") else { panic!("a request") };
+    let Ok(ParsedLine::Request(record)) = parser.parse("x;5;/a") else { panic!("a request") };
     assert_eq!((&*record.url, record.bytes, parser.names_due()), ("/a", Some(5), false));
     assert!(told("client;bytes;what").is_err());
 }
@@ -249,7 +249,7 @@ fn paths_of_different_hosts_are_different_objects() {
 }
 
 #[test]
-fn a_time_in_other_units_says_what_to_do() {
+fn time_in_wrong_unit_gets_hint() {
     let why = parsed("timestamp,url,size", "1700000000000,a,5").expect_err("no seconds");
     assert!(why.contains("time_ms"), "{why}");
     assert_eq!(request("time_ms,url,size", "1700000000000,a,5").time_ms, Some(1_700_000_000_000));

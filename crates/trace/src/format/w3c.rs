@@ -13,15 +13,15 @@ use std::borrow::Cow;
 
 /// Columns named by the last `#Fields:` line.
 #[derive(Default)]
-pub(crate) struct Extended {
-    columns: Vec<Column>,
+pub(crate) struct ExtendedLog {
+    columns: Vec<LogColumn>,
     /// Midnight of the last `#Date:`, in milliseconds since 1970, for logs that have only clock
     /// times.
     day_ms: Option<u64>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Column {
+enum LogColumn {
     Date,
     Time,
     Seconds,
@@ -38,12 +38,12 @@ enum Column {
     Other,
 }
 
-impl Extended {
+impl ExtendedLog {
     /// Parses a line that begins with `#`.
     pub(super) fn directive(&mut self, line: &str) -> Result<(), Reason> {
         if let Some(names) = prefixed(line, "#Fields:") {
-            let columns: Vec<Column> = names.split_ascii_whitespace().map(Column::named).collect();
-            if !columns.iter().any(|column| matches!(column, Column::Url | Column::Stem)) {
+            let columns: Vec<LogColumn> = names.split_ascii_whitespace().map(LogColumn::named).collect();
+            if !columns.iter().any(|column| matches!(column, LogColumn::Url | LogColumn::Stem)) {
                 return Err("#Fields names no column with a URL");
             }
             self.columns = columns;
@@ -59,10 +59,10 @@ impl Extended {
     pub(super) fn assumed(&self) -> Vec<String> {
         let has = |column| self.columns.contains(&column);
         let mut assumed = vec!["times are UTC, as the format has them".to_owned()];
-        if !has(Column::Url) && !has(Column::Host) {
+        if !has(LogColumn::Url) && !has(LogColumn::Host) {
             assumed.push("there is no host; URLs are paths".into());
         }
-        if !has(Column::Url) && has(Column::Host) && !has(Column::Scheme) {
+        if !has(LogColumn::Url) && has(LogColumn::Host) && !has(LogColumn::Scheme) {
             assumed.push("URLs are http, since no column names the scheme".into());
         }
         assumed
@@ -76,27 +76,27 @@ impl Extended {
         let mut record = Record::default();
         let (mut day_ms, mut clock_ms) = (self.day_ms, None);
         let mut parts = [""; 4];
-        let mut fields = Fields { rest: line, tabs: line.contains('\t') };
+        let mut fields = LogFields { rest: line, tabs: line.contains('\t') };
         for column in &self.columns {
             let field = fields.next().ok_or("the line has fewer fields than #Fields names")?;
             if field == "-" {
                 continue;
             }
             match column {
-                Column::Date => day_ms = Some(civil_date(field)?),
-                Column::Time => clock_ms = Some(clock_time(field)?),
-                Column::Seconds => record.time_ms = time(field, 1)?,
-                Column::Client => record.client = Some(field.into()),
-                Column::Method => record.method = Some(field.into()),
-                Column::Status => record.status = status(field)?,
-                Column::Bytes => record.bytes = bytes(field)?,
-                Column::Url => record.url = field.into(),
-                Column::Scheme => parts[0] = field,
-                Column::Host => parts[1] = field,
-                Column::Stem => parts[2] = field,
-                Column::Query => parts[3] = field,
-                Column::Verdict => record.from_cache = verdict(field).or(record.from_cache),
-                Column::Other => {}
+                LogColumn::Date => day_ms = Some(civil_date(field)?),
+                LogColumn::Time => clock_ms = Some(clock_time(field)?),
+                LogColumn::Seconds => record.time_ms = time(field, 1)?,
+                LogColumn::Client => record.client = Some(field.into()),
+                LogColumn::Method => record.method = Some(field.into()),
+                LogColumn::Status => record.status = status(field)?,
+                LogColumn::Bytes => record.bytes = bytes(field)?,
+                LogColumn::Url => record.url = field.into(),
+                LogColumn::Scheme => parts[0] = field,
+                LogColumn::Host => parts[1] = field,
+                LogColumn::Stem => parts[2] = field,
+                LogColumn::Query => parts[3] = field,
+                LogColumn::Verdict => record.from_cache = verdict(field).or(record.from_cache),
+                LogColumn::Other => {}
             }
         }
         if fields.next().is_some() {
@@ -133,7 +133,7 @@ fn joined([scheme, host, stem, query]: [&str; 4]) -> Result<Cow<'_, str>, Reason
     Ok(url.into())
 }
 
-impl Column {
+impl LogColumn {
     fn named(name: &str) -> Self {
         match name.to_ascii_lowercase().as_str() {
             "date" => Self::Date,
@@ -160,12 +160,12 @@ impl Column {
 }
 
 /// Fields separated by blanks or tabs. A quoted field may contain blanks.
-struct Fields<'a> {
+struct LogFields<'a> {
     rest: &'a str,
     tabs: bool,
 }
 
-impl<'a> Iterator for Fields<'a> {
+impl<'a> Iterator for LogFields<'a> {
     type Item = &'a str;
 
     fn next(&mut self) -> Option<&'a str> {

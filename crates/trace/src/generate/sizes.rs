@@ -42,6 +42,7 @@ impl Sizes {
     /// Returns the size of an object that correlates with a given normal deviate. The sum of both
     /// parts is a normal deviate again. Its quantile is the size's quantile.
     pub(super) fn correlated(&self, seed: u64, object: u32, (deviate, correlation): (f64, f64)) -> u64 {
+        debug_assert!((-1.0..=1.0).contains(&correlation), "a correlation of {correlation}");
         let own = Random::of(seed ^ SIZE, u64::from(object)).normal();
         let joint = correlation * deviate + (1.0 - correlation * correlation).sqrt() * own;
         let quantile = normal::below(joint);
@@ -59,6 +60,7 @@ impl Sizes {
     }
 
     fn in_tail(&self, quantile: f64) -> f64 {
+        debug_assert!((0.0..=1.0).contains(&quantile), "{quantile} is no quantile");
         self.tail_min * (1.0 - quantile).powf(-1.0 / self.tail_alpha)
     }
 

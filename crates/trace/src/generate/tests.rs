@@ -11,7 +11,7 @@ fn hit_ratio(trace: &Trace) -> f64 {
 }
 
 #[test]
-fn an_infinite_cache_hits_what_was_asked_for() {
+fn infinite_cache_has_requested_hit_ratio() {
     for (alpha, wanted) in [(0.6, 0.3), (0.75, 0.59), (0.9, 0.8)] {
         let trace = Traffic { alpha, hit_ratio: wanted, ..traffic(30_000) }.make().expect("possible");
         assert_eq!(trace.requests().len(), 30_000);
@@ -58,7 +58,7 @@ fn sizes_have_body_and_tail() {
 }
 
 #[test]
-fn hosts_are_local_to_a_client_and_mixed_among_clients() {
+fn hosts_are_local_within_client_only() {
     let trace = traffic(50_000).make().expect("possible");
     let host = |request: &Request| trace.host_of(request.object);
     let mut last_of = vec![None; 500];
@@ -109,7 +109,7 @@ fn requests_come_at_the_rate() {
 }
 
 #[test]
-fn what_cannot_be_had_is_told() {
+fn impossible_traffic_is_refused() {
     for (text, told) in [
         ("alpha", "\"alpha\" is not like name=value"),
         ("alpha=x", "alpha cannot be \"x\""),
@@ -131,7 +131,7 @@ fn what_cannot_be_had_is_told() {
 }
 
 #[test]
-fn sizes_go_with_popularity_as_told_and_keep_their_distribution() {
+fn correlated_sizes_keep_distribution() {
     let quantiles = |correlation: f64| {
         let wanted = Traffic { size_popularity: correlation, embedded: 0.0, common: 0.0, ..traffic(100_000) };
         let trace = wanted.make().expect("possible");

@@ -90,6 +90,7 @@ impl Web {
 
     /// Returns the object at a place of a page. The document is at place 0.
     pub(super) fn object(&self, page: u32, place: u32) -> u32 {
+        debug_assert!(place < self.objects_of(page), "place {place} of page {page}");
         let own = self.first_object[page as usize] + place;
         let mut random = Random::of(self.seed ^ COMMON, u64::from(own));
         if place == 0 || random.unit() >= self.common {
@@ -131,6 +132,7 @@ impl Web {
     }
 
     fn page_of(&self, object: u32) -> usize {
+        debug_assert!(object < self.own_objects(), "object {object} is common to pages");
         self.first_object.partition_point(|first| *first <= object) - 1
     }
 
@@ -153,6 +155,7 @@ fn grouped(host_of: &[u32], hosts: usize) -> (Vec<u32>, Vec<u32>) {
         sorted[*place as usize] = page as u32;
         *place += 1;
     }
+    assert_eq!(first.last().copied(), Some(host_of.len() as u32), "each page has one host");
     (sorted, first)
 }
 

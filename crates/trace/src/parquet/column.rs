@@ -2,7 +2,7 @@
 
 /// Type of a column's values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum ColumnKind {
     /// Milliseconds since 1970.
     Time,
     /// UTF-8.
@@ -17,7 +17,7 @@ pub enum Kind {
     Truth,
 }
 
-impl Kind {
+impl ColumnKind {
     /// Returns the number of Parquet's `Type`.
     pub(super) fn physical(self) -> i32 {
         match self {
@@ -42,7 +42,7 @@ impl Kind {
 /// Gathered values. A value of another kind than the column's counts as none. A required column
 /// gets an empty value for a row without one.
 pub struct Column {
-    kind: Kind,
+    kind: ColumnKind,
     required: bool,
     /// One bit a row, lowest bit first: set if the row has a value.
     present: Bits,
@@ -51,16 +51,17 @@ pub struct Column {
 }
 
 impl Column {
-    pub(super) fn new(kind: Kind, required: bool) -> Self {
+    pub(super) fn new(kind: ColumnKind, required: bool) -> Self {
         Self { kind, required, present: Bits::default(), values: Vec::new(), truths: Bits::default() }
     }
 
     /// Sets the next row's number, clipped to the column's range.
     pub fn number(&mut self, number: Option<u64>) {
-        let number = number.filter(|_| matches!(self.kind, Kind::Time | Kind::Int32 | Kind::Int64));
+        let number =
+            number.filter(|_| matches!(self.kind, ColumnKind::Time | ColumnKind::Int32 | ColumnKind::Int64));
         self.mark(number.is_some());
         match (number, self.kind) {
-            (Some(number), Kind::Int32) => {
+            (Some(number), ColumnKind::Int32) => {
                 let number = number.min(i32::MAX as u64) as u32;
                 self.values.extend_from_slice(&number.to_le_bytes());
             }
@@ -71,7 +72,7 @@ impl Column {
 
     /// Sets the next row's floating point number.
     pub fn double(&mut self, number: Option<f64>) {
-        let number = number.filter(|_| self.kind == Kind::Double);
+        let number = number.filter(|_| self.kind == ColumnKind::Double);
         self.mark(number.is_some());
         if let Some(number) = number {
             self.values.extend_from_slice(&number.to_le_bytes());
@@ -80,7 +81,7 @@ impl Column {
 
     /// Sets the next row's text.
     pub fn text(&mut self, text: Option<&str>) {
-        let text = text.filter(|_| self.kind == Kind::Text);
+        let text = text.filter(|_| self.kind == ColumnKind::Text);
         self.mark(text.is_some());
         if let Some(text) = text {
             self.values.extend_from_slice(&(text.len() as u32).to_le_bytes());
@@ -90,7 +91,7 @@ impl Column {
 
     /// Sets the next row's boolean.
     pub fn truth(&mut self, truth: Option<bool>) {
-        let truth = truth.filter(|_| self.kind == Kind::Truth);
+        let truth = truth.filter(|_| self.kind == ColumnKind::Truth);
         self.mark(truth.is_some());
         if let Some(truth) = truth {
             self.truths.push(truth);
@@ -111,9 +112,9 @@ impl Column {
         while self.present.count < rows {
             match (self.required, self.kind) {
                 (false, _) => self.present.push(false),
-                (true, Kind::Text) => self.text(Some("")),
-                (true, Kind::Truth) => self.truth(Some(false)),
-                (true, Kind::Double) => self.double(Some(0.0)),
+                (true, ColumnKind::Text) => self.text(Some("")),
+                (true, ColumnKind::Truth) => self.truth(Some(false)),
+                (true, ColumnKind::Double) => self.double(Some(0.0)),
                 (true, _) => self.number(Some(0)),
             }
         }

@@ -14,7 +14,7 @@ mod column;
 mod tests;
 mod thrift;
 
-pub use column::{Column, Kind};
+pub use column::{Column, ColumnKind};
 
 use std::io::{self, Write};
 use thrift::Compact;
@@ -36,7 +36,7 @@ pub struct Field {
     /// Name of the column.
     pub name: &'static str,
     /// Type of the values.
-    pub kind: Kind,
+    pub kind: ColumnKind,
     /// Each row has a value.
     pub required: bool,
 }
@@ -56,12 +56,12 @@ struct Chunk {
 
 impl Field {
     /// Makes a column with a value in some rows.
-    pub const fn optional(name: &'static str, kind: Kind) -> Self {
+    pub const fn optional(name: &'static str, kind: ColumnKind) -> Self {
         Self { name, kind, required: false }
     }
 
     /// Makes a column with a value in each row.
-    pub const fn required(name: &'static str, kind: Kind) -> Self {
+    pub const fn required(name: &'static str, kind: ColumnKind) -> Self {
         Self { name, kind, required: true }
     }
 }

@@ -132,14 +132,14 @@ fn page_values(mut plain: &[u8], rows: usize, field: Field) -> Vec<String> {
     }
     let mut truths = 0;
     let mut value = |plain: &mut &[u8]| match field.kind {
-        Kind::Int32 => take(plain, 4).to_string(),
-        Kind::Time | Kind::Int64 => take(plain, 8).to_string(),
-        Kind::Double => f64::from_bits(take(plain, 8)).to_string(),
-        Kind::Truth => {
+        ColumnKind::Int32 => take(plain, 4).to_string(),
+        ColumnKind::Time | ColumnKind::Int64 => take(plain, 8).to_string(),
+        ColumnKind::Double => f64::from_bits(take(plain, 8)).to_string(),
+        ColumnKind::Truth => {
             truths += 1;
             (plain[(truths - 1) / 8] >> ((truths - 1) % 8) & 1 == 1).to_string()
         }
-        Kind::Text => {
+        ColumnKind::Text => {
             let length = take(plain, 4) as usize;
             let (text, rest) = plain.split_at(length);
             *plain = rest;
@@ -184,13 +184,13 @@ fn columns_come_back() {
 }
 
 #[test]
-fn rows_without_values_and_values_of_another_kind_are_told_apart() {
+fn mismatched_value_counts_as_none() {
     let fields = [
-        Field::required("name", Kind::Text),
-        Field::optional("share", Kind::Double),
-        Field::required("count", Kind::Int64),
-        Field::optional("is", Kind::Truth),
-        Field::required("small", Kind::Int32),
+        Field::required("name", ColumnKind::Text),
+        Field::optional("share", ColumnKind::Double),
+        Field::required("count", ColumnKind::Int64),
+        Field::optional("is", ColumnKind::Truth),
+        Field::required("small", ColumnKind::Int32),
     ];
     let mut file = Vec::new();
     let mut table = Table::begin("results", &fields, &mut file).expect("memory");

@@ -5,7 +5,7 @@ use std::io::Write;
 
 type Requests = Vec<(String, Option<u64>)>;
 
-fn read(bytes: &[u8], options: &ReadOptions) -> Result<(Requests, Reading), Error> {
+fn read(bytes: &[u8], options: &ReadOptions) -> Result<(Requests, ReadReport), Error> {
     let input = Input::new(io::Cursor::new(bytes.to_vec())).map_err(Error::Input)?;
     let mut reader = Reader::of(input, options)?;
     let mut found = Vec::new();
@@ -73,7 +73,7 @@ fn members_and_frames_in_a_row_are_one_stream() {
 }
 
 #[test]
-fn a_stream_that_breaks_off_gives_what_came_before() {
+fn broken_stream_returns_lines_before_break() {
     let mut text = String::new();
     for line in 0..200_000u64 {
         text += &format!("http://h{}.example/{line} {}\n", line.wrapping_mul(2654435761) % 4093, line % 997);

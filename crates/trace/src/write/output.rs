@@ -5,9 +5,9 @@ use std::io::{self, Write};
 use zstd::stream::write::Encoder;
 
 /// Stream of bytes, possibly compressed.
-pub struct Output<W: Write>(Kind<W>);
+pub struct Output<W: Write>(OutputEncoder<W>);
 
-enum Kind<W: Write> {
+enum OutputEncoder<W: Write> {
     Plain(W),
     Gzip(GzEncoder<W>),
     Zstd(Encoder<'static, W>),
@@ -20,11 +20,11 @@ impl<W: Write> Output<W> {
     /// Fails when the compressor cannot be created.
     pub fn named(name: &str, stream: W) -> io::Result<Self> {
         Ok(Self(if name.ends_with(".gz") {
-            Kind::Gzip(GzEncoder::new(stream, flate2::Compression::default()))
+            OutputEncoder::Gzip(GzEncoder::new(stream, flate2::Compression::default()))
         } else if name.ends_with(".zst") {
-            Kind::Zstd(Encoder::new(stream, zstd::DEFAULT_COMPRESSION_LEVEL)?)
+            OutputEncoder::Zstd(Encoder::new(stream, zstd::DEFAULT_COMPRESSION_LEVEL)?)
         } else {
-            Kind::Plain(stream)
+            OutputEncoder::Plain(stream)
         }))
     }
 
@@ -34,9 +34,9 @@ impl<W: Write> Output<W> {
     /// Returns the stream's errors.
     pub fn finish(self) -> io::Result<W> {
         match self.0 {
-            Kind::Plain(stream) => Ok(stream),
-            Kind::Gzip(encoder) => encoder.finish(),
-            Kind::Zstd(encoder) => encoder.finish(),
+            OutputEncoder::Plain(stream) => Ok(stream),
+            OutputEncoder::Gzip(encoder) => encoder.finish(),
+            OutputEncoder::Zstd(encoder) => encoder.finish(),
         }
     }
 }
@@ -44,17 +44,17 @@ impl<W: Write> Output<W> {
 impl<W: Write> Write for Output<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         match &mut self.0 {
-            Kind::Plain(stream) => stream.write(bytes),
-            Kind::Gzip(encoder) => encoder.write(bytes),
-            Kind::Zstd(encoder) => encoder.write(bytes),
+            OutputEncoder::Plain(stream) => stream.write(bytes),
+            OutputEncoder::Gzip(encoder) => encoder.write(bytes),
+            OutputEncoder::Zstd(encoder) => encoder.write(bytes),
         }
     }
 
     fn flush(&mut self) -> io::Result<()> {
         match &mut self.0 {
-            Kind::Plain(stream) => stream.flush(),
-            Kind::Gzip(encoder) => encoder.flush(),
-            Kind::Zstd(encoder) => encoder.flush(),
+            OutputEncoder::Plain(stream) => stream.flush(),
+            OutputEncoder::Gzip(encoder) => encoder.flush(),
+            OutputEncoder::Zstd(encoder) => encoder.flush(),
         }
     }
 }

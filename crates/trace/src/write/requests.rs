@@ -1,6 +1,6 @@
 //! Requests as a table of Parquet: seven columns, of which only the URL is always present.
 
-use crate::parquet::{Field, Kind, Table};
+use crate::parquet::{ColumnKind, Field, Table};
 use crate::record::Record;
 use std::io::{self, Write};
 
@@ -10,13 +10,13 @@ pub(crate) struct Requests(Table);
 impl Requests {
     /// Columns of the table.
     pub(crate) const FIELDS: [Field; 7] = [
-        Field::optional("time", Kind::Time),
-        Field::optional("client", Kind::Text),
-        Field::optional("method", Kind::Text),
-        Field::optional("status", Kind::Int32),
-        Field::optional("bytes", Kind::Int64),
-        Field::optional("from_cache", Kind::Truth),
-        Field::required("url", Kind::Text),
+        Field::optional("time", ColumnKind::Time),
+        Field::optional("client", ColumnKind::Text),
+        Field::optional("method", ColumnKind::Text),
+        Field::optional("status", ColumnKind::Int32),
+        Field::optional("bytes", ColumnKind::Int64),
+        Field::optional("from_cache", ColumnKind::Truth),
+        Field::required("url", ColumnKind::Text),
     ];
 
     pub(crate) fn begin(output: &mut impl Write) -> io::Result<Self> {

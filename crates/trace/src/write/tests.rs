@@ -41,7 +41,7 @@ fn read(bytes: Vec<u8>) -> (Vec<Record<'static>>, Format) {
 }
 
 #[test]
-fn columns_and_csv_come_back_whole_however_they_are_compressed() {
+fn columns_and_csv_survive_compressed_round_trip() {
     for (target, format) in [(Target::Shoal, Format::Shoal), (Target::Csv, Format::Table)] {
         for name in ["trace", "trace.gz", "trace.zst"] {
             let (bytes, lossy) = written(target, name);
@@ -52,7 +52,7 @@ fn columns_and_csv_come_back_whole_however_they_are_compressed() {
 }
 
 #[test]
-fn oracle_general_keeps_what_it_has_fields_for() {
+fn oracle_general_keeps_only_its_fields() {
     let (bytes, lossy) = written(Target::OracleGeneral, "trace");
     assert_eq!(lossy, Lossy { times: 1, sizes: 1, clipped: 0 });
     let next: Vec<u64> =

@@ -4,14 +4,16 @@
 //!
 //! | directory | says | where |
 //! |---|---|---|
-//! | page-frame (PFD) | which frame of this node holds a page, as local or global | each node, of its own frames: [`Memory`](super::Memory) |
-//! | page-ownership (POD) | which node's part of the global-cache directory knows of a page | the same on all nodes: [`Directories::manager`] |
-//! | global-cache (GCD) | which nodes hold a page | parted over the nodes by the page-ownership directory: the holders that the cluster keeps |
+//! | page-frame (PFD) | frame of a page, local or global | each node: [`NodeMemory`] |
+//! | page-ownership (POD) | node with the page's GCD part | all nodes: [`Directories::manager`] |
+//! | global-cache (GCD) | nodes that hold a page | parted by the POD: the cluster's holders |
 //!
-//! The page-ownership directory is a table of buckets, so that a node that is gone gives its
-//! buckets away and no other page's manager changes. Every page is treated as one that may be
-//! shared and is managed where its hash says; GMS keeps a page that it knows to be private under
-//! its user's management, which traces do not tell. O(1) a look-up.
+//! The page-ownership directory is a table of buckets. A lost node gives its buckets away, and no
+//! other page's manager changes. Every page is treated as shared, and its hash selects its manager.
+//! GMS keeps a page that it knows to be private under its user's management, but traces do not tell
+//! private pages. O(1) a look-up.
+//!
+//! [`NodeMemory`]: super::NodeMemory
 
 use shoal_core::mixed;
 
@@ -23,7 +25,8 @@ pub struct Directories {
 }
 
 impl Directories {
-    /// The node whose part of the global-cache directory knows of a page.
+    /// Returns the node that manages a page: its part of the global-cache directory knows the
+    /// holders.
     pub fn manager(&mut self, object: u32, nodes: usize) -> usize {
         if self.buckets.is_empty() {
             self.buckets = (0..BUCKETS).map(|bucket| (bucket % nodes.max(1)) as u8).collect();
@@ -31,8 +34,8 @@ impl Directories {
         usize::from(self.buckets[mixed(u64::from(object)) as usize % BUCKETS])
     }
 
-    /// A node is gone: those that serve take its buckets in turn. Its part of the global-cache
-    /// directory is made again from the page-frame directories of all.
+    /// Removes a node: the nodes in service take its buckets in turn. All page-frame directories
+    /// together rebuild its part of the global-cache directory.
     pub fn lose(&mut self, gone: usize, nodes: usize, serves: impl Fn(usize) -> bool) {
         let mut left = (0..nodes).filter(|node| *node != gone && serves(*node)).cycle();
         for bucket in self.buckets.iter_mut().filter(|bucket| usize::from(**bucket) == gone) {
@@ -43,7 +46,7 @@ impl Directories {
     }
 }
 
-/// Many more than nodes, so that each manages about as much.
+/// Number of buckets: many more than nodes, so that each node manages about the same share.
 const BUCKETS: usize = 4096;
 
 #[cfg(test)]
@@ -51,7 +54,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_lost_node_gives_its_pages_away_evenly_and_no_others_move() {
+    fn lost_node_gives_only_its_own_pages_away() {
         let mut directories = Directories::default();
         let before: Vec<usize> = (0..40_000).map(|page| directories.manager(page, 8)).collect();
         directories.lose(3, 8, |node| node != 5);

@@ -2,50 +2,51 @@
 //!
 //! Feeley, Morgan, Pighin, Karlin, Levy, Thekkath, *Implementing global memory management in a
 //! workstation cluster*, SOSP 1995; Voelker 2000, section 2.1.3. At the start of an epoch an
-//! initiator learns the ages of all pages and tells each node what share of the M oldest each
-//! holds. A node that evicts the last copy of a page draws its target by those shares, and a
-//! duplicate is dropped. A page got from another's memory moves when its holder does not use it
-//! itself. Which target it is, [`shoal_cooperation::global_memory`] decides, with the load
+//! initiator learns the ages of all pages. The initiator tells each node the share of the M oldest
+//! pages on every node. A node that evicts the last copy of a page draws its target by those
+//! shares; a duplicate is dropped. A page got from another node's memory moves when its holder does
+//! not use it itself. [`shoal_cooperation::global_memory`] selects the target, with the load
 //! balancing rate b as an option: 0 is GMS.
 //!
-//! A page is found by three directories ([`Directories`]): the asking node's page-frame directory
-//! says whether it is here; its page-ownership directory says which node's global-cache directory
-//! knows where else it is; that node passes the request on to a holder, or to where it is read from
-//! disk.
+//! A page is found by three directories ([`Directories`]). The asking node's page-frame directory
+//! says whether the page is here. Its page-ownership directory names the page's manager. The
+//! manager's global-cache directory knows the other holders. The manager passes the request on to a
+//! holder, or to the disk.
 
 mod directories;
 
 pub use directories::Directories;
 
-use super::{BackgroundOp, Cluster, ClusterScheme, LocatedBy, Memory, ServedFrom};
+use super::{BackgroundOp, Cluster, ClusterScheme, LocatedBy, NodeMemory, ServedFrom};
 use shoal_cooperation::global_memory::{AgeGroup, Frequencies, age_weights, select, target_weights};
 use shoal_trace::Random;
 
-/// See the file's head.
+/// Global memory service.
 pub struct Gms {
     b: f64,
     disks: DiskPlacement,
     directories: Directories,
     random: Random,
     frequencies: Frequencies,
-    /// A page that is older than the epoch's oldest M when it is evicted is dropped.
+    /// Age limit: an evicted page that is older than the epoch's oldest M is dropped.
     least_age: u64,
     /// Pages that the epoch still may put or drop.
     left: u64,
 }
 
-/// Where what no memory holds is read.
+/// Place of the disk that serves pages no memory holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiskPlacement {
-    /// From the server's memory and disk.
+    /// The server's memory and disk.
     Server,
-    /// From the asking node's own disk.
+    /// The asking node's own disk.
     Own,
 }
 
 impl Gms {
-    /// With a load balancing rate from 0 to 1, and the seed of what is drawn.
+    /// Creates GMS with a load balancing rate from 0 to 1, and the seed of its random draws.
     pub fn new(b: f64, seed: u64, disks: DiskPlacement) -> Self {
+        assert!(!b.is_nan(), "a rate is a number");
         Self {
             b: b.clamp(0.0, 1.0),
             disks,
@@ -81,7 +82,7 @@ impl Gms {
         let capacities: Vec<u64> = (0..cluster.nodes.len()).map(capacity).collect();
         let oldest = (capacities.iter().sum::<u64>() / EPOCHS_A_FILL).max(1);
         let ages = |node: usize| match cluster.serves(node) {
-            true => told_ages(&cluster.nodes[node], cluster.now, oldest as usize),
+            true => oldest_ages(&cluster.nodes[node], cluster.now, oldest as usize),
             false => Vec::new(),
         };
         let nodes: Vec<Vec<AgeGroup>> = (0..cluster.nodes.len()).map(ages).collect();
@@ -92,6 +93,8 @@ impl Gms {
         let nobody = Frequencies { of: Vec::new(), unplaced: 1.0 };
         self.frequencies = select(&weights, &ages.of, self.b, &unbounded, &none).unwrap_or(nobody);
         (self.least_age, self.left) = (ages.least_age, oldest);
+        assert!(self.left > 0, "an epoch puts a page at least");
+        debug_assert!(weights.len() == cluster.nodes.len(), "a weight for each node");
     }
 
     fn evict(&mut self, cluster: &mut Cluster, node: usize) {
@@ -104,8 +107,8 @@ impl Gms {
         if self.left == 0 {
             self.begin_epoch(cluster);
         }
-        // one that is dropped is one of the oldest too: an epoch that counted none of them would
-        // last for as long as all that leaves is old
+        // A dropped page is one of the oldest too. An epoch that did not count it would last as
+        // long as all evicted pages are old.
         self.left -= 1;
         if u64::from(cluster.now - last_used) > self.least_age {
             return;
@@ -125,9 +128,10 @@ impl Gms {
     }
 }
 
-/// What a node tells of its oldest pages: neighbours in age as one group, which is all that weights
-/// need.
-fn told_ages(memory: &Memory, now: u32, most: usize) -> Vec<AgeGroup> {
+/// Returns a node's report of its oldest pages. Neighbours in age form one group, which is enough
+/// for weights.
+fn oldest_ages(memory: &NodeMemory, now: u32, most: usize) -> Vec<AgeGroup> {
+    debug_assert!(memory.len() <= memory.capacity(), "more pages than frames");
     let free = AgeGroup { age: u64::MAX, pages: (memory.capacity() - memory.len()) as u64 };
     let mut groups = vec![free];
     for (at, (_, last_used)) in memory.from_oldest().take(most).enumerate() {
@@ -162,20 +166,21 @@ impl ClusterScheme for Gms {
             self.evict(cluster, node);
         }
         cluster.insert(node, object, cluster.now);
+        debug_assert!(cluster.nodes[node].has(object), "the node has what it asked for");
         served
     }
 
     fn lost(&mut self, cluster: &mut Cluster, node: usize) {
         let serves = |node: usize| cluster.serves(node);
         self.directories.lose(node, cluster.nodes.len(), serves);
-        // what the epoch was told of the node is no longer so
+        // The epoch's facts about the node are out of date.
         self.left = 0;
     }
 }
 
 /// The mark of a page that stands in a node for others.
 const GLOBAL: u8 = 1;
-/// Pages that an initiator is told of together.
+/// Pages in one group of an initiator's report.
 const PAGES_A_GROUP: usize = 16;
-/// An epoch puts such a part of all memory.
+/// Divisor of all memory: the part that one epoch may put.
 const EPOCHS_A_FILL: u64 = 32;

@@ -5,21 +5,20 @@
 
 use super::{FrameLocation, Rebuilt, Redundancy, Servers, Transfer};
 
-/// See the file's head.
+/// Mirroring on two servers.
 #[derive(Clone, Debug)]
-pub struct Mirroring {
-    /// Where each page is kept; the second is missing where a server was lost and no other had
-    /// room.
+pub struct Mirrors {
+    /// Places of each page. The second is missing where a server was lost and no other had room.
     places: Vec<Option<(FrameLocation, Option<FrameLocation>)>>,
 }
 
-impl Mirroring {
-    /// For pages numbered below `pages`.
+impl Mirrors {
+    /// Creates mirroring for pages numbered below `pages`.
     pub fn new(pages: usize) -> Self {
         Self { places: vec![None; pages] }
     }
 
-    /// Two frames on two servers, or none.
+    /// Takes two frames on two servers, or none.
     fn pair(servers: &mut Servers) -> Option<(FrameLocation, Option<FrameLocation>)> {
         let first = servers.next(&[])?;
         let second = servers.next(&[first])?;
@@ -27,7 +26,7 @@ impl Mirroring {
     }
 }
 
-impl Redundancy for Mirroring {
+impl Redundancy for Mirrors {
     fn name(&self) -> &'static str {
         "pager, mirroring"
     }

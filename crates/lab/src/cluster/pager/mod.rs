@@ -1,23 +1,23 @@
-//! The Remote Memory Pager: what clients write is kept in idle nodes' memory, so that it survives
-//! the loss of one of them.
+//! The Remote Memory Pager: pages that clients write are kept in idle nodes' memory and survive the
+//! loss of one idle node.
 //!
 //! Markatos, Dramitinos, *Implementation of a reliable remote memory pager*, USENIX 1996; Voelker
 //! 2000, section 2.1.4. A client pages out to servers (idle nodes), round robin, and in from them.
 //! Memory that was given to a page stays its own; when all is given, the client pages to its own
-//! disk. How pages are made safe is a [`Redundancy`]:
+//! disk. A [`Redundancy`] makes pages safe:
 //!
 //! | redundancy | transfers a page-out | memory | when a server is lost |
 //! |---|--:|--:|---|
-//! | [`Unprotected`] | 1 | 1 | its pages are lost |
-//! | [`Mirroring`] | 2 | 2 | the other copy is copied |
-//! | [`Parity`] | 2 (one between servers) | 1 + 1/(N − 1) | each page is made of the same frames of all others |
-//! | [`ParityLogging`] | 1 + 1/(N − 1) | as parity, and a tenth | each page is made of the others of its group |
+//! | [`NoRedundancy`] | 1 | 1 | its pages are lost |
+//! | [`Mirrors`] | 2 | 2 | the other copy is copied |
+//! | [`Parity`] | 2 (one between servers) | 1 + 1/(N − 1) | pages come from other servers' frames |
+//! | [`ParityLog`] | 1 + 1/(N − 1) | as parity, and a tenth | pages come from their groups |
 //!
-//! N servers, of which one keeps parity. Pages have contents here, a number that every write
-//! changes, and parity is computed of them; what comes back other than it went is counted as lost.
-//! A page that was never changed is paged out too when no server has it, as backing store. O(N) a
-//! page-out, and with parity logging O(groups) where its cleaner runs; the loss of a server takes
-//! O(pages · N).
+//! N is the number of servers, and one of them keeps parity. A page's contents are a number that
+//! every write changes, and parity is computed from the numbers. A page that comes back with
+//! another number counts as lost. A page that was never changed is paged out too when no server has
+//! it, as backing store. O(N) a page-out, and with parity logging O(groups) where its cleaner runs;
+//! the loss of a server takes O(pages · N).
 
 mod mirroring;
 mod parity;
@@ -28,63 +28,63 @@ mod unprotected;
 #[cfg(test)]
 mod tests;
 
-pub use mirroring::Mirroring;
+pub use mirroring::Mirrors;
 pub use parity::Parity;
-pub use parity_logging::ParityLogging;
+pub use parity_logging::ParityLog;
 pub use servers::{FrameLocation, Servers};
-pub use unprotected::Unprotected;
+pub use unprotected::NoRedundancy;
 
 use super::{Cluster, ClusterScheme, ClusterSize, LocatedBy, ServedFrom};
 use shoal_core::mixed;
 
-/// Keeps pages on servers so that they can be had again.
+/// Keeps pages on servers and restores them after a loss.
 pub trait Redundancy {
-    /// Its name.
+    /// Returns the redundancy's name.
     fn name(&self) -> &'static str;
 
-    /// Where a page can be read, when it is kept.
+    /// Returns the place where a page can be read, when it is kept.
     fn place(&self, page: u32) -> Option<FrameLocation>;
 
-    /// Keeps a page's contents in place of what was kept of it; says which transfers that took,
-    /// none of them when there was no room and the page is kept no longer.
+    /// Stores a page's contents in place of its older version. Returns the transfers that this
+    /// took. No transfers mean that there was no room, and that the page is kept no longer.
     fn put(&mut self, servers: &mut Servers, page: u32, contents: u64) -> Vec<Transfer>;
 
-    /// A server is lost, and its frames with it. What it kept is made again elsewhere as far as
-    /// there is room; says how many blocks that took, and which pages are kept no longer.
+    /// Handles the loss of a server with its frames. Rebuilds the server's pages elsewhere as far
+    /// as there is room. Returns the blocks that this took, and the pages that are kept no longer.
     fn lose(&mut self, servers: &mut Servers, lost: usize) -> Rebuilt;
 }
 
-/// A block sent to be kept.
+/// A block sent to a server that keeps it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Transfer {
-    /// The server that sends it; the client when none.
+    /// The server that sends the block; `None` for the client.
     pub from: Option<usize>,
-    /// The server that keeps it.
+    /// The server that keeps the block.
     pub to: usize,
 }
 
-/// What it took to make lost pages again.
+/// Work and result of rebuilding lost pages.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Rebuilt {
     /// Blocks sent.
     pub transfers: u64,
-    /// Pages that are kept no longer, with their contents when those could be made again: they go
-    /// to the client's disk.
+    /// Pages that are kept no longer, with their contents when those could be rebuilt. The client's
+    /// disk gets them.
     pub homeless: Vec<(u32, Option<u64>)>,
 }
 
-/// See the file's head.
+/// The Remote Memory Pager.
 pub struct Pager {
     redundancy: Box<dyn Redundancy>,
     servers: Servers,
-    /// What each page says now.
+    /// Current contents of each page.
     contents: Vec<u64>,
-    /// What stands on the client's disk of each page.
+    /// Contents of each page on the client's disk.
     on_disk: Vec<u64>,
 }
 
 impl Pager {
-    /// The nodes that are idle are servers. A node beyond the list is a client.
+    /// Creates the pager with the idle nodes as servers. A node beyond the list is a client.
     pub fn new(size: &ClusterSize, is_idle: &[bool], redundancy: impl Redundancy + 'static) -> Self {
         let nodes = (0..size.nodes.len()).filter(|node| is_idle.get(*node).copied().unwrap_or(false));
         let contents: Vec<u64> = (0..size.objects as u64).map(mixed).collect();
@@ -96,7 +96,7 @@ impl Pager {
         }
     }
 
-    /// Pages in, and compares what came with what was last written.
+    /// Pages in, and compares the contents with those last written.
     fn page_in(&mut self, cluster: &mut Cluster, page: u32) -> ServedFrom {
         let (found, served) = match self.redundancy.place(page) {
             Some(place) => {
@@ -107,7 +107,7 @@ impl Pager {
             None => (self.on_disk[page as usize], ServedFrom::OwnDisk),
         };
         if found != self.contents[page as usize] {
-            // the program goes on with what it got, so that one loss counts once
+            // The program goes on with the contents found, so that one loss counts once.
             cluster.counts.lost += 1;
             self.contents[page as usize] = found;
         }

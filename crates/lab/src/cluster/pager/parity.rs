@@ -1,14 +1,14 @@
-//! Parity: a page has its frame on one server, and the same frame of the parity server says what
-//! all of that number are together, by exclusive or.
+//! Parity: a page has its frame on one server. The same frame of the parity server holds the
+//! exclusive or of all frames of that number.
 //!
 //! Markatos and Dramitinos 1996, section 2.2.2, after Patterson, Gibson, Katz 1988. The server that
-//! keeps a page sends what has changed to the parity server: two transfers a page-out, of which the
-//! client makes one. Safe against the loss of one server; when the parity server is lost itself,
-//! pages stay where they are and are safe no longer.
+//! keeps a page sends the difference to the parity server: two transfers a page-out, of which the
+//! client makes one. Safe against the loss of one server. When the parity server itself is lost,
+//! pages stay in place and are safe no longer.
 
 use super::{FrameLocation, Rebuilt, Redundancy, Servers, Transfer};
 
-/// See the file's head.
+/// Parity on one server.
 #[derive(Clone, Debug)]
 pub struct Parity {
     places: Vec<Option<FrameLocation>>,
@@ -17,12 +17,13 @@ pub struct Parity {
 }
 
 impl Parity {
-    /// For pages numbered below `pages`, on so many servers.
+    /// Creates parity for pages numbered below `pages`, on `servers` servers.
     pub fn new(pages: usize, servers: usize) -> Self {
         Self { places: vec![None; pages], parity: servers.checked_sub(1).filter(|last| *last > 0) }
     }
 
-    /// A frame on the next server in turn whose number the parity server has too.
+    /// Takes a frame on the next server in turn, if the parity server has a frame of the same
+    /// number.
     fn take(&self, servers: &mut Servers) -> Option<FrameLocation> {
         let mut but: Vec<usize> = self.parity.into_iter().collect();
         let most = self.parity.map_or(usize::MAX, |parity| servers.frames(parity));
@@ -31,14 +32,14 @@ impl Parity {
             if (place.frame as usize) < most {
                 return Some(place);
             }
-            // frames are given out from the lowest: the parity server has no more of them
+            // Frames are given out from the lowest: the parity server has no frame of this number.
             servers.give_back(place);
             but.push(server);
         }
         None
     }
 
-    /// Changes a frame, and parity with it.
+    /// Changes a frame and its parity.
     fn change(&self, servers: &mut Servers, place: FrameLocation, contents: u64) {
         let difference = servers.read(place) ^ contents;
         servers.write(place, contents);
@@ -52,8 +53,8 @@ impl Parity {
         }
     }
 
-    /// What a lost frame said: parity and the same frame of all others. With how many blocks that
-    /// took.
+    /// Rebuilds a lost frame from parity and the same frame of all others. Returns the number of
+    /// blocks that this takes, and the contents.
     fn remade(&self, servers: &Servers, frame: u32) -> Option<(u64, u64)> {
         self.parity?;
         let others: Vec<u64> = (0..servers.len())
@@ -97,7 +98,7 @@ impl Redundancy for Parity {
                 rebuilt.homeless.push((page as u32, None));
                 continue;
             };
-            // the lost frame counts as empty from here on
+            // The lost frame counts as empty from here on.
             self.add_to_parity(servers, place.frame, contents);
             rebuilt.transfers += sent;
             match self.take(servers) {

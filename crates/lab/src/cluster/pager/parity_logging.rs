@@ -1,21 +1,21 @@
 //! Parity logging: every page-out goes to the next server, and each group of page-outs has one
-//! parity page, which the client makes.
+//! parity page, made by the client.
 //!
 //! Markatos and Dramitinos 1996, section 2.2.3. A page has no frame of its own. The client adds
-//! each page that it sends to a buffer, by exclusive or, and when every server has got one the
+//! each page that it sends to a buffer, by exclusive or. When every server has got one page, the
 //! buffer goes to the parity server: 1 + 1/S transfers a page-out. The older version of the page
-//! stays where it is, inactive, since its group's parity counts it; a group all of whose pages are
-//! inactive is given up. A tenth of the memory is for inactive pages; when frames run short all the
-//! same, a cleaner sends the active pages of the group with the fewest of them again and gives the
-//! group up. The paper never ran its cleaner; this one runs.
+//! stays in place, inactive, since its group's parity counts it. A group without active pages is
+//! given up. A tenth of the memory is for inactive pages. When frames run short all the same, a
+//! cleaner takes the group with the fewest active pages. The cleaner sends those pages again and
+//! gives the group up. The paper never ran its cleaner; this one runs.
 
 use super::{FrameLocation, Rebuilt, Redundancy, Servers, Transfer};
 use std::collections::BTreeMap;
 
-/// See the file's head.
+/// Parity logging.
 #[derive(Clone, Debug)]
-pub struct ParityLogging {
-    /// Where each page is kept, and in which group.
+pub struct ParityLog {
+    /// Place of each page, and the number of its group.
     places: Vec<Option<(FrameLocation, u64)>>,
     active: usize,
     /// The groups that are full, by number.
@@ -32,11 +32,11 @@ pub struct ParityLogging {
 /// Page-outs that share a parity page.
 #[derive(Clone, Debug, Default)]
 struct Group {
-    /// Where each was put, and the page when it is still there.
+    /// Place of each page-out, and its page while that version is current.
     members: Vec<(FrameLocation, Option<u32>)>,
-    /// All of them by exclusive or: in the client's buffer while the group is open.
+    /// Exclusive or of all pages: in the client's buffer while the group is open.
     all: u64,
-    /// Where parity stands.
+    /// Place of the parity page.
     parity: Option<FrameLocation>,
 }
 
@@ -46,8 +46,8 @@ impl Group {
     }
 }
 
-impl ParityLogging {
-    /// For pages numbered below `pages`, on so many servers.
+impl ParityLog {
+    /// Creates parity logging for pages numbered below `pages`, on `servers` servers.
     pub fn new(pages: usize, servers: usize) -> Self {
         Self {
             places: vec![None; pages],
@@ -60,23 +60,24 @@ impl ParityLogging {
         }
     }
 
-    /// How many blocks the cleaner has sent again.
+    /// Returns the number of blocks that the cleaner has sent again.
     pub fn cleaned(&self) -> u64 {
         self.cleaned
     }
 
-    /// Servers for pages that are up.
+    /// Returns the servers for pages that are up.
     fn data_servers(&self, servers: &Servers) -> Vec<usize> {
         (0..servers.len()).filter(|server| Some(*server) != self.parity && servers.is_up(*server)).collect()
     }
 
-    /// How many pages may be active, so that a part of the memory is left for inactive ones.
+    /// Returns the largest number of active pages, so that a part of the memory is left for
+    /// inactive ones.
     fn most_active(&self, servers: &Servers) -> usize {
         let frames: usize = self.data_servers(servers).iter().map(|server| servers.frames(*server)).sum();
         frames * 10 / 11
     }
 
-    /// The page's last version counts no longer.
+    /// Marks the page's last version as inactive.
     fn deactivate(&mut self, servers: &mut Servers, page: u32) {
         let Some((place, number)) = self.places[page as usize].take() else { return };
         self.active -= 1;
@@ -99,8 +100,8 @@ impl ParityLogging {
         }
     }
 
-    /// Sends a page to the next server that is not yet in the open group, and its parity after the
-    /// last. Nothing is sent when no server has room.
+    /// Sends a page to the next server that is not yet in the open group, and the group's parity
+    /// after the last. Sends nothing when no server has room.
     fn append(&mut self, servers: &mut Servers, page: u32, contents: u64, sent: &mut Vec<Transfer>) -> bool {
         let mut but: Vec<usize> = self.open.members.iter().map(|member| member.0.server).collect();
         but.extend(self.parity);
@@ -133,8 +134,9 @@ impl ParityLogging {
         }
     }
 
-    /// Frees a group's frames while some server, or the parity server, has but few: the active
-    /// pages of the group with the fewest are sent again. False when every group is all active.
+    /// Frees a group's frames while a server, or the parity server, has few: sends the active pages
+    /// of the group with the fewest again. Returns `false` when all pages of every group are
+    /// active.
     fn clean(&mut self, servers: &mut Servers, sent: &mut Vec<Transfer>) -> bool {
         let fewest =
             self.closed.iter().map(|(number, group)| (group.active(), group.members.len(), *number)).min();
@@ -155,20 +157,20 @@ impl ParityLogging {
         self.give_up(servers, number);
         for (page, contents) in pages {
             self.cleaned += 1;
-            // as many frames as they take have just been given back
+            // At least as many frames as the active pages need have just been given back.
             self.append(servers, page, contents, sent);
         }
         true
     }
 
-    /// Whether the next page-outs find room on every server.
+    /// Returns `true` if the next page-outs find room on every server.
     fn has_room(&self, servers: &Servers) -> bool {
         let enough = |server: usize| servers.free(server) > RESERVE;
         self.data_servers(servers).into_iter().all(enough) && self.parity.is_none_or(enough)
     }
 }
 
-impl Redundancy for ParityLogging {
+impl Redundancy for ParityLog {
     fn name(&self) -> &'static str {
         "pager, parity logging"
     }
@@ -206,7 +208,7 @@ impl Redundancy for ParityLogging {
             let parity =
                 if is_open { Some(group.all) } else { group.parity.map(|place| servers.read(place)) };
             let contents = parity.map(|parity| parity ^ others);
-            // the group goes on without its lost member
+            // The group stays without its lost member.
             group.all = others;
             if let Some(place) = group.parity {
                 servers.write(place, others);

@@ -3,78 +3,79 @@
 /// A frame of a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameLocation {
-    /// Which server, numbered among servers.
+    /// Number of the server among servers.
     pub server: usize,
-    /// Which of its frames.
+    /// Number of the frame on its server.
     pub frame: u32,
 }
 
 /// The servers' memories.
 #[derive(Clone, Debug, Default)]
 pub struct Servers {
-    all: Vec<Server>,
-    /// Whose turn it is.
+    all: Vec<PageServer>,
+    /// Next server in turn.
     turn: usize,
 }
 
 #[derive(Clone, Debug)]
-struct Server {
+struct PageServer {
     node: usize,
     is_up: bool,
-    /// What each frame says; zero when it is free.
+    /// Contents of each frame; zero when it is free.
     frames: Vec<u64>,
     free: Vec<u32>,
 }
 
 impl Servers {
-    /// Servers by node, with so many frames each.
+    /// Creates servers from pairs of node and number of frames.
     pub fn new(nodes: impl IntoIterator<Item = (usize, usize)>) -> Self {
-        let server = |(node, frames): (usize, usize)| Server {
+        let server = |(node, frames): (usize, usize)| PageServer {
             node,
             is_up: true,
             frames: vec![0; frames],
-            // the lowest frame is given out first
+            // The lowest frame is given out first.
             free: (0..frames as u32).rev().collect(),
         };
         Self { all: nodes.into_iter().map(server).collect(), turn: 0 }
     }
 
-    /// How many there are, up or not.
+    /// Returns the number of servers, up or not.
     pub fn len(&self) -> usize {
         self.all.len()
     }
 
-    /// Whether there is none.
+    /// Returns `true` if there is no server.
     pub fn is_empty(&self) -> bool {
         self.all.is_empty()
     }
 
-    /// The node that a server is.
+    /// Returns the node of a server.
     pub fn node(&self, server: usize) -> usize {
         self.all[server].node
     }
 
-    /// The server that a node is.
+    /// Returns the server of a node, if it is up.
     pub fn of_node(&self, node: usize) -> Option<usize> {
         self.all.iter().position(|server| server.node == node && server.is_up)
     }
 
-    /// Whether a server is up.
+    /// Returns `true` if a server is up.
     pub fn is_up(&self, server: usize) -> bool {
         self.all[server].is_up
     }
 
-    /// How many frames a server has.
+    /// Returns the number of frames of a server.
     pub fn frames(&self, server: usize) -> usize {
         self.all[server].frames.len()
     }
 
-    /// How many frames of a server are free; none when it is not up.
+    /// Returns the number of free frames of a server; none when it is not up.
     pub fn free(&self, server: usize) -> usize {
         if self.all[server].is_up { self.all[server].free.len() } else { 0 }
     }
 
-    /// The next server in turn that is up, has a free frame and is none of these; O(servers).
+    /// Returns the next server in turn that is up, has a free frame and is not in `but`;
+    /// O(servers).
     pub fn next(&mut self, but: &[usize]) -> Option<usize> {
         let count = self.all.len();
         let found = (0..count)
@@ -93,13 +94,13 @@ impl Servers {
         Some(FrameLocation { server, frame })
     }
 
-    /// Gives a frame back, which says nothing from then on.
+    /// Gives a frame back and clears its contents.
     pub fn give_back(&mut self, place: FrameLocation) {
         self.write(place, 0);
         self.all[place.server].free.push(place.frame);
     }
 
-    /// What a frame says.
+    /// Returns the contents of a frame.
     pub fn read(&self, place: FrameLocation) -> u64 {
         self.all[place.server].frames[place.frame as usize]
     }
@@ -109,18 +110,18 @@ impl Servers {
         self.all[place.server].frames[place.frame as usize] = contents;
     }
 
-    /// A server is no longer up. Its frames say nothing that is true.
+    /// Takes a server out of service. The contents of its frames are invalid.
     pub(super) fn lose(&mut self, server: usize) {
         self.all[server].is_up = false;
-        // whoever reads a lost frame gets what no page says
+        // A reader of a lost frame gets contents that no page has.
         self.all[server].frames.fill(LOST);
     }
 
-    /// A lost server has no frames any more.
+    /// Removes the frames of a lost server.
     pub(super) fn forget(&mut self, server: usize) {
         self.all[server].free.clear();
     }
 }
 
-/// What a frame of a lost server says.
+/// Contents of a lost server's frames.
 const LOST: u64 = 0xdead_dead_dead_dead;

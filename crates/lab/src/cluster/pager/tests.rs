@@ -1,19 +1,19 @@
-//! What a lost server costs each redundancy, in pages that say something; and what each takes in
+//! Cost of a lost server for each redundancy, with pages that have contents; and each redundancy's
 //! transfers and memory.
 
 use super::*;
-use crate::cluster::{Access, Counts, RunPlan, simulate_with};
+use crate::cluster::{Access, ClusterCounts, RunPlan, simulate_with};
 use shoal_trace::Random;
 
 const PAGES: usize = 400;
 
-/// A redundancy by its number, for a number of servers.
+/// Returns a redundancy by its number, for a number of servers.
 fn redundancy(which: usize, servers: usize) -> Box<dyn Redundancy> {
     match which {
-        0 => Box::new(Unprotected::new(PAGES)),
-        1 => Box::new(Mirroring::new(PAGES)),
+        0 => Box::new(NoRedundancy::new(PAGES)),
+        1 => Box::new(Mirrors::new(PAGES)),
         2 => Box::new(Parity::new(PAGES, servers)),
-        _ => Box::new(ParityLogging::new(PAGES, servers)),
+        _ => Box::new(ParityLog::new(PAGES, servers)),
     }
 }
 
@@ -21,16 +21,16 @@ fn pager(which: usize, size: &ClusterSize) -> Pager {
     let is_idle: Vec<bool> = (0..size.nodes.len()).map(|node| node > 0).collect();
     Pager {
         redundancy: redundancy(which, size.nodes.len() - 1),
-        ..Pager::new(size, &is_idle, Unprotected::new(0))
+        ..Pager::new(size, &is_idle, NoRedundancy::new(0))
     }
 }
 
-/// One client with 40 frames, and servers with so many each.
+/// Returns a cluster of one client with 40 frames, and servers with these numbers of frames.
 fn size(servers: &[usize]) -> ClusterSize {
     ClusterSize { nodes: [&[40], servers].concat(), server: 0, objects: PAGES }
 }
 
-/// Requests for all pages, a third of which change what they ask for.
+/// Returns requests for all pages; a third of them change their page.
 fn requests(count: usize, seed: u64) -> impl Iterator<Item = Access> {
     let mut random = Random::new(seed);
     (0..count).map(move |_| Access {
@@ -40,7 +40,7 @@ fn requests(count: usize, seed: u64) -> impl Iterator<Item = Access> {
     })
 }
 
-fn run(which: usize, size: &ClusterSize, count: usize, plan: RunPlan) -> Counts {
+fn run(which: usize, size: &ClusterSize, count: usize, plan: RunPlan) -> ClusterCounts {
     simulate_with(&mut pager(which, size), size, requests(count, 5), plan)
 }
 
@@ -65,7 +65,7 @@ fn whichever_server_is_lost_no_protected_page_is() {
 }
 
 #[test]
-fn servers_of_different_sizes_and_single_ones_keep_what_they_can() {
+fn servers_of_any_number_and_size_lose_no_page() {
     for which in 0..4 {
         for servers in [&[][..], &[50], &[50, 7], &[200, 1, 90, 0, 33]] {
             let counts = run(which, &size(servers), 5000, RunPlan::default());
@@ -76,8 +76,8 @@ fn servers_of_different_sizes_and_single_ones_keep_what_they_can() {
 
 #[test]
 fn page_outs_take_the_transfers_of_the_paper() {
-    // five servers, so that a group has four pages; every page is kept, so that each page-out is of
-    // one that was changed
+    // With five servers a group has four pages. Every page is kept, so that each page-out is of a
+    // changed page.
     let counts = |which: usize| {
         let size = size(&[2000; 5]);
         let mut pager = pager(which, &size);
@@ -94,7 +94,8 @@ fn page_outs_take_the_transfers_of_the_paper() {
 
 #[test]
 fn memory_holds_as_many_pages_as_the_paper_says() {
-    // five servers of 20 frames: all of them, half, four fifths, and of those ten elevenths
+    // Five servers of 20 frames keep all pages, half, four fifths, and ten elevenths of four
+    // fifths.
     for (which, kept) in [(0, 100), (1, 50), (2, 80), (3, 72)] {
         let size = size(&[20; 5]);
         let mut pager = pager(which, &size);
@@ -105,9 +106,9 @@ fn memory_holds_as_many_pages_as_the_paper_says() {
 }
 
 #[test]
-fn the_cleaner_makes_room_and_keeps_what_is_written() {
+fn cleaner_makes_room_and_keeps_written_pages() {
     let mut servers = Servers::new((0..5).map(|node| (node, 30)));
-    let mut logging = ParityLogging::new(PAGES, 5);
+    let mut logging = ParityLog::new(PAGES, 5);
     let mut says = vec![None; PAGES];
     let mut random = Random::new(9);
     for _ in 0..30_000 {
@@ -117,7 +118,7 @@ fn the_cleaner_makes_room_and_keeps_what_is_written() {
         says[page as usize] = logging.place(page).map(|_| contents);
     }
     assert!(logging.cleaned() > 1000, "{}", logging.cleaned());
-    let check = |logging: &ParityLogging, servers: &Servers| {
+    let check = |logging: &ParityLog, servers: &Servers| {
         for (page, contents) in (0u32..).zip(&says) {
             assert_eq!(logging.place(page).map(|place| servers.read(place)), *contents, "page {page}");
         }
@@ -131,7 +132,7 @@ fn the_cleaner_makes_room_and_keeps_what_is_written() {
         assert_eq!(*contents, says[*page as usize], "a page without a home is still told");
         says[*page as usize] = None;
     }
-    let check_after = |logging: &ParityLogging, servers: &Servers| {
+    let check_after = |logging: &ParityLog, servers: &Servers| {
         for (page, contents) in (0u32..).zip(&says) {
             assert_eq!(logging.place(page).map(|place| servers.read(place)), *contents, "page {page}");
         }

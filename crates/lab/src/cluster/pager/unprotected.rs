@@ -1,21 +1,22 @@
-//! No redundancy: each page once, on the next server in turn. What a lost server kept is lost.
+//! No redundancy: each page is kept once, on the next server in turn. The pages of a lost server
+//! are lost.
 
 use super::{FrameLocation, Rebuilt, Redundancy, Servers, Transfer};
 
-/// See the file's head.
+/// Paging without redundancy.
 #[derive(Clone, Debug)]
-pub struct Unprotected {
+pub struct NoRedundancy {
     places: Vec<Option<FrameLocation>>,
 }
 
-impl Unprotected {
-    /// For pages numbered below `pages`.
+impl NoRedundancy {
+    /// Creates the pager's memory for pages numbered below `pages`.
     pub fn new(pages: usize) -> Self {
         Self { places: vec![None; pages] }
     }
 }
 
-impl Redundancy for Unprotected {
+impl Redundancy for NoRedundancy {
     fn name(&self) -> &'static str {
         "pager, unprotected"
     }

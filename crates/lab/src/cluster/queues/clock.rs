@@ -1,28 +1,28 @@
-//! Time and the stations where it passes: each serves one visit after the other, in the order in
-//! which they came.
+//! Time and the stations where it passes. Each station serves one visit after the other, in the
+//! order of arrival.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// See the file's head.
-pub(super) struct Clock {
+/// Clock with its stations and ways.
+pub(super) struct QueueClock {
     now: u64,
-    /// What comes next: when, as how many-th it was set, and what.
+    /// Coming events: time, order in which the event was set, and station or way.
     ahead: BinaryHeap<Reverse<(u64, u64, u32)>>,
     set: u64,
     stations: Vec<Station>,
-    /// Ways by how long they are: who sets out first arrives first, so that only the first of each
-    /// is among what comes next.
+    /// Ways by their length. Journeys on a way arrive in the order of their start, so that only the
+    /// first of each way is in `ahead`.
     ways: Vec<(u64, VecDeque<(u64, u32)>)>,
 }
 
-/// What has happened.
+/// An event that has happened.
 pub(super) enum ClockEvent {
     /// A station has served a journey.
     Served(u32),
     /// A journey has come to the other end of its way.
     Arrived(u32),
-    /// A station has done what no journey waits for.
+    /// A station has finished work that no journey waits for.
     ChoreDone,
 }
 
@@ -33,23 +33,23 @@ struct Station {
     busy_us: u64,
 }
 
-impl Clock {
+impl QueueClock {
     pub(super) fn new(stations: usize) -> Self {
         let stations = (0..stations).map(|_| Station::default()).collect();
         Self { now: 0, ahead: BinaryHeap::new(), set: 0, stations, ways: Vec::new() }
     }
 
-    /// In microseconds since the run began.
+    /// Returns microseconds since the run began.
     pub(super) fn now(&self) -> u64 {
         self.now
     }
 
-    /// How long each station has served so far, the visit that it is serving counted whole.
+    /// Returns the time that each station has served so far. The visit in service counts whole.
     pub(super) fn busy(&self) -> Vec<u64> {
         self.stations.iter().map(|station| station.busy_us).collect()
     }
 
-    /// A journey comes to a station that needs so long for it.
+    /// Adds a journey to a station that needs `us` microseconds for it.
     pub(super) fn visit(&mut self, station: usize, us: u64, journey: u32) {
         if self.stations[station].serving.is_some() {
             self.stations[station].waiting.push_back((us, journey));
@@ -58,12 +58,12 @@ impl Clock {
         }
     }
 
-    /// A station has something to do for nobody in particular.
+    /// Gives a station work of `us` microseconds that belongs to no journey.
     pub(super) fn chore(&mut self, station: usize, us: u64) {
         self.visit(station, us, NOBODY);
     }
 
-    /// A journey is on its way for so long.
+    /// Sends a journey on a way of `us` microseconds.
     pub(super) fn travel(&mut self, us: u64, journey: u32) {
         let known = self.ways.iter().position(|way| way.0 == us);
         let way = known.unwrap_or_else(|| {
@@ -77,9 +77,10 @@ impl Clock {
         }
     }
 
-    /// Goes on to what happens next; `None` when nothing does.
+    /// Moves the time to the next event and returns it; `None` when there is none.
     pub(super) fn next(&mut self) -> Option<ClockEvent> {
         let Reverse((at, _, what)) = self.ahead.pop()?;
+        debug_assert!(at >= self.now, "no event is set for a time before its cause");
         self.now = at;
         if what & IS_WAY != 0 {
             return Some(self.arrive(what & !IS_WAY));
@@ -92,7 +93,7 @@ impl Clock {
         Some(served.filter(|journey| *journey != NOBODY).map_or(ClockEvent::ChoreDone, ClockEvent::Served))
     }
 
-    /// The first on a way is there.
+    /// Ends the way of the first journey on it.
     fn arrive(&mut self, way: u32) -> ClockEvent {
         let behind = &mut self.ways[way as usize].1;
         let first = behind.pop_front();
@@ -114,7 +115,7 @@ impl Clock {
     }
 }
 
-/// Tells ways from stations; there are fewer of both.
+/// Bit that distinguishes ways from stations; there are fewer of both.
 const IS_WAY: u32 = 1 << 31;
-/// No journey has this number.
+/// Journey number that stands for no journey.
 const NOBODY: u32 = u32::MAX;

@@ -10,27 +10,27 @@ pub(super) struct QueuedRequest {
     pub(super) node: usize,
     pub(super) object: u32,
     served: ServedFrom,
-    /// When it began.
+    /// Time of the beginning.
     pub(super) began: u64,
     leg: u8,
-    /// The journey that is reading the same object for the same node.
+    /// The journey that reads the same object for the same node.
     follows: Option<u32>,
-    /// The first of those that wait for this one's read.
+    /// The first journey that waits for this one's read.
     pub(super) waiting: Option<u32>,
-    /// The next that waits for the same read.
+    /// The next journey that waits for the same read.
     pub(super) behind: Option<u32>,
 }
 
-/// What a journey does next.
+/// Next step of a journey.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum RequestStage {
-    /// Takes a node's processor for so many microseconds.
+    /// Takes a node's processor for this number of microseconds.
     Processor(usize, u64),
     /// Takes a node's disk.
     Disk(usize, u64),
     /// Is on its way from node to node.
     Way(u64),
-    /// Waits for what this journey reads.
+    /// Waits for the object that this journey reads.
     Wait(u32),
     /// Has read its object.
     Read,
@@ -43,22 +43,22 @@ impl QueuedRequest {
         Self { node, object, served, began, leg: 0, follows: None, waiting: None, behind: None }
     }
 
-    /// Whether it reads its object from a disk.
+    /// Returns `true` if the journey reads its object from a disk.
     pub(super) fn reads(&self) -> bool {
         matches!(self.served, ServedFrom::Disk(_) | ServedFrom::OwnDisk)
     }
 
-    /// Whether the node had its object.
+    /// Returns `true` if the node had the object.
     pub(super) fn is_local(&self) -> bool {
         self.served == ServedFrom::Local
     }
 
-    /// It waits until another has read the object.
+    /// Makes the journey wait until another has read the object.
     pub(super) fn follow(&mut self, reader: u32) {
         self.follows = Some(reader);
     }
 
-    /// The next leg.
+    /// Moves to the next leg and returns it.
     pub(super) fn next(&mut self, service: &ServiceTimes) -> RequestStage {
         loop {
             let leg = self.leg(service);
@@ -69,7 +69,7 @@ impl QueuedRequest {
         }
     }
 
-    /// The leg that it has come to; a way of no length where there is nothing to do.
+    /// Returns the current leg; a way of no length where there is nothing to do.
     fn leg(&self, service: &ServiceTimes) -> RequestStage {
         let ServiceTimes { connection_us, send_us, message_us, disk_us, .. } = *service;
         let way = |hops: u32| RequestStage::Way(u64::from(hops) * service.hop_us);

@@ -1,38 +1,40 @@
-//! A run: requests under way, and what is kept of each node.
+//! A run: requests under way, and the tallies of each node.
 
-use super::clock::Clock;
+use super::clock::QueueClock;
 use super::journey::{QueuedRequest, RequestStage};
 use super::{NodeUtilization, ServiceTimes, ThroughputResult};
-use crate::cluster::{Access, BackgroundOp, Cluster, ClusterScheme, ClusterSize, Counts, RunPlan, SERVER};
+use crate::cluster::{
+    Access, BackgroundOp, Cluster, ClusterCounts, ClusterScheme, ClusterSize, RunPlan, SERVER,
+};
 use shoal_cooperation::distribution::{OUT_OF_SERVICE, Thresholds};
 
-/// See the file's head.
-pub(super) struct Run {
+/// A run of requests with queues.
+pub(super) struct QueueRun {
     cluster: Cluster,
     service: ServiceTimes,
     plan: RunPlan,
-    pub(super) clock: Clock,
+    pub(super) clock: QueueClock,
     journeys: Vec<QueuedRequest>,
     free: Vec<u32>,
     /// For each object the journey, plus one, that reads it from disk.
     reading: Vec<u32>,
-    tallies: Vec<Tally>,
-    /// When measuring began, what was counted and how busy each station was.
-    began: Option<(u64, Counts, Vec<u64>)>,
+    tallies: Vec<NodeTally>,
+    /// Start of the measured time, with the counts and each station's busy time at the start.
+    began: Option<(u64, ClusterCounts, Vec<u64>)>,
     answered: u64,
     delay_us: u64,
 }
 
-/// What is kept of a node while it runs.
+/// Running tally of a node.
 #[derive(Clone, Copy, Default)]
-struct Tally {
+struct NodeTally {
     requests: u64,
     underused_us: u64,
-    /// Since when it has been underused, if it is.
+    /// Start of the current underused time, if any.
     since: Option<u64>,
 }
 
-impl Run {
+impl QueueRun {
     pub(super) fn new(size: &ClusterSize, service: ServiceTimes, plan: RunPlan) -> Self {
         let mut cluster = Cluster::new(size);
         cluster.chores = Some(Vec::new());
@@ -40,11 +42,11 @@ impl Run {
         Self {
             service,
             plan,
-            clock: Clock::new(2 * nodes + 1 + service.server_disks.max(1)),
+            clock: QueueClock::new(2 * nodes + 1 + service.server_disks.max(1)),
             journeys: Vec::new(),
             free: Vec::new(),
             reading: vec![0; size.objects],
-            tallies: vec![Tally { since: Some(0), ..Tally::default() }; nodes],
+            tallies: vec![NodeTally { since: Some(0), ..NodeTally::default() }; nodes],
             began: None,
             answered: 0,
             delay_us: 0,
@@ -52,7 +54,7 @@ impl Run {
         }
     }
 
-    /// Begins the next request that somebody answers; false when there is none.
+    /// Begins the next request that a node answers. Returns `false` when there is none.
     pub(super) fn begin_next(
         &mut self,
         system: &mut dyn ClusterScheme,
@@ -74,17 +76,17 @@ impl Run {
         false
     }
 
-    /// Whether it has been measured for any time.
+    /// Returns `true` if the measured time is longer than zero.
     pub(super) fn has_lasted(&self) -> bool {
         self.answered > 0 && self.began.as_ref().is_some_and(|(began, ..)| self.clock.now() > *began)
     }
 
-    /// From here on everything counts.
+    /// Starts the measured time.
     fn measure(&mut self) {
         let now = self.clock.now();
         self.began = Some((now, self.cluster.counts, self.clock.busy()));
         for tally in &mut self.tallies {
-            *tally = Tally { since: tally.since.map(|_| now), ..Tally::default() };
+            *tally = NodeTally { since: tally.since.map(|_| now), ..NodeTally::default() };
         }
     }
 
@@ -121,7 +123,7 @@ impl Run {
         self.next_stage(at);
     }
 
-    /// The next leg of a journey; true when it was the last.
+    /// Moves a journey to its next leg. Returns `true` when the journey was at its last.
     pub(super) fn next_stage(&mut self, at: u32) -> bool {
         let leg = self.journeys[at as usize].next(&self.service);
         match leg {
@@ -132,7 +134,7 @@ impl Run {
             }
             RequestStage::Way(us) => self.clock.travel(us, at),
             RequestStage::Wait(reader) => {
-                // the read may be over, and the journey's place another's
+                // The read may be over, and the journey's place reused.
                 let object = self.journeys[at as usize].object as usize;
                 if self.reading[object] != reader + 1 {
                     return self.next_stage(at);
@@ -201,7 +203,7 @@ impl Run {
         if node == SERVER { 2 * self.tallies.len() } else { 2 * node }
     }
 
-    /// The disk where a node, or the server, keeps an object.
+    /// Returns the disk where a node, or the server, keeps an object.
     fn disk(&self, node: usize, object: u32) -> usize {
         let one = if node == SERVER { object as usize % self.service.server_disks.max(1) } else { 0 };
         self.processor(node) + 1 + one
@@ -213,7 +215,7 @@ impl Run {
         let share = |us_busy: u64| if us > 0 { us_busy as f64 / us as f64 } else { 0.0 };
         let busy: Vec<f64> =
             self.clock.busy().iter().zip(busy_before).map(|(all, before)| share(all - before)).collect();
-        let of = |node: usize, tally: &Tally| {
+        let of = |node: usize, tally: &NodeTally| {
             let since = tally.since.map_or(0, |since| self.clock.now() - since);
             NodeUtilization {
                 requests: tally.requests,
@@ -238,7 +240,7 @@ impl Run {
     }
 }
 
-/// Requests below which a node is underused: 40% of T_low.
+/// Returns the number of requests below which a node is underused: 40% of T_low.
 const fn underused_below() -> u32 {
     Thresholds::PAI.low * 2 / 5
 }

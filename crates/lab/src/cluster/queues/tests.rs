@@ -1,4 +1,4 @@
-//! Known answers for few requests, and what every run keeps to.
+//! Known answers for few requests, and invariants of every run.
 
 use super::*;
 use crate::cluster::{FrontEnd, Greedy, SYSTEMS, SchemeOptions};
@@ -21,7 +21,7 @@ fn run(nodes: usize, outstanding: usize, requests: &[(usize, u32)], warm_up: u64
 }
 
 #[test]
-fn one_request_after_the_other_takes_what_its_parts_take() {
+fn serial_requests_take_the_sum_of_their_parts() {
     let found = run(1, 1, &[(0, 1), (0, 1), (0, 2), (0, 1)], 0);
     assert_eq!(found.answered, 4);
     assert_eq!((found.seconds * 1e6).round() as u64, 2 * HIT_US + 2 * MISS_US);
@@ -32,7 +32,7 @@ fn one_request_after_the_other_takes_what_its_parts_take() {
 }
 
 #[test]
-fn requests_wait_for_the_processor_and_for_each_others_reads() {
+fn requests_wait_for_processor_and_shared_reads() {
     let hits: Vec<(usize, u32)> = vec![(0, 1); 41];
     let found = run(1, 4, &hits, 20);
     assert!(
@@ -62,7 +62,7 @@ fn a_remote_hit_takes_both_processors_and_the_way() {
 }
 
 #[test]
-fn every_system_answers_every_request_and_no_station_is_busier_than_always() {
+fn every_system_answers_within_station_capacity() {
     let mut random = Random::new(3);
     let requests: Vec<(usize, u32)> =
         (0..4000).map(|_| (random.below(4) as usize, (200.0 * random.unit().powi(2)) as u32)).collect();
@@ -92,7 +92,7 @@ fn every_system_answers_every_request_and_no_station_is_busier_than_always() {
 }
 
 #[test]
-fn nothing_asked_gives_nothing_and_not_a_number_nowhere() {
+fn empty_run_gives_default_results() {
     let none: [(usize, u32); 0] = [];
     for found in [run(2, 5, &none, 0), run(2, 5, &[(0, 1)], 9)] {
         assert_eq!(found, ThroughputResult::default());

@@ -1,7 +1,7 @@
 //! One run: nodes in the order of time, epochs by putpages.
 
-use super::server::{Held, Server};
-use super::{Balancing, ContentionResult, ContentionSetup, Targets};
+use super::server::{Held, IdleServer};
+use super::{BalancingRate, ContentionResult, ContentionSetup, Targets};
 use crate::global_memory::recency::Recency;
 use crate::global_memory::{Application, Faults, stack};
 use shoal_cooperation::global_memory::{
@@ -13,12 +13,12 @@ use std::collections::BinaryHeap;
 use std::rc::Rc;
 
 /// A simulation under way.
-pub(super) struct Run<'a> {
+pub(super) struct ContentionRun<'a> {
     setting: &'a ContentionSetup,
-    nodes: Vec<Node<'a>>,
-    servers: Vec<Server>,
+    nodes: Vec<GlobalNode<'a>>,
+    servers: Vec<IdleServer>,
     random: Random,
-    /// When each node comes to its next fault, in nanoseconds, the earliest first.
+    /// Time of each node's next fault, in nanoseconds, the earliest first.
     agenda: BinaryHeap<Reverse<(u64, usize)>>,
     /// References of all nodes so far.
     references: u64,
@@ -31,25 +31,25 @@ pub(super) struct Run<'a> {
 }
 
 /// A global node with its program.
-struct Node<'a> {
+struct GlobalNode<'a> {
     application: &'a Application,
-    /// The next reference, an index that goes round.
+    /// Index of the next reference; the index wraps around.
     next: usize,
-    /// The page that it has come to and does not have.
+    /// Page of the fault that the node has come to.
     wanted: Option<u32>,
     local_pages: usize,
-    /// How long it computes between two references, in seconds.
+    /// Computing time between two references, in seconds.
     think_seconds: f64,
     local: Recency,
     at: Vec<PageLocation>,
-    /// When each page was last used, in microseconds.
+    /// Time of each page's last use, in microseconds.
     last_used: Vec<u64>,
     /// Getpages and putpages in this epoch.
     requests: u64,
     frequencies: Rc<Frequencies>,
 }
 
-/// Where a page is.
+/// Place of a page.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum PageLocation {
     Nowhere,
@@ -57,31 +57,32 @@ enum PageLocation {
     Server(u16),
 }
 
-/// What is known in an epoch, and what is measured in it.
+/// Facts known in an epoch, and measurements of it.
 struct Epoch {
     began: f64,
     putpages: u64,
-    /// It is over after so many.
+    /// Number of putpages that ends the epoch.
     most_putpages: u64,
     least_age: u64,
     faults: u64,
     fault_seconds: f64,
 }
 
-impl<'a> Run<'a> {
+impl<'a> ContentionRun<'a> {
     pub fn new(applications: &[&'a Application], setting: &'a ContentionSetup) -> Self {
-        let servers: Vec<Server> = setting.idle_pages.iter().map(|pages| Server::new(*pages)).collect();
+        let servers: Vec<IdleServer> =
+            setting.idle_pages.iter().map(|pages| IdleServer::new(*pages)).collect();
         let think = applications.iter().map(|one| think_seconds(one, setting.costs.think_seconds));
         let think: Vec<f64> = think.collect();
         let mut random = Random::new(setting.seed);
         let node = |index: usize| {
             let which = index % applications.len();
-            Node::new(applications[which], think[which], random.bits())
+            GlobalNode::new(applications[which], think[which], random.bits())
         };
-        let nodes: Vec<Node<'a>> = (0..setting.global_nodes).map(node).collect();
+        let nodes: Vec<GlobalNode<'a>> = (0..setting.global_nodes).map(node).collect();
         let tuner = match setting.balancing {
-            Balancing::Fixed(_) => None,
-            Balancing::Tuned(first) => Some(Tuner::new(first)),
+            BalancingRate::Fixed(_) => None,
+            BalancingRate::Tuned(first) => Some(Tuner::new(first)),
         };
         let mut run = Self {
             setting,
@@ -105,7 +106,7 @@ impl<'a> Run<'a> {
         let nodes = self.nodes.len() as u64;
         let began = self.advance(nodes * self.setting.warm_up as u64);
         if let Some(pages) = self.setting.newcomer_pages {
-            self.servers.push(Server::new(pages));
+            self.servers.push(IdleServer::new(pages));
         }
         self.begin_epoch(began);
         self.found = ContentionResult::default();
@@ -115,6 +116,7 @@ impl<'a> Run<'a> {
         let ended = self.advance(before + nodes * self.setting.measured as u64);
         self.begin_epoch(ended);
         let elapsed = ended - began;
+        assert!(elapsed >= 0.0, "the measured part took {elapsed} s");
         let run_over = (self.references - before) as f64 / (nodes * self.setting.measured as u64) as f64;
         let Faults { getpages, disk } = self.found.faults;
         let per = |seconds: f64, count: u64| seconds / count.max(1) as f64;
@@ -127,12 +129,13 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Lets nodes go on until so many references are done. Gives the time.
+    /// Runs nodes until `references` references are done. Returns the time.
     fn advance(&mut self, references: u64) -> f64 {
         let mut now = 0;
         while self.references < references
             && let Some(Reverse((at, node))) = self.agenda.pop()
         {
+            debug_assert!(at >= now, "time goes on: {at} after {now}");
             now = at;
             let until = self.step(node, at as f64 / NANOSECONDS);
             self.agenda.push(Reverse(((until * NANOSECONDS) as u64, node)));
@@ -140,20 +143,22 @@ impl<'a> Run<'a> {
         now as f64 / NANOSECONDS
     }
 
-    /// A node takes the fault that it has come to, and computes up to its next. Gives when that is,
-    /// in seconds.
+    /// Takes the fault that a node has come to, and computes up to its next. Returns the time of
+    /// the next fault, in seconds.
     fn step(&mut self, index: usize, now: f64) -> f64 {
         let until = match self.nodes[index].wanted.take() {
             Some(page) => self.fault(index, page, now),
             None => now,
         };
         let node = &mut self.nodes[index];
+        debug_assert!(until >= now, "a fault ends before it began");
         let done = node.run_to_fault(until);
+        debug_assert!(done > 0, "every step refers to a page");
         self.references += done;
         until + done as f64 * node.think_seconds
     }
 
-    /// A node wants a page that it does not have. Gives when it has it, in seconds.
+    /// Fetches a page that a node does not have. Returns the time of its arrival, in seconds.
     fn fault(&mut self, index: usize, page: u32, now: f64) -> f64 {
         let node = &mut self.nodes[index];
         let until = match node.at[page as usize] {
@@ -179,10 +184,11 @@ impl<'a> Run<'a> {
         until
     }
 
-    /// A page leaves its node.
+    /// Sends an evicted page away from its node.
     fn put(&mut self, index: usize, page: u32, now: f64) {
         let draw = self.random.unit();
         let node = &mut self.nodes[index];
+        debug_assert!(node.at[page as usize] == PageLocation::Local, "page {page} is put from elsewhere");
         let held: Held = (node.last_used[page as usize], index as u32, page);
         node.at[page as usize] = PageLocation::Nowhere;
         if microseconds(now).saturating_sub(held.0) > self.epoch.least_age {
@@ -205,7 +211,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The initiator gathers ages and loads, and every node gets new frequencies.
+    /// Gathers ages and loads for the initiator, and gives every node new frequencies.
     fn begin_epoch(&mut self, now: f64) {
         let elapsed = now - self.epoch.began;
         if let Some(tuner) = self.tuner.as_mut().filter(|_| self.epoch.faults > 0) {
@@ -213,7 +219,7 @@ impl<'a> Run<'a> {
         }
         let b = match (&self.tuner, self.setting.balancing) {
             (Some(tuner), _) => tuner.b(),
-            (None, Balancing::Fixed(b) | Balancing::Tuned(b)) => b,
+            (None, BalancingRate::Fixed(b) | BalancingRate::Tuned(b)) => b,
         };
         let capacities: Vec<u64> = self.servers.iter().map(|server| server.capacity() as u64).collect();
         let oldest = (capacities.iter().sum::<u64>() / EPOCHS_A_FILL).max(LEAST_EPOCH);
@@ -226,8 +232,8 @@ impl<'a> Run<'a> {
             Targets::Equal => target_weights(&vec![1; capacities.len()]),
         };
         let chosen = |bounds: &[f64], borrowing: &[f64]| {
-            // the lists are of one length and hold quotients of counts; what could not be selected
-            // by is not put
+            // The lists are of one length and hold quotients of counts. A page without frequencies
+            // to select by is not put.
             let nobody = Frequencies { of: Vec::new(), unplaced: 1.0 };
             Rc::new(select(&weights, &ages.of, b, bounds, borrowing).unwrap_or(nobody))
         };
@@ -246,8 +252,8 @@ impl<'a> Run<'a> {
         self.epoch = Epoch { began: now, least_age: ages.least_age, most_putpages: oldest, ..Epoch::new() };
     }
 
-    /// The share of its time that each server did not work in the epoch, and what it worked added
-    /// up.
+    /// Returns the share of its time that each server did not work in the epoch, and adds up the
+    /// work.
     fn unused(&mut self, elapsed: f64) -> Vec<f64> {
         let mut of = Vec::with_capacity(self.servers.len());
         for (server, busy) in self.servers.iter_mut().zip(&mut self.busy) {
@@ -259,7 +265,7 @@ impl<'a> Run<'a> {
     }
 }
 
-impl<'a> Node<'a> {
+impl<'a> GlobalNode<'a> {
     fn new(application: &'a Application, think_seconds: f64, draw: u64) -> Self {
         Self {
             application,
@@ -275,8 +281,8 @@ impl<'a> Node<'a> {
         }
     }
 
-    /// Goes on to the next page that is not local, or for some while. Gives how many references
-    /// were done, the last of them the one that faults.
+    /// Moves on to the next page that is not local, or by `LONGEST_STEP` references. Returns the
+    /// number of references done, the faulting one included.
     fn run_to_fault(&mut self, now: f64) -> u64 {
         let references = &self.application.references;
         for done in 1..=LONGEST_STEP {
@@ -293,17 +299,20 @@ impl<'a> Node<'a> {
         LONGEST_STEP
     }
 
-    /// A page comes in. Gives what must leave for it.
+    /// Takes a page in. Returns the page that must leave for it.
     fn take_in(&mut self, page: u32, now: f64) -> Option<u32> {
+        debug_assert!(self.at[page as usize] != PageLocation::Local, "page {page} is here already");
         self.local.push(0, page);
         self.at[page as usize] = PageLocation::Local;
         self.last_used[page as usize] = microseconds(now);
         let oldest = self.local.oldest(0).filter(|_| self.local.len(0) > self.local_pages)?;
         self.local.remove(0, oldest);
+        debug_assert!(self.local.len(0) <= self.local_pages, "more pages than frames");
         Some(oldest)
     }
 
-    /// The bounds on its frequencies, and what it may borrow: an idle node may be always busy.
+    /// Returns the bounds on a node's frequencies, and the shares that it may borrow: an idle node
+    /// may be always busy.
     fn bounds(&self, elapsed: f64, nodes: u32, service_seconds: f64, unused: &[f64]) -> (Vec<f64>, Vec<f64>) {
         let between = elapsed / self.requests.max(1) as f64;
         match RequestRate::new(between, nodes, service_seconds) {
@@ -311,7 +320,7 @@ impl<'a> Node<'a> {
                 vec![pace.bound(1.0); unused.len()],
                 unused.iter().map(|unused| pace.borrowed(*unused)).collect(),
             ),
-            // an epoch of no length tells no pace, and so bounds nothing
+            // An epoch of no length tells no request rate, and so bounds nothing.
             Err(_) => (vec![f64::INFINITY; unused.len()], vec![0.0; unused.len()]),
         }
     }
@@ -323,8 +332,8 @@ impl Epoch {
     }
 }
 
-/// How long a program computes between references, so that with a quarter of its pages local it
-/// computes for the think time between faults.
+/// Returns a program's computing time between references. With a quarter of its pages local, the
+/// program then computes for the think time between faults.
 fn think_seconds(application: &Application, between_faults: f64) -> f64 {
     let faults = stack::distances(application).beyond(application.part(1, 4));
     between_faults * faults as f64 / application.references.len() as f64
@@ -335,9 +344,9 @@ fn microseconds(seconds: f64) -> u64 {
 }
 
 const NANOSECONDS: f64 = 1e9;
-/// An epoch replaces such a part of all idle memory, as in GMS some percent.
+/// Divisor of all idle memory: the part that an epoch replaces, as in GMS some percent.
 const EPOCHS_A_FILL: u64 = 32;
-/// An epoch of fewer pages says little.
+/// Least putpages of an epoch; fewer say little.
 const LEAST_EPOCH: u64 = 48;
 /// References after which a node without faults lets the others go on.
 const LONGEST_STEP: u64 = 10_000;

@@ -1,10 +1,10 @@
-//! What the simulation must keep to, and what it finds in small.
+//! Invariants of the simulation, and its findings in small.
 
 use super::*;
 
 fn setting(applications: &[Application], global_nodes: usize, share: f64, b: f64) -> ContentionSetup {
     ContentionSetup {
-        balancing: Balancing::Fixed(b),
+        balancing: BalancingRate::Fixed(b),
         ..ContentionSetup::eleven(applications, global_nodes, share)
     }
 }
@@ -36,10 +36,10 @@ fn times_and_counts_agree_with_one_another() {
 
 #[test]
 fn waiting_agrees_with_the_queueing_model() {
-    // eight equal idle nodes and programs whose faults are nearly all getpages: the model's setting
-    // but for service times, which do not vary here, so that the model bounds the wait from above
-    // and the service time from below
-    use crate::model::gms::{Method, Network, Workload};
+    // Eight equal idle nodes serve programs with few faults beside getpages. This is the model's
+    // setting except for service times, which do not vary here. The model therefore bounds the wait
+    // from above, and the service time bounds it from below.
+    use crate::model::gms::{Method, Network, ServerDemand};
     let applications = program("phases", 20_000);
     let setting = ContentionSetup {
         idle_pages: vec![applications[0].pages * 24 / 8; 8],
@@ -48,7 +48,7 @@ fn waiting_agrees_with_the_queueing_model() {
     };
     let found = simulate(&applications, &setting);
     assert!(found.faults.disk * 20 < found.faults.getpages, "{found:?}");
-    let model = Network::balanced(Workload::OO7, 24, 8, 0, 0.0).solve(Method::Exact).unwrap();
+    let model = Network::balanced(ServerDemand::OO7, 24, 8, 0, 0.0).solve(Method::Exact).unwrap();
     let wait = |seconds: f64| seconds - setting.costs.getpage_seconds;
     assert!(wait(found.getpage_seconds) > 0.2 * wait(model.response_seconds), "{found:?} {model:?}");
     assert!(wait(found.getpage_seconds) < 1.1 * wait(model.response_seconds), "{found:?} {model:?}");
@@ -58,7 +58,7 @@ fn waiting_agrees_with_the_queueing_model() {
 }
 
 #[test]
-fn under_load_balancing_spares_time_and_without_load_it_costs_little() {
+fn balancing_helps_under_load_and_else_costs_little() {
     let applications = program("phases", 20_000);
     let seconds = |nodes, b| simulate(&applications, &setting(&applications, nodes, 1.0 / 3.0, b)).seconds;
     assert!(seconds(60, 1.0) < 0.97 * seconds(60, 0.0), "many nodes wait for the newcomer");
@@ -95,9 +95,9 @@ fn the_tuner_is_nearly_as_good_as_the_best_fixed_rate() {
     let at = |balancing| {
         simulate(&applications, &ContentionSetup { balancing, ..setting(&applications, 60, 1.0 / 3.0, 0.0) })
     };
-    let fixed: Vec<f64> = [0.0, 0.5, 1.0].map(|b| at(Balancing::Fixed(b)).seconds).to_vec();
+    let fixed: Vec<f64> = [0.0, 0.5, 1.0].map(|b| at(BalancingRate::Fixed(b)).seconds).to_vec();
     let best = fixed.iter().copied().fold(f64::INFINITY, f64::min);
-    let tuned = at(Balancing::Tuned(0.5));
+    let tuned = at(BalancingRate::Tuned(0.5));
     assert!(tuned.seconds < 1.06 * best, "{} {fixed:?}", tuned.seconds);
     assert!(tuned.rates.iter().any(|b| *b != 0.5), "it tries others");
 }

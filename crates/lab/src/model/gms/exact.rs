@@ -1,22 +1,21 @@
-//! Exact mean value analysis: a getpage finds the queue that there is when its own node does not
-//! ask.
+//! Exact mean value analysis: a getpage finds the mean queue of the network without its own node.
 //!
 //! Reiser and Lavenberg, *Mean-value analysis of closed multichain queueing networks*, JACM 1980.
 //! For a fixed rate of putpages the recursion over 1, 2, … N nodes costs O(N·K). The rate that
-//! equals f·X is between none and what the busiest server could take, and X falls when it grows, so
-//! a few secants within that bracket find it (Dowell and Jarratt, *A modified regula falsi method*,
-//! BIT 1971).
+//! equals f·X lies between zero and the busiest server's limit, and X falls when the rate grows. A
+//! few secants within that bracket find the rate (Dowell and Jarratt, *A modified regula falsi
+//! method*, BIT 1971).
 //!
-//! It is exact for the model, in which putpages come at random and service times vary
+//! The analysis is exact for the model, in which putpages come at random and service times vary
 //! exponentially.
 
 use super::schweitzer::slowed;
-use super::{Error, Flow, Problem, Putpages};
+use super::{Flow, NetworkError, Problem, Putpages};
 
-pub(super) fn solve(problem: &Problem, putpages: Putpages) -> Result<Flow, Error> {
+pub(super) fn solve(problem: &Problem, putpages: Putpages) -> Result<Flow, NetworkError> {
     let size = u64::from(problem.nodes) * problem.demands.len() as u64;
     if size > MOST {
-        return Err(Error::TooLarge { found: size, most: MOST });
+        return Err(NetworkError::TooLarge { found: size, most: MOST });
     }
     let f = match putpages {
         Putpages::Rate(rate) => return Ok(recursion(problem, rate)),
@@ -26,10 +25,10 @@ pub(super) fn solve(problem: &Problem, putpages: Putpages) -> Result<Flow, Error
     Ok(balanced(problem, f))
 }
 
-/// Where putpages are f times the getpages that they leave room for.
+/// Returns the flow at which putpages are f times the getpages that they leave room for.
 fn balanced(problem: &Problem, f: f64) -> Flow {
-    // at each end: the rate, and by how much too few putpages that is. At the high end no getpage
-    // need be left
+    // Each end has its rate, and the number of putpages missing at that rate. At the high end no
+    // getpage need be left.
     let most = most_putpages(problem, f);
     let mut flow = recursion(problem, 0.0);
     let mut operations = flow.operations;
@@ -46,7 +45,7 @@ fn balanced(problem: &Problem, f: f64) -> Flow {
         let raises = too_few > 0.0;
         let (moved, other) = if raises { (&mut low, &mut high) } else { (&mut high, &mut low) };
         *moved = (rate, too_few);
-        // an end that stays counts for half, lest the other creep
+        // An end that stays counts for half, so that the other end does not creep.
         if raised_last == Some(raises) {
             other.1 /= 2.0;
         }
@@ -55,7 +54,8 @@ fn balanced(problem: &Problem, f: f64) -> Flow {
     Flow { operations, ..flow }
 }
 
-/// No more putpages than the busiest server can take, and none but for getpages that never wait.
+/// Returns the largest rate of putpages: the busiest server's limit, or that of getpages that never
+/// wait.
 fn most_putpages(problem: &Problem, f: f64) -> f64 {
     let longest = problem.demands.iter().copied().fold(0.0, f64::max);
     let cycle = problem.think + problem.demands.iter().sum::<f64>();
@@ -81,9 +81,9 @@ fn recursion(problem: &Problem, rate: f64) -> Flow {
     Flow { throughput, responses, operations: u64::from(problem.nodes) * demands.len() as u64 }
 }
 
-/// Most global nodes times servers: some seconds of work.
+/// Largest product of global nodes and servers: some seconds of work.
 const MOST: u64 = 10_000_000;
-/// Seldom more than ten are taken.
+/// Largest number of steps; seldom more than ten are taken.
 const MOST_STEPS: u32 = 100;
-/// A rate that is known to such a part of itself is known well enough.
+/// Relative precision of the rate.
 const PRECISION: f64 = 1e-12;

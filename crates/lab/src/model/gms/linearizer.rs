@@ -1,11 +1,11 @@
-//! Linearizer: Schweitzer's approximation, corrected by how the share of each queue changes when
-//! one node less asks.
+//! Linearizer: Schweitzer's approximation, corrected by the change of each queue's share with one
+//! node less.
 //!
 //! Chandy and Neuse, *Linearizer: a heuristic algorithm for queueing network models of computing
-//! systems*, CACM 1982. With F(n) = Q(n)/n and δ = F(N−1) − F(N), which is taken to be the same for
-//! N − 1, a getpage among n finds (n−1)·(F(n) + δ). Each of its parts is again the equation of
-//! [`super::root`]: R = (1 + (n−1)·δ)·d / (1 − s·X·d). Putpages come at f·X(N) also where one node
-//! less asks, since mean value analysis removes a node from a network that otherwise stays. Seven
+//! systems*, CACM 1982. Let F(n) = Q(n)/n and δ = F(N−1) − F(N), which is taken to be the same for
+//! N − 1. A getpage among n then finds (n−1)·(F(n) + δ). Each of its parts is again the equation of
+//! [`super::root`]: R = (1 + (n−1)·δ)·d / (1 − s·X·d). Putpages come at f·X(N) with one node less
+//! too, since mean value analysis removes a node from an otherwise unchanged network. Seven
 //! equations, some ten steps each, O(servers) a step.
 
 use super::root::Equation;
@@ -54,12 +54,11 @@ fn with_one_less(problem: &Problem, rate: f64, change: &[f64]) -> Flow {
         .solve()
 }
 
-/// 1 + (n−1)·δ, which is above zero but for rounding: a share falls by no more than (1 − F)/(n −
-/// 1).
+/// Returns 1 + (n−1)·δ, which is above zero except for rounding: a share falls by no more than (1 −
+/// F)/(n − 1).
 fn factors(nodes: f64, change: &[f64]) -> Vec<f64> {
     change.iter().map(|change| (1.0 + (nodes - 1.0) * change).max(0.0)).collect()
 }
 
-/// How often the correction is made anew: twice is what the authors found enough, a third time
-/// costs little.
+/// Number of corrections: the authors found two enough, and a third costs little.
 const CORRECTIONS: u32 = 3;

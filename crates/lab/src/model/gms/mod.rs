@@ -1,10 +1,10 @@
-//! How long a page from a peer's memory takes when many nodes ask few servers: the queueing model
-//! of global memory.
+//! Time of a page from a peer's memory when many nodes ask few servers: the queueing model of
+//! global memory.
 //!
 //! Voelker, *Cooperative Caching in Local-Area and Wide-Area Networks*, dissertation, University of
 //! Washington, 2000, section 3.3.1 and Figure 3.1. A closed class of customers stands for the
-//! global nodes: each computes for the think time Z, sends a getpage to an idle or a local node,
-//! and waits for the page. An open class stands for putpages, which nobody waits for; there are f
+//! global nodes. Each computes for the think time Z, sends a getpage to an idle or a local node,
+//! and waits for the page. An open class stands for putpages, which no node waits for. There are f
 //! of them for each getpage, so their rate λ = f·X is known only when the model is solved.
 //!
 //! ```text
@@ -15,21 +15,21 @@
 //!    putpage        P_k ─► [ local k, D ] ─┘   putpages leave
 //! ```
 //!
-//! With λ fixed, mean value analysis treats such a mixed network as a closed one in which the open
-//! class has used up part of each server (Lazowska, Zahorjan, Graham, Sevcik, *Quantitative System
-//! Performance*, 1984, section 7.4.2): the demand d = P·D at a server becomes d / (1 − λ·d), and a
-//! getpage takes that times one plus the getpages that it finds there. The methods differ in how
-//! they know what it finds:
+//! With λ fixed, mean value analysis treats such a mixed network as a closed one. The open class
+//! has used up part of each server (Lazowska, Zahorjan, Graham, Sevcik, *Quantitative System
+//! Performance*, 1984, section 7.4.2). The demand d = P·D at a server becomes d / (1 − λ·d). A
+//! getpage takes that times one plus the number of getpages that it finds there. The methods differ
+//! in that number:
 //!
-//! | [`Method`] | what a getpage finds | cost of N nodes and K servers |
+//! | [`Method`] | queue that a getpage finds | cost of N nodes and K servers |
 //! |---|---|---|
-//! | [`Schweitzer`](Method::Schweitzer) | (N − 1)/N of the queue with all N | O(K) a step, some ten steps |
-//! | [`Linearizer`](Method::Linearizer) | the same, and how that share differs with one node less | seven times that |
-//! | [`Exact`](Method::Exact) | the queue with N − 1 nodes, by recursion | O(N·K) a step, some ten steps |
+//! | [`Schweitzer`](Method::Schweitzer) | (N − 1)/N of that with N | O(K) a step, some ten steps |
+//! | [`Linearizer`](Method::Linearizer) | with the share's change for N − 1 | seven times that |
+//! | [`Exact`](Method::Exact) | that of N − 1 nodes, by recursion | O(N·K) a step, some ten steps |
 //!
-//! Where it fits: means in the long run, when putpages come independently of getpages and service
+//! The model fits means in the long run, when putpages come independently of getpages and service
 //! times vary. The servers of a real cluster take nearly the same time for each page, and a putpage
-//! follows its getpage; [`simulation`] tells how much that matters.
+//! follows its getpage. [`simulation`] tells the effect of these differences.
 
 mod exact;
 mod linearizer;
@@ -40,50 +40,50 @@ pub mod simulation;
 #[cfg(test)]
 mod tests;
 
-/// What is modelled.
+/// Network of the model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Network {
     /// N_global: nodes that ask for pages, each with one job.
     pub global_nodes: u32,
-    /// Z: how long a job computes between a page and the next getpage, in seconds.
+    /// Z: computing time of a job between a page and the next getpage, in seconds.
     pub think_seconds: f64,
-    /// How often pages are put.
+    /// Frequency of putpages.
     pub putpages: Putpages,
-    /// The memory servers, whose probabilities sum to one.
-    pub servers: Vec<Server>,
+    /// The memory servers. Their probabilities sum to one.
+    pub servers: Vec<MemoryServer>,
 }
 
 /// A node that serves pages from its memory.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Server {
-    /// Whether it has jobs of its own. They yield to pages of others, so that the model treats both
+pub struct MemoryServer {
+    /// Kind of the server. Its own jobs yield to pages of others, so that the model treats both
     /// kinds alike.
-    pub kind: Kind,
-    /// D: how long the node works for one getpage or putpage, in seconds.
+    pub kind: ServerKind,
+    /// D: time of the node for one getpage or putpage, in seconds.
     pub demand_seconds: f64,
-    /// P: the share of all getpages and putpages that go to it.
+    /// P: share of all getpages and putpages that go to the server.
     pub probability: f64,
 }
 
-/// What else a memory server does.
+/// Other work of a memory server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// Nothing.
+pub enum ServerKind {
+    /// No other work.
     Idle,
-    /// It runs local jobs.
+    /// Local jobs.
     Local,
 }
 
-/// How often pages are put.
+/// Frequency of putpages.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Putpages {
-    /// f: so many for each getpage.
+    /// f: putpages for each getpage.
     PerGetpage(f64),
-    /// λ: so many a second, however many are asked for.
+    /// λ: putpages a second, at any rate of getpages.
     Rate(f64),
 }
 
-/// How the model is solved.
+/// Methods of solving the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Method {
     /// Schweitzer's approximation (*Approximate analysis of multiclass closed networks of queues*,
@@ -104,63 +104,71 @@ pub struct Solution {
     pub getpages_per_second: f64,
     /// λ: putpages a second.
     pub putpages_per_second: f64,
-    /// R: how long a getpage takes on average, in seconds.
+    /// R: mean time of a getpage, in seconds.
     pub response_seconds: f64,
     /// Each server's load, in the network's order.
-    pub loads: Vec<Load>,
-    /// How often a server's equation was evaluated: what solving cost.
+    pub loads: Vec<ServerLoad>,
+    /// Evaluations of a server's equation: the cost of solving.
     pub operations: u64,
 }
 
-/// What a server bears.
+/// Load of a server.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Load {
-    /// The share of time in which it works for global nodes.
+pub struct ServerLoad {
+    /// Share of the time in which the server works for global nodes.
     pub utilization: f64,
-    /// Getpages that wait there or are served, on average.
+    /// Mean number of getpages that wait there or are served.
     pub getpages: f64,
-    /// How long a getpage takes there, in seconds.
+    /// Time of a getpage there, in seconds.
     pub response_seconds: f64,
 }
 
 impl Network {
-    /// So many idle nodes, then so many local ones, each kind sharing its part of the requests
-    /// equally: `local_share` goes to the local ones.
-    pub fn balanced(workload: Workload, global_nodes: u32, idle: u32, local: u32, local_share: f64) -> Self {
-        let server = |kind, share: f64, count: u32| Server {
+    /// Creates a network of `idle` idle nodes, then `local` local ones. Each kind shares its part
+    /// of the requests equally: `local_share` goes to the local ones.
+    pub fn balanced(
+        workload: ServerDemand,
+        global_nodes: u32,
+        idle: u32,
+        local: u32,
+        local_share: f64,
+    ) -> Self {
+        assert!((0.0..=1.0).contains(&local_share), "{local_share} is no share");
+        let server = |kind, share: f64, count: u32| MemoryServer {
             kind,
             demand_seconds: workload.demand_seconds,
             probability: share / f64::from(count),
         };
-        let mut servers = vec![server(Kind::Idle, 1.0 - local_share, idle); idle as usize];
-        servers.extend(vec![server(Kind::Local, local_share, local); local as usize]);
+        let mut servers = vec![server(ServerKind::Idle, 1.0 - local_share, idle); idle as usize];
+        servers.extend(vec![server(ServerKind::Local, local_share, local); local as usize]);
         Self::of(workload, global_nodes, servers)
     }
 
-    /// So many idle nodes, of which the first gets this share of the requests and the others the
-    /// rest in equal parts.
-    pub fn skewed(workload: Workload, global_nodes: u32, idle: u32, first_share: f64) -> Self {
+    /// Creates a network of `idle` idle nodes. The first gets this share of the requests, the
+    /// others the rest in equal parts.
+    pub fn skewed(workload: ServerDemand, global_nodes: u32, idle: u32, first_share: f64) -> Self {
+        assert!((0.0..=1.0).contains(&first_share), "{first_share} is no share");
         let others = f64::from(idle.saturating_sub(1).max(1));
-        let server = |index: u32| Server {
-            kind: Kind::Idle,
+        let server = |index: u32| MemoryServer {
+            kind: ServerKind::Idle,
             demand_seconds: workload.demand_seconds,
             probability: if index == 0 { first_share } else { (1.0 - first_share) / others },
         };
         Self::of(workload, global_nodes, (0..idle).map(server).collect())
     }
 
-    fn of(workload: Workload, global_nodes: u32, servers: Vec<Server>) -> Self {
-        let Workload { think_seconds, putpages_per_getpage, .. } = workload;
+    fn of(workload: ServerDemand, global_nodes: u32, servers: Vec<MemoryServer>) -> Self {
+        let ServerDemand { think_seconds, putpages_per_getpage, .. } = workload;
         Self { global_nodes, think_seconds, putpages: Putpages::PerGetpage(putpages_per_getpage), servers }
     }
 
-    /// Solves the model. Without global nodes there are no getpages, and the response time is what
-    /// a single one would see.
+    /// Solves the model. Without global nodes there are no getpages, and the response time is that
+    /// of a single getpage.
     ///
     /// # Errors
-    /// When a number has no meaning, probabilities do not sum to one, a fixed rate of putpages is
-    /// more than a server can take, or exact analysis would take too long.
-    pub fn solve(&self, method: Method) -> Result<Solution, Error> {
+    /// When a number has no meaning, or probabilities do not sum to one. Also when a fixed rate of
+    /// putpages is more than a server can take, or exact analysis would take too long.
+    pub fn solve(&self, method: Method) -> Result<Solution, NetworkError> {
         self.check()?;
         let demands: Vec<f64> = self.servers.iter().map(|s| s.probability * s.demand_seconds).collect();
         let flow = match self.global_nodes {
@@ -177,11 +185,11 @@ impl Network {
         Ok(self.solution(&demands, flow))
     }
 
-    /// Says what is wrong with the inputs.
+    /// Checks the inputs and returns the first error.
     ///
     /// # Errors
     /// As [`Network::solve`].
-    pub fn check(&self) -> Result<(), Error> {
+    pub fn check(&self) -> Result<(), NetworkError> {
         let (what, rate) = match self.putpages {
             Putpages::PerGetpage(f) => ("the putpages for each getpage", f),
             Putpages::Rate(rate) => ("the rate of putpages", rate),
@@ -192,38 +200,47 @@ impl Network {
             quantities.push(("a routing probability", server.probability));
         }
         if let Some((what, found)) = quantities.into_iter().find(|(_, q)| !q.is_finite() || *q < 0.0) {
-            return Err(Error::NotAQuantity { what, found });
+            return Err(NetworkError::NotAQuantity { what, found });
         }
-        // beginning at 0, since the sum of nothing is -0
+        // The sum begins at 0, since the sum of nothing is -0.
         let sum = self.servers.iter().fold(0.0, |sum, server| sum + server.probability);
         if (sum - 1.0).abs() > SUM_TOLERANCE {
-            return Err(Error::ProbabilitySum { found: sum });
+            return Err(NetworkError::ProbabilitySum { found: sum });
         }
-        let demand = |server: &Server| server.probability * server.demand_seconds;
+        let demand = |server: &MemoryServer| server.probability * server.demand_seconds;
         if self.think_seconds + self.servers.iter().map(demand).sum::<f64>() < LEAST_CYCLE_SECONDS {
-            return Err(Error::NoTime);
+            return Err(NetworkError::NoTime);
         }
         if let Putpages::Rate(rate) = self.putpages {
             let full = self.servers.iter().position(|server| rate * demand(server) >= 1.0);
             if let Some(server) = full {
                 let utilization = rate * demand(&self.servers[server]);
-                return Err(Error::Saturated { server, utilization });
+                return Err(NetworkError::Saturated { server, utilization });
             }
         }
         Ok(())
     }
 
-    /// How long one getpage takes at each server, weighted by its probability, when no other is
-    /// about.
+    /// Returns the time of one getpage at each server, weighted by its probability, when there is
+    /// no other.
     fn alone(&self, demands: &[f64]) -> Vec<f64> {
         let rate = if let Putpages::Rate(rate) = self.putpages { rate } else { 0.0 };
         demands.iter().map(|demand| demand / (1.0 - rate * demand)).collect()
     }
 
+    /// Checks Little's law: the nodes that think and those that wait are all nodes.
+    fn check_littles_law(&self, flow: &Flow) {
+        let cycle_seconds = self.think_seconds + flow.responses.iter().sum::<f64>();
+        let (nodes, found) = (f64::from(self.global_nodes), flow.throughput * cycle_seconds);
+        debug_assert!((found - nodes).abs() <= 1e-3 * nodes, "{found} of {nodes} nodes");
+    }
+
     fn solution(&self, demands: &[f64], flow: Flow) -> Solution {
         let throughput = flow.throughput;
         let putpages = self.putpages.rate(throughput);
-        let load = |(index, server): (usize, &Server)| Load {
+        debug_assert_eq!((demands.len(), flow.responses.len()), (self.servers.len(), self.servers.len()));
+        self.check_littles_law(&flow);
+        let load = |(index, server): (usize, &MemoryServer)| ServerLoad {
             utilization: (throughput + putpages) * demands[index],
             getpages: throughput * flow.responses[index],
             response_seconds: match server.probability {
@@ -242,7 +259,7 @@ impl Network {
 }
 
 impl Putpages {
-    /// Putpages a second when so many pages are asked for in one.
+    /// Returns putpages a second at this rate of getpages.
     pub fn rate(self, getpages_per_second: f64) -> f64 {
         match self {
             Self::PerGetpage(f) => f * getpages_per_second,
@@ -255,7 +272,7 @@ impl Method {
     /// All methods.
     pub const ALL: [Self; 3] = [Self::Schweitzer, Self::Linearizer, Self::Exact];
 
-    /// The name on the command line.
+    /// Returns the name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             Self::Schweitzer => "schweitzer",
@@ -265,10 +282,10 @@ impl Method {
     }
 }
 
-/// What an application and a machine ask of a server.
+/// Demands of an application and a machine on a server.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Workload {
-    /// What it is called.
+pub struct ServerDemand {
+    /// Name of the application.
     pub name: &'static str,
     /// Z, in seconds (Voelker 2000, Table 3.1).
     pub think_seconds: f64,
@@ -278,7 +295,7 @@ pub struct Workload {
     pub putpages_per_getpage: f64,
 }
 
-impl Workload {
+impl ServerDemand {
     /// The applications of Table 3.1.
     pub const TABLE_3_1: [Self; 6] = [
         Self::new("m3", 2.7e-3),
@@ -289,58 +306,58 @@ impl Workload {
         Self::OO7,
     ];
 
-    /// OO7, with which the figures are made.
+    /// OO7, the workload of the figures.
     pub const OO7: Self = Self::new("oo7", 5.0e-3);
 
     const fn new(name: &'static str, think_seconds: f64) -> Self {
         Self { name, think_seconds, demand_seconds: 194e-6, putpages_per_getpage: 1.0 }
     }
 
-    /// The workload of a name.
+    /// Returns the workload of a name.
     pub fn named(name: &str) -> Option<Self> {
         Self::TABLE_3_1.into_iter().find(|workload| workload.name == name)
     }
 }
 
-/// The fastest page fault from disk, in seconds: what a getpage is to beat (section 3.3.2, after
-/// Feeley et al. 1995).
+/// The fastest page fault from disk, in seconds: the upper limit for a useful getpage (section
+/// 3.3.2, after Feeley et al. 1995).
 pub const DISK_FAULT_SECONDS: f64 = 3.6e-3;
 
-/// Why the model has no solution.
+/// Reason why the model has no solution.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum Error {
-    /// A number is negative or none.
+pub enum NetworkError {
+    /// A number is negative or not finite.
     NotAQuantity {
-        /// Which.
+        /// Name of the quantity.
         what: &'static str,
-        /// What it is.
+        /// Value of the quantity.
         found: f64,
     },
     /// The routing probabilities do not sum to one.
     ProbabilitySum {
-        /// Their sum.
+        /// Sum of the probabilities.
         found: f64,
     },
     /// Neither thinking nor serving takes time, so that throughput has no bound.
     NoTime,
     /// Putpages alone are as much as a server can take, or more.
     Saturated {
-        /// Which, from 0.
+        /// Number of the server, from 0.
         server: usize,
-        /// The share of its time that they would take.
+        /// Share of its time that putpages would take.
         utilization: f64,
     },
     /// Exact analysis would take too long.
     TooLarge {
         /// Global nodes times servers.
         found: u64,
-        /// How many may be.
+        /// Largest product allowed.
         most: u64,
     },
 }
 
-impl std::fmt::Display for Error {
+impl std::fmt::Display for NetworkError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::NotAQuantity { what, found } => {
@@ -364,9 +381,9 @@ impl std::fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for NetworkError {}
 
-/// The numbers that the methods work with. There is at least one node.
+/// Numbers of the methods' input. There is at least one node.
 struct Problem<'a> {
     nodes: u32,
     think: f64,
@@ -374,7 +391,7 @@ struct Problem<'a> {
     demands: &'a [f64],
 }
 
-/// What the methods find.
+/// Result of a method.
 struct Flow {
     throughput: f64,
     /// P·R of each server, in seconds.
@@ -382,7 +399,7 @@ struct Flow {
     operations: u64,
 }
 
-/// How far from one the sum of probabilities may be: what printed ones are rounded by.
+/// Tolerance of the probabilities' sum: the rounding of printed ones.
 const SUM_TOLERANCE: f64 = 1e-6;
-/// A cycle of thinking and serving that is shorter is none.
+/// Shortest cycle of thinking and serving that counts as taking time.
 const LEAST_CYCLE_SECONDS: f64 = 1e-12;

@@ -1,10 +1,9 @@
-//! The equation that both approximations come down to, in one unknown.
+//! The equation in one unknown that both approximations solve.
 //!
-//! When a getpage is taken to find a fixed multiple of the queue that there is with all N, its time
-//! at a server is a function of the throughput alone: R = a·d / (1 − s·X·d). What is left of the
-//! model is the response time law X·(Z + ΣR(X)) = N, whose left side grows with X and is convex. So
-//! the iteration over all queues that the literature describes becomes Newton's method in one
-//! dimension, kept in a bracket: O(servers) a step.
+//! Let a getpage find a fixed multiple of the queue with all N nodes. Its time at a server is then
+//! a function of the throughput alone: R = a·d / (1 − s·X·d). The rest of the model is the response
+//! time law X·(Z + ΣR(X)) = N. Its left side grows with X and is convex. The literature's iteration
+//! over all queues becomes Newton's method in one dimension, kept in a bracket: O(servers) a step.
 
 use super::Flow;
 
@@ -16,9 +15,9 @@ pub(super) struct Equation<'a> {
     pub think: f64,
     /// d of each server, in seconds.
     pub demands: &'a [f64],
-    /// a of each server; one for all where there are none.
+    /// a of each server; one for all where the slice is empty.
     pub factors: &'a [f64],
-    /// s: how much of the queue a getpage finds, with what putpages add.
+    /// s: share of the queue that a getpage finds, with the putpages' part.
     pub found: f64,
 }
 
@@ -46,19 +45,38 @@ impl Equation<'_> {
                 break;
             }
         }
-        let responses = (0..self.demands.len()).map(|index| self.response(index, throughput)).collect();
+        let mut responses: Vec<f64> =
+            (0..self.demands.len()).map(|index| self.response(index, throughput)).collect();
+        self.keep_response_time_law(throughput, &mut responses);
         Flow { throughput, responses, operations }
     }
 
-    /// No throughput can be more: no queue is shorter than none, and no server works more than
-    /// always.
+    /// Gives the busiest servers the getpages that are missing from N = X·(Z + ΣR). Near a server's
+    /// limit X has too few digits to compute that server's R from it.
+    fn keep_response_time_law(&self, throughput: f64, responses: &mut [f64]) {
+        let cycle = self.nodes / throughput;
+        let missing = cycle - self.think - responses.iter().sum::<f64>();
+        if missing.abs() <= LAW_TOLERANCE * cycle {
+            return;
+        }
+        let longest = self.demands.iter().copied().fold(0.0, f64::max);
+        let is_busiest = |index: &usize| self.demands[*index] >= longest * (1.0 - LAW_TOLERANCE);
+        let busiest: Vec<usize> = (0..self.demands.len()).filter(is_busiest).collect();
+        assert!(!busiest.is_empty(), "one demand is the longest");
+        for index in &busiest {
+            responses[*index] += missing / busiest.len() as f64;
+        }
+    }
+
+    /// Returns an upper bound of the throughput: no queue is shorter than none, and no server works
+    /// more than always.
     fn most(&self) -> f64 {
         let empty = self.think + (0..self.demands.len()).map(|index| self.response(index, 0.0)).sum::<f64>();
         let longest = self.demands.iter().copied().fold(0.0, f64::max);
         (self.nodes / empty).min(1.0 / (self.found * longest))
     }
 
-    /// The left side less the right one, and its slope.
+    /// Returns the left side less the right one, and its slope.
     fn value(&self, throughput: f64) -> (f64, f64) {
         let (mut cycle, mut slope) = (self.think, 0.0);
         for (index, demand) in self.demands.iter().enumerate() {
@@ -75,7 +93,10 @@ impl Equation<'_> {
     }
 }
 
-/// Halving alone comes to the last bit in so many steps.
+/// Largest number of steps: halving alone reaches the last bit in that number.
 const MOST_STEPS: u32 = 100;
-/// A step that moves the throughput by no more of itself is the last.
+/// Relative change of the throughput below which a step is the last.
 const PRECISION: f64 = 1e-14;
+/// Share of the cycle by which responses computed from the throughput may miss the response time
+/// law.
+const LAW_TOLERANCE: f64 = 1e-9;

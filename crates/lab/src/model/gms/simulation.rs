@@ -1,59 +1,59 @@
-//! The same network, simulated event by event: what the model's solution is checked against.
+//! The network of the model, simulated event by event, to check the model's solution.
 //!
 //! Global nodes think for an exponentially distributed time, send a getpage to a server drawn by
-//! the routing probabilities, and wait. Servers take requests in the order in which they come. What
-//! mean value analysis takes for granted can be had, and what it leaves out:
+//! the routing probabilities, and wait. Servers take requests in the order of arrival. The
+//! simulation can keep the assumptions of mean value analysis, or drop them:
 //!
 //! | | as in the model | as in a cluster |
 //! |---|---|---|
-//! | [`Arrivals`] of putpages | at random, at a rate of their own | with the getpage that made room necessary |
+//! | [`Arrivals`] of putpages | at random, at their own rate | with the getpage that needed room |
 //! | [`Service`] | exponentially distributed | the same time for each page |
 //!
 //! O(log N) an event. The half width is that of a 95% confidence interval by batch means (Law,
 //! *Simulation Modeling and Analysis*, 2015, section 9.5.3): twenty batches after a warm-up of one
-//! more, which is long against the time that a queue takes to settle unless a server is nearly
+//! more. A batch is long against the time that a queue takes to settle, unless a server is nearly
 //! always busy.
 
-use super::{Error, Network, Putpages};
+use super::{Network, NetworkError, Putpages};
 use shoal_trace::Random;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-/// What is simulated beside the network.
+/// Setting of a simulation beside the network.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Setting {
-    /// When putpages come.
+pub struct NetworkSetup {
+    /// Arrivals of putpages.
     pub arrivals: Arrivals,
-    /// How service times vary.
+    /// Distribution of service times.
     pub service: Service,
-    /// Getpages that are measured, at most [`MOST_GETPAGES`]; a twentieth more come before them.
+    /// Number of measured getpages, at most [`MOST_GETPAGES`]; a twentieth more come before them.
     pub getpages: u64,
-    /// Seed of everything that is drawn.
+    /// Seed of all random draws.
     pub seed: u64,
 }
 
-/// When putpages come.
+/// Arrivals of putpages.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Arrivals {
-    /// At random, so many a second.
+    /// At random, at this rate a second.
     Random(f64),
-    /// At the end of a getpage, f of them on average, each to a server of its own.
+    /// At the end of a getpage, f of them on average, each to its own server.
     AfterGetpage,
 }
 
-/// How service times vary.
+/// Distributions of service times.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Service {
-    /// Exponentially.
+    /// Exponential.
     Exponential,
-    /// Not at all.
+    /// The same time for each page.
     Constant,
 }
 
-/// What a simulation found.
+/// Results of a simulation.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Measured {
-    /// R: how long a getpage takes, in seconds.
+pub struct NetworkResult {
+    /// R: time of a getpage, in seconds.
     pub response_seconds: Estimate,
     /// X: getpages a second.
     pub getpages_per_second: Estimate,
@@ -61,7 +61,7 @@ pub struct Measured {
     pub utilizations: Vec<f64>,
 }
 
-/// A mean and how far off it may be.
+/// A mean with its error.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
     /// The mean.
@@ -70,20 +70,20 @@ pub struct Estimate {
     pub half_width: f64,
 }
 
-/// Most getpages that a simulation measures.
+/// Largest number of getpages that a simulation measures.
 pub const MOST_GETPAGES: u64 = 100_000_000;
 
 /// Simulates a network.
 ///
 /// # Errors
-/// As [`Network::check`]; with putpages at random also when they alone are more than a server can
+/// As [`Network::check`]. With putpages at random, also when they alone are more than a server can
 /// take.
-pub fn simulate(network: &Network, setting: &Setting) -> Result<Measured, Error> {
+pub fn simulate(network: &Network, setting: &NetworkSetup) -> Result<NetworkResult, NetworkError> {
     network.check()?;
     if let Arrivals::Random(rate) = setting.arrivals {
         Network { putpages: Putpages::Rate(rate), ..network.clone() }.check()?;
     }
-    let mut run = Run::new(network, setting);
+    let mut run = NetworkRun::new(network, setting);
     let each = setting.getpages.clamp(BATCHES, MOST_GETPAGES) / BATCHES;
     if network.global_nodes == 0 {
         return Ok(run.nothing());
@@ -93,41 +93,41 @@ pub fn simulate(network: &Network, setting: &Setting) -> Result<Measured, Error>
     run.busy.iter_mut().for_each(|busy| *busy = 0.0);
     let batches: Vec<(f64, f64)> = (0..BATCHES).map(|_| run.batch(each)).collect();
     let elapsed = (run.now - began).max(f64::MIN_POSITIVE);
-    Ok(Measured {
+    Ok(NetworkResult {
         response_seconds: Estimate::of(batches.iter().map(|batch| batch.0)),
         getpages_per_second: Estimate::of(batches.iter().map(|batch| batch.1)),
         utilizations: run.busy.iter().map(|busy| busy / elapsed).collect(),
     })
 }
 
-struct Run<'a> {
+struct NetworkRun<'a> {
     network: &'a Network,
-    setting: &'a Setting,
+    setting: &'a NetworkSetup,
     random: Random,
-    /// Routing probabilities, summed up.
+    /// Cumulative routing probabilities.
     routes: Vec<f64>,
     queues: Vec<VecDeque<Job>>,
-    /// Seconds that each server has worked.
+    /// Busy seconds of each server.
     busy: Vec<f64>,
-    events: BinaryHeap<Reverse<Event>>,
+    events: BinaryHeap<Reverse<NetworkEvent>>,
     now: f64,
     answered: u64,
     responses: f64,
 }
 
-/// What waits at a server: a getpage with the time of its arrival, or a putpage.
+/// A job at a server: a getpage with the time of its arrival, or a putpage.
 type Job = Option<f64>;
 
-/// What happens when, the earliest first.
+/// An event with its time, the earliest first.
 #[derive(Clone, Copy, Debug, PartialEq)]
-struct Event {
+struct NetworkEvent {
     at: f64,
     what: What,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum What {
-    /// A node has thought.
+    /// A node has finished thinking.
     Getpage,
     /// A page is put at random.
     Putpage,
@@ -135,8 +135,8 @@ enum What {
     Served(usize),
 }
 
-impl<'a> Run<'a> {
-    fn new(network: &'a Network, setting: &'a Setting) -> Self {
+impl<'a> NetworkRun<'a> {
+    fn new(network: &'a Network, setting: &'a NetworkSetup) -> Self {
         let mut sum = 0.0;
         let routes = network.servers.iter().map(|server| {
             sum += server.probability;
@@ -161,11 +161,12 @@ impl<'a> Run<'a> {
         run
     }
 
-    /// Runs until so many more getpages have been answered.
+    /// Runs until `getpages` more getpages have been answered.
     fn advance(&mut self, getpages: u64) {
         let until = self.answered + getpages;
         while self.answered < until {
             let Some(Reverse(event)) = self.events.pop() else { return };
+            debug_assert!(event.at >= self.now, "time goes on: {} after {}", event.at, self.now);
             self.now = event.at;
             match event.what {
                 What::Getpage => self.arrive(Some(event.at)),
@@ -178,7 +179,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// The mean response time, and the throughput, of so many more getpages.
+    /// Returns the mean response time, and the throughput, of `getpages` more getpages.
     fn batch(&mut self, getpages: u64) -> (f64, f64) {
         let (answered, responses, began) = (self.answered, self.responses, self.now);
         self.advance(getpages);
@@ -189,6 +190,7 @@ impl<'a> Run<'a> {
     fn arrive(&mut self, job: Job) {
         let drawn = self.random.unit();
         let last = self.routes.len() - 1;
+        debug_assert!((0.0..1.0).contains(&drawn) && self.routes.is_sorted(), "routes are sums");
         let server = self.routes.partition_point(|sum| *sum <= drawn).min(last);
         self.queues[server].push_back(job);
         if self.queues[server].len() == 1 {
@@ -208,6 +210,7 @@ impl<'a> Run<'a> {
 
     fn served(&mut self, server: usize) {
         let job = self.queues[server].pop_front();
+        debug_assert!(job.is_some(), "server {server} served nobody");
         if !self.queues[server].is_empty() {
             self.serve(server);
         }
@@ -246,12 +249,13 @@ impl<'a> Run<'a> {
     }
 
     fn schedule(&mut self, seconds: f64, what: What) {
-        self.events.push(Reverse(Event { at: self.now + seconds, what }));
+        debug_assert!(seconds >= 0.0 && seconds.is_finite(), "{what:?} in {seconds} s");
+        self.events.push(Reverse(NetworkEvent { at: self.now + seconds, what }));
     }
 
-    fn nothing(&self) -> Measured {
+    fn nothing(&self) -> NetworkResult {
         let none = Estimate { mean: 0.0, half_width: 0.0 };
-        Measured {
+        NetworkResult {
             response_seconds: none,
             getpages_per_second: none,
             utilizations: vec![0.0; self.network.servers.len()],
@@ -259,22 +263,22 @@ impl<'a> Run<'a> {
     }
 }
 
-impl Eq for Event {}
+impl Eq for NetworkEvent {}
 
-impl Ord for Event {
+impl Ord for NetworkEvent {
     fn cmp(&self, other: &Self) -> std::cmp::Ordering {
         self.at.total_cmp(&other.at).then(self.what.cmp(&other.what))
     }
 }
 
-impl PartialOrd for Event {
+impl PartialOrd for NetworkEvent {
     fn partial_cmp(&self, other: &Self) -> Option<std::cmp::Ordering> {
         Some(self.cmp(other))
     }
 }
 
 impl Estimate {
-    /// The mean of a few batches' means.
+    /// Returns the mean of a few batches' means.
     pub fn of(batches: impl Iterator<Item = f64> + Clone) -> Self {
         let count = batches.clone().count().max(1) as f64;
         let mean = batches.clone().sum::<f64>() / count;
@@ -283,7 +287,7 @@ impl Estimate {
         Self { mean, half_width: STUDENT_95 * (variance / count).sqrt() }
     }
 
-    /// Whether a value lies within so many half widths.
+    /// Returns `true` if a value lies within `half_widths` half widths of the mean.
     pub fn covers(&self, value: f64, half_widths: f64) -> bool {
         (value - self.mean).abs() <= half_widths * self.half_width
     }

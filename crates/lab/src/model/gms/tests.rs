@@ -1,10 +1,10 @@
 //! The model's methods beside one another, beside simulation, and beside the dissertation's
 //! numbers.
 
-use super::simulation::{Arrivals, Service, Setting, simulate};
+use super::simulation::{Arrivals, NetworkSetup, Service, simulate};
 use super::*;
 
-const OO7: Workload = Workload::OO7;
+const OO7: ServerDemand = ServerDemand::OO7;
 
 fn response(network: &Network, method: Method) -> f64 {
     network.solve(method).unwrap().response_seconds
@@ -33,7 +33,7 @@ fn one_node_finds_its_server_free_but_for_putpages() {
 fn two_nodes_without_putpages_as_worked_by_hand() {
     // Z = 1, one server of D = 1, N = 2: X(1) = 1/2, so a getpage finds Q(1) = 1/2, R = 3/2, X =
     // 2/(1 + 3/2) = 0.8
-    let server = Server { kind: Kind::Idle, demand_seconds: 1.0, probability: 1.0 };
+    let server = MemoryServer { kind: ServerKind::Idle, demand_seconds: 1.0, probability: 1.0 };
     let network = Network {
         global_nodes: 2,
         think_seconds: 1.0,
@@ -54,7 +54,7 @@ fn two_nodes_without_putpages_as_worked_by_hand() {
 }
 
 #[test]
-fn figure_3_2_idle_node_half_busy_with_seven_global_nodes() {
+fn figure_3_2_seven_nodes_keep_a_server_half_busy() {
     // section 3.3.2: "the model reports a utilization of 51%"; (1 + f)·X·D with X = 7/(Z + R)
     for method in Method::ALL {
         let found = Network::balanced(OO7, 7, 1, 0, 0.0).solve(method).unwrap().loads[0].utilization;
@@ -70,8 +70,8 @@ fn figure_3_2_idle_node_half_busy_with_seven_global_nodes() {
 #[test]
 fn figure_3_3_skew_makes_programs_slower() {
     // section 3.4.2: with (0.75, 0.025) on 11 idle nodes "at 18 nodes … increases by 12%", and 37%
-    // at 24. Once the first server is always busy X = 1/(2·0.75·D), so that 24 nodes take at least
-    // 24·1.5·D = 6.98 ms where balanced they take Z + 0.23 = 5.23: +33.5%
+    // at 24. Once the first server is always busy X = 1/(2·0.75·D). 24 nodes then take at least
+    // 24·1.5·D = 6.98 ms; balanced they take Z + 0.23 = 5.23: +33.5%
     let increase = |first, nodes, method| {
         let skewed = Network::skewed(OO7, nodes, 11, first);
         execution_increase(&skewed, &Network::balanced(OO7, nodes, 11, 0, 0.0), method)
@@ -89,7 +89,7 @@ fn figure_3_3_skew_makes_programs_slower() {
 }
 
 #[test]
-fn figure_3_4_eight_balanced_servers_carry_sixty_global_nodes() {
+fn figure_3_4_eight_servers_carry_sixty_nodes() {
     // section 3.4.2: "with eight balanced idle nodes the getpage response time only doubles when
     // there are 60 global nodes"
     let ratio =
@@ -103,10 +103,10 @@ fn figure_3_4_eight_balanced_servers_carry_sixty_global_nodes() {
 }
 
 #[test]
-fn figure_3_8_local_nodes_help_most_at_eighteen_and_are_never_used_up() {
-    // section 3.5: improvement "peaks at around 18 global nodes" and the local utilization
-    // approaches p/(1 − p) for p < 0.5, since then the idle node is always busy at (1 − p)·(1 +
-    // f)·X·D = 1. So it is with one idle and one local node, though the text says ten of each.
+fn figure_3_8_local_nodes_help_most_at_eighteen() {
+    // section 3.5: improvement "peaks at around 18 global nodes". The local utilization approaches
+    // p/(1 − p) for p < 0.5. The idle node is then always busy: (1 − p)·(1 + f)·X·D = 1. This holds
+    // with one idle and one local node, though the text says ten of each.
     let improvement = |nodes, p| {
         let without = response(&Network::balanced(OO7, nodes, 1, 0, 0.0), Method::Exact);
         1.0 - response(&Network::balanced(OO7, nodes, 1, 1, p), Method::Exact) / without
@@ -129,14 +129,14 @@ fn figure_3_8_local_nodes_help_most_at_eighteen_and_are_never_used_up() {
 }
 
 #[test]
-fn simulation_agrees_with_exact_analysis_of_its_own_setting() {
+fn simulation_agrees_with_exact_analysis() {
     for (network, tolerance) in [
         (Network::balanced(OO7, 7, 1, 0, 0.0), 0.01),
         (Network::skewed(OO7, 18, 11, 0.75), 0.03),
         (Network::balanced(OO7, 12, 1, 1, 0.3), 0.01),
     ] {
         let exact = network.solve(Method::Exact).unwrap();
-        let setting = Setting {
+        let setting = NetworkSetup {
             arrivals: Arrivals::Random(exact.putpages_per_second),
             service: Service::Exponential,
             getpages: 200_000,
@@ -158,10 +158,14 @@ fn simulation_agrees_with_exact_analysis_of_its_own_setting() {
 }
 
 #[test]
-fn a_cluster_whose_service_times_do_not_vary_waits_less() {
+fn constant_service_times_wait_less() {
     let network = Network::balanced(OO7, 7, 1, 0, 0.0);
-    let setting =
-        Setting { arrivals: Arrivals::AfterGetpage, service: Service::Constant, getpages: 100_000, seed: 1 };
+    let setting = NetworkSetup {
+        arrivals: Arrivals::AfterGetpage,
+        service: Service::Constant,
+        getpages: 100_000,
+        seed: 1,
+    };
     let found = simulate(&network, &setting).unwrap();
     let exact = response(&network, Method::Exact);
     assert!(found.response_seconds.mean < 0.9 * exact, "{found:?} {exact}");
@@ -173,12 +177,12 @@ fn a_hundred_servers_take_few_operations() {
     // each operation is a division and a few multiplications, so that 20,000 of them take well
     // below a millisecond
     let demand = |index: u32| 100e-6 + f64::from(index) * 3e-6;
-    let servers = (0..100).map(|index| Server {
-        kind: if index % 3 == 0 { Kind::Local } else { Kind::Idle },
+    let servers = (0..100).map(|index| MemoryServer {
+        kind: if index % 3 == 0 { ServerKind::Local } else { ServerKind::Idle },
         demand_seconds: demand(index),
         probability: f64::from(index + 1) / 5050.0,
     });
-    let servers: Vec<Server> = servers.collect();
+    let servers: Vec<MemoryServer> = servers.collect();
     for nodes in [1, 10, 100, 1000, 100_000] {
         let network = Network {
             global_nodes: nodes,
@@ -202,14 +206,14 @@ fn a_hundred_servers_take_few_operations() {
 }
 
 #[test]
-fn solutions_obey_the_response_time_law_wherever_there_is_one() {
+fn solutions_obey_the_response_time_law() {
     let mut random = shoal_trace::Random::new(3);
     for _ in 0..300 {
         let count = 1 + random.below(6);
         let weights: Vec<f64> = (0..count).map(|_| random.unit() + 1e-3).collect();
         let sum: f64 = weights.iter().sum();
-        let servers = weights.iter().map(|weight| Server {
-            kind: Kind::Idle,
+        let servers = weights.iter().map(|weight| MemoryServer {
+            kind: ServerKind::Idle,
             demand_seconds: random.unit() * 1e-3,
             probability: weight / sum,
         });
@@ -232,7 +236,7 @@ fn solutions_obey_the_response_time_law_wherever_there_is_one() {
 }
 
 #[test]
-fn what_has_no_solution_is_an_error_and_never_a_number() {
+fn unsolvable_network_is_an_error() {
     let network = Network::balanced(OO7, 7, 2, 0, 0.0);
     let with = |change: &dyn Fn(&mut Network)| {
         let mut network = network.clone();
@@ -240,30 +244,43 @@ fn what_has_no_solution_is_an_error_and_never_a_number() {
         Method::ALL.map(|method| network.solve(method).unwrap_err())
     };
     for error in with(&|n| n.servers[0].probability = 0.4) {
-        assert_eq!(error, Error::ProbabilitySum { found: 0.9 });
+        assert_eq!(error, NetworkError::ProbabilitySum { found: 0.9 });
     }
     for error in with(&|n| n.servers.clear()) {
-        assert_eq!(error, Error::ProbabilitySum { found: 0.0 });
+        assert_eq!(error, NetworkError::ProbabilitySum { found: 0.0 });
     }
     for error in with(&|n| n.putpages = Putpages::Rate(20_000.0)) {
         assert!(
-            matches!(error, Error::Saturated { server: 0, utilization } if (utilization - 1.94).abs() < 1e-9)
+            matches!(error, NetworkError::Saturated { server: 0, utilization } if (utilization - 1.94).abs() < 1e-9)
         );
     }
     for error in with(&|n| n.think_seconds = f64::NAN) {
-        assert!(matches!(error, Error::NotAQuantity { what: "the think time", .. }));
+        assert!(matches!(error, NetworkError::NotAQuantity { what: "the think time", .. }));
     }
     for error in with(&|n| n.servers[1].demand_seconds = -1.0) {
-        assert!(matches!(error, Error::NotAQuantity { what: "a service demand", .. }));
+        assert!(matches!(error, NetworkError::NotAQuantity { what: "a service demand", .. }));
     }
     let no_time = |n: &mut Network| {
         n.think_seconds = 0.0;
         n.servers.iter_mut().for_each(|server| server.demand_seconds = 0.0);
     };
-    assert!(with(&no_time).iter().all(|error| *error == Error::NoTime));
+    assert!(with(&no_time).iter().all(|error| *error == NetworkError::NoTime));
     let large = Network { global_nodes: u32::MAX, ..network.clone() };
-    assert!(matches!(large.solve(Method::Exact), Err(Error::TooLarge { .. })));
-    assert!(large.solve(Method::Linearizer).unwrap().response_seconds.is_finite());
+    assert!(matches!(large.solve(Method::Exact), Err(NetworkError::TooLarge { .. })));
+}
+
+#[test]
+fn saturated_network_keeps_response_time_law() {
+    for (name, network) in [
+        ("balanced", Network::balanced(OO7, u32::MAX, 2, 0, 0.0)),
+        ("skewed", Network::skewed(OO7, u32::MAX, 4, 0.7)),
+    ] {
+        for method in [Method::Schweitzer, Method::Linearizer] {
+            let solution = network.solve(method).expect("a network with time in it");
+            let nodes = solution.getpages_per_second * (OO7.think_seconds + solution.response_seconds);
+            assert!((nodes / f64::from(u32::MAX) - 1.0).abs() < 1e-6, "{name} {method:?}: {nodes} nodes");
+        }
+    }
 }
 
 #[test]

@@ -1,22 +1,23 @@
 //! The characteristic time of an LRU cache, for objects of any size.
 //!
 //! Che, Tung, Wang, *Hierarchical Web caching systems: modeling, design and experimental results*,
-//! IEEE JSAC 20(7), 2002; why it is so good: Fricker, Robert, Roberts, *A versatile and accurate
-//! approximation for LRU cache performance*, ITC 2012. An object leaves when it was not asked for
-//! during the time t in which the cache is filled anew; t is the same for all, and counted in
-//! accesses:
+//! IEEE JSAC 20(7), 2002. Reasons for its accuracy: Fricker, Robert, Roberts, *A versatile and
+//! accurate approximation for LRU cache performance*, ITC 2012. An object leaves when it was not
+//! requested during the time t in which the cache is filled once. t is the same for all objects,
+//! and counted in accesses:
 //!
 //! ```text
 //!     Σ S_i · (1 − e^(−p_i·t)) = cache        P(hit i) = 1 − e^(−p_i·t)
 //! ```
 //!
-//! Where it fits: independent accesses, any popularity and sizes, a cache that is large beside its
-//! objects. Nothing is fitted. O(n) a step of the search for t, some 60 steps.
+//! The approximation fits independent accesses, any popularity and sizes, and a cache that is large
+//! beside its objects. Nothing is fitted. O(n) a step of the search for t, some 60 steps.
 
-use super::{Outcome, Population, transfers};
+use super::{FileCacheResult, Population, transfers};
 
-/// t, in accesses; infinite when everything fits.
+/// Returns t, in accesses; infinite when everything fits.
 pub fn characteristic_time(population: &Population, cache_bytes: f64) -> f64 {
+    debug_assert!(cache_bytes >= 0.0, "a cache of {cache_bytes} bytes");
     if population.bytes() <= cache_bytes {
         return f64::INFINITY;
     }
@@ -26,26 +27,33 @@ pub fn characteristic_time(population: &Population, cache_bytes: f64) -> f64 {
     }
     for _ in 0..SEARCH_STEPS {
         let middle = (low + high) / 2.0;
-        if room(population, middle) < cache_bytes { low = middle } else { high = middle }
+        if room(population, middle) < cache_bytes {
+            low = middle
+        } else {
+            high = middle
+        }
+        debug_assert!(low <= high, "the search keeps its bounds");
     }
     (low + high) / 2.0
 }
 
-/// The bytes of what was asked for within a time: the cache whose characteristic time it is.
+/// Returns the bytes of the objects requested within a time: the cache with this characteristic
+/// time.
 pub fn room(population: &Population, time: f64) -> f64 {
     population.items().iter().map(|item| item.bytes * -(-item.probability * time).exp_m1()).sum()
 }
 
-/// What the cache leaves to the disk.
-pub fn outcome(population: &Population, cache_bytes: f64) -> Outcome {
+/// Returns the disk's work behind the cache.
+pub fn outcome(population: &Population, cache_bytes: f64) -> FileCacheResult {
     after(population, characteristic_time(population, cache_bytes))
 }
 
-/// What a cache with this characteristic time leaves to the disk.
-pub fn after(population: &Population, time: f64) -> Outcome {
+/// Returns the disk's work behind a cache with this characteristic time.
+pub fn after(population: &Population, time: f64) -> FileCacheResult {
+    debug_assert!(time >= 0.0, "a time of {time}");
     let absent = |probability: f64| (-probability * time).exp();
     let bytes_read = population.sum(|item| item.bytes * absent(item.probability));
-    Outcome {
+    FileCacheResult {
         hit_ratio: 1.0 - population.sum(|item| absent(item.probability)),
         byte_hit_ratio: 1.0 - bytes_read / population.mean_access_bytes().max(f64::MIN_POSITIVE),
         bytes_read,
@@ -55,5 +63,5 @@ pub fn after(population: &Population, time: f64) -> Outcome {
 
 /// Halvings after the search has found the power of four: relative 2^−40.
 const SEARCH_STEPS: usize = 42;
-/// Beyond it an access to the rarest file is not expected in any run.
+/// Largest time: beyond it no run is expected to access the rarest file.
 const TIME_MAX: f64 = 1e18;

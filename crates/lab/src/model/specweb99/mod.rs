@@ -1,24 +1,24 @@
-//! What a file cache saves a Web server: Kant and Won's model, a simulation of the same, and the
+//! Savings of a Web server's file cache: Kant and Won's model, a simulation of it, and the
 //! characteristic time beside them.
 //!
-//! Kant and Won, *Performance impact of uncached file accesses in SPECweb99*, 1999. Files are asked
-//! for independently with fixed probabilities ([`Population`]); an LRU file cache holds some of
-//! their bytes. How many accesses does it answer, what must the disk read, and what throughput is
-//! left?
+//! Kant and Won, *Performance impact of uncached file accesses in SPECweb99*, 1999. Files are
+//! requested independently with fixed probabilities ([`Population`]); an LRU file cache holds some
+//! of their bytes. The questions are the share of accesses that the cache answers, the disk's
+//! reads, and the throughput left.
 //!
-//! | file | what | cost |
+//! | file | contents | cost |
 //! |---|---|---|
-//! | [`analytic`] | the paper's model (Eqs 1.4 to 1.12): a fixed set of files is cached, the others disturb it | O(n log n) |
+//! | [`analytic`] | the paper's model (Eqs 1.4 to 1.12): a fixed set of cached files | O(n log n) |
 //! | [`che`] | each file stays for one characteristic time | O(n) times some 60 |
 //! | [`simulation`] | the cache itself, by any policy, before one server queue | O(1) a request |
-//! | [`threads`] | the same with several threads that wait for the disk at once | O(log threads) a request |
-//! | [`postlog`] | what the POSTs' log costs | O(1) |
+//! | [`threads`] | several threads that wait for the disk at once | O(log threads) a request |
+//! | [`postlog`] | the cost of the POSTs' log | O(1) |
 //! | [`paper`] | the printed numbers | |
 //!
 //! The printed equations and the printed Table 1.1 disagree. [`analytic`] has both readings,
-//! [`Reading::Literal`] and [`Reading::Restored`], and says which gives the table. What the text
-//! says of sizes and of the order of files is settled in
-//! [`shoal_trace::generate::specweb99::FileSet`].
+//! [`RateDerivation::Literal`] and [`RateDerivation::Restored`], and says which gives the table.
+//! [`shoal_trace::generate::specweb99::FileSet`] settles the text's statements on sizes and on the
+//! order of files.
 
 pub mod analytic;
 pub mod che;
@@ -30,15 +30,15 @@ pub mod simulation;
 mod tests;
 pub mod threads;
 
-pub use analytic::Reading;
+pub use analytic::RateDerivation;
 pub use population::{Item, Population};
 
-/// What a cache leaves to the disk, an access.
+/// Work left to the disk behind a cache, for each access.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
-pub struct Outcome {
-    /// Accesses answered from the cache, of all (η_f).
+pub struct FileCacheResult {
+    /// Share of accesses answered from the cache (η_f).
     pub hit_ratio: f64,
-    /// Bytes answered from the cache, of all (η_b).
+    /// Share of bytes answered from the cache (η_b).
     pub byte_hit_ratio: f64,
     /// Bytes read from disk an access.
     pub bytes_read: f64,
@@ -46,46 +46,47 @@ pub struct Outcome {
     pub transfers: f64,
 }
 
-/// The instructions that an operation takes (Eq. 1.13).
+/// Instructions of an operation (Eq. 1.13).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PathLength {
-    /// L_0: with every file cached.
+    /// L_0: instructions with every file cached.
     pub cached: f64,
-    /// ζ_F: for each miss, to make room.
+    /// ζ_F: instructions for each miss, to make room.
     pub replacement: f64,
-    /// ζ_D: for each transfer from disk.
+    /// ζ_D: instructions for each transfer from disk.
     pub transfer: f64,
 }
 
 impl Default for PathLength {
-    /// The paper's: 100,000, 6,250 and 12,500 instructions.
+    /// Returns the paper's values: 100,000, 6,250 and 12,500 instructions.
     fn default() -> Self {
         Self { cached: 100_000.0, replacement: 6_250.0, transfer: 12_500.0 }
     }
 }
 
 impl PathLength {
-    /// L: instructions an operation.
-    pub fn of(&self, outcome: &Outcome) -> f64 {
+    /// Returns L: instructions an operation.
+    pub fn of(&self, outcome: &FileCacheResult) -> f64 {
         self.cached + (1.0 - outcome.hit_ratio) * self.replacement + outcome.transfers * self.transfer
     }
 
-    /// T / T_0 = L_0 / L: the share of the target throughput that is left.
-    pub fn throughput(&self, outcome: &Outcome) -> f64 {
+    /// Returns T / T_0 = L_0 / L: the share of the target throughput that is left.
+    pub fn throughput(&self, outcome: &FileCacheResult) -> f64 {
         self.cached / self.of(outcome)
     }
 }
 
-/// Transfers that a file takes.
+/// Returns the number of transfers of a file.
 pub fn transfers(bytes: f64) -> f64 {
     (bytes / TRANSFER_BYTES).ceil()
 }
 
-/// The memory that caches the whole file set, in megabytes, for a target throughput (Eq. 1.3).
+/// Returns the memory that caches the whole file set, in megabytes, for a target throughput (Eq.
+/// 1.3).
 pub fn memory_megabytes(operations_per_second: f64) -> f64 {
     178.0 + 1.06 * operations_per_second
 }
 
-/// 𝓑: "16 KB". With 16,384 the table's column comes out to its last digit, with 16,000 it is 1% too
+/// 𝓑: "16 KB". With 16,384 the table's column agrees to its last digit, with 16,000 it is 1% too
 /// high.
 pub const TRANSFER_BYTES: f64 = 16_384.0;

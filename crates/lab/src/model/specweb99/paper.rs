@@ -13,14 +13,14 @@ pub struct Case {
     /// The cache, as a share of the set.
     pub fraction: f64,
     /// The row marked S.
-    pub simulated: Row,
+    pub simulated: PrintedRow,
     /// The row marked A.
-    pub analytic: Row,
+    pub analytic: PrintedRow,
 }
 
-/// What one row says.
+/// Values of one row.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Row {
+pub struct PrintedRow {
     /// η_f.
     pub hit_ratio: Option<f64>,
     /// Thousands of transfers a second.
@@ -31,11 +31,17 @@ pub struct Row {
     pub throughput: f64,
 }
 
-const fn row(hit_ratio: Option<f64>, kilo_transfers: f64, megabytes: f64, throughput: f64) -> Row {
-    Row { hit_ratio, kilo_transfers, megabytes, throughput }
+const fn row(hit_ratio: Option<f64>, kilo_transfers: f64, megabytes: f64, throughput: f64) -> PrintedRow {
+    PrintedRow { hit_ratio, kilo_transfers, megabytes, throughput }
 }
 
-const fn case(set: (f64, f64), cache_megabytes: f64, fraction: f64, simulated: Row, analytic: Row) -> Case {
+const fn case(
+    set: (f64, f64),
+    cache_megabytes: f64,
+    fraction: f64,
+    simulated: PrintedRow,
+    analytic: PrintedRow,
+) -> Case {
     Case { throughput: set.0, set_megabytes: set.1, cache_megabytes, fraction, simulated, analytic }
 }
 

@@ -1,9 +1,9 @@
-//! What is asked for: sizes and probabilities, of SPECweb99's file set or of any trace.
+//! Requested files: sizes and probabilities, of SPECweb99's file set or of any trace.
 
-use crate::experiment::Workload;
+use crate::workload::Workload;
 use shoal_trace::generate::specweb99::FileSet;
 
-/// Files with fixed probabilities, asked for independently.
+/// Files with fixed probabilities, requested independently.
 #[derive(Clone, Debug, PartialEq, Default)]
 pub struct Population {
     items: Vec<Item>,
@@ -12,30 +12,30 @@ pub struct Population {
 /// One file.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Item {
-    /// How likely an access is to be one to it.
+    /// Probability that an access is to this file.
     pub probability: f64,
-    /// Its size, in bytes.
+    /// Size of the file, in bytes.
     pub bytes: f64,
 }
 
 impl Population {
-    /// Any files.
+    /// Creates a population of any files.
     pub fn of_items(items: Vec<Item>) -> Self {
         Self { items }
     }
 
-    /// SPECweb99's (Eq. 1.4).
+    /// Creates SPECweb99's population (Eq. 1.4).
     pub fn of_files(set: &FileSet) -> Self {
         let item = |file| Item { probability: set.probability(file), bytes: file.exact_bytes() };
         Self { items: set.files().map(item).collect() }
     }
 
-    /// A trace's measured part: each object as often as it was asked for. Objects without bytes are
-    /// left out.
+    /// Takes a trace's measured part: each object with the frequency of its requests. Objects
+    /// without bytes are left out.
     ///
-    /// What the trace asks for once keeps a probability, though it will not come again: a model
-    /// over it hits more than a cache over the trace can. The gap is the trace's newness, and shows
-    /// beside the simulation.
+    /// An object requested once in the trace keeps a probability, though no further request comes.
+    /// A model over the population therefore hits more than a cache over the trace can. The gap is
+    /// the trace's share of new objects, and shows beside the simulation.
     pub fn of_trace(workload: &Workload) -> Self {
         let mut counts = vec![0u64; workload.objects];
         workload.measured().iter().for_each(|request| counts[request.object as usize] += 1);
@@ -49,9 +49,9 @@ impl Population {
         Self { items: asked.map(item).collect() }
     }
 
-    /// Zipf-like popularity with lognormal sizes, for what is known by its parameters alone:
-    /// `median` bytes, `sigma` of the logarithm. Sizes are the distribution's quantiles, dealt to
-    /// ranks by a fixed permutation so that they do not go with popularity.
+    /// Creates Zipf-like popularity with lognormal sizes, for populations known by their parameters
+    /// alone: `median` bytes, `sigma` of the logarithm. Sizes are the distribution's quantiles. A
+    /// fixed permutation deals them to ranks, so that they are independent of popularity.
     pub fn of_distributions(objects: u32, alpha: f64, median: f64, sigma: f64) -> Self {
         let count = objects.max(1);
         let weights: Vec<f64> = (1..=count).map(|rank| f64::from(rank).powf(-alpha)).collect();
@@ -64,30 +64,31 @@ impl Population {
         Self { items: weights.into_iter().enumerate().map(item).collect() }
     }
 
-    /// The files.
+    /// Returns the files.
     pub fn items(&self) -> &[Item] {
         &self.items
     }
 
-    /// The bytes of all files.
+    /// Returns the bytes of all files.
     pub fn bytes(&self) -> f64 {
         self.items.iter().map(|item| item.bytes).sum()
     }
 
-    /// The mean size of an access, in bytes.
+    /// Returns the mean size of an access, in bytes.
     pub fn mean_access_bytes(&self) -> f64 {
         self.sum(|item| item.bytes)
     }
 
-    /// The mean of a quantity over accesses.
+    /// Returns the mean of a quantity over accesses.
     pub fn sum(&self, of: impl Fn(&Item) -> f64) -> f64 {
         self.items.iter().map(|item| item.probability * of(item)).sum()
     }
 }
 
-/// The normal distribution's quantile (Abramowitz and Stegun 1964, 26.2.23), off by 0.00045 at
-/// most.
+/// Returns the normal distribution's quantile (Abramowitz and Stegun 1964, 26.2.23), off by 0.00045
+/// at most.
 fn normal_quantile(quantile: f64) -> f64 {
+    debug_assert!(0.0 < quantile && quantile < 1.0, "{quantile} is no quantile");
     let tail = (-2.0 * quantile.min(1.0 - quantile).ln()).sqrt();
     let above = 2.515_517 + tail * (0.802_853 + tail * 0.010_328);
     let below = 1.0 + tail * (1.432_788 + tail * (0.189_269 + tail * 0.001_308));

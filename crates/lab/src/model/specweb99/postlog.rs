@@ -1,29 +1,29 @@
-//! What the POSTs' log costs the file cache and the disk, which the paper leaves as "a major
+//! Cost of the POSTs' log for the file cache and the disk, which the paper leaves as "a major
 //! remaining task".
 //!
 //! 4.8% of operations append 140 bytes each to one file (Kant and Won 1999, section 2). The paper
-//! names two costs: the file may be "evicted from the file-cache (and written to the disk), only to
-//! be read back in on the next POST", and writers wait for one another. How much depends on how the
-//! log is kept, for which there are four ways here. Each is O(1).
+//! names two costs. The file may be "evicted from the file-cache (and written to the disk), only to
+//! be read back in on the next POST". Writers also wait for one another. The cost depends on the
+//! way of keeping the log; there are four ways here. Each is O(1).
 
 use super::TRANSFER_BYTES;
 use shoal_trace::generate::specweb99::{POST_LOG_BYTES, POST_SHARE};
 
-/// How the log is kept.
+/// Ways of keeping the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Keeping {
+pub enum LogMode {
     /// Open for the whole run; full pages are written behind.
     Open,
     /// Open, each line forced to disk before the answer.
     Forced,
     /// Closed after each line: its last page is written, and read again by the next POST.
     LastPage,
-    /// Closed after each line by a server whose cache holds whole files: all of it is written and
+    /// Closed after each line by a server that caches whole files: the whole log is written and
     /// read again.
     WholeFile,
 }
 
-/// What it takes, an operation of any kind.
+/// Cost of the log, for an operation of any kind.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
 pub struct Cost {
     /// Transfers from disk.
@@ -34,11 +34,11 @@ pub struct Cost {
     pub cache_bytes: f64,
 }
 
-impl Keeping {
+impl LogMode {
     /// Every way, the cheapest first.
     pub const ALL: [Self; 4] = [Self::Open, Self::Forced, Self::LastPage, Self::WholeFile];
 
-    /// In words.
+    /// Returns the name in words.
     pub fn name(self) -> &'static str {
         match self {
             Self::Open => "kept open, written behind",
@@ -48,7 +48,7 @@ impl Keeping {
         }
     }
 
-    /// The cost once the log has so many lines.
+    /// Returns the cost once the log has `lines` lines.
     pub fn cost(self, lines: u64) -> Cost {
         let log_bytes = lines as f64 * POST_LOG_BYTES as f64;
         let whole = (log_bytes / TRANSFER_BYTES).ceil().max(1.0);
@@ -62,8 +62,8 @@ impl Keeping {
     }
 }
 
-/// The operations a second above which POSTs wait for one another without end, when the log is held
-/// for so many seconds a line.
+/// Returns the operations a second above which POSTs wait for one another without end, when each
+/// line holds the log for `held_seconds`.
 pub fn serialized_throughput(held_seconds: f64) -> f64 {
     1.0 / (POST_SHARE * held_seconds)
 }

@@ -1,23 +1,23 @@
 //! The file cache itself, by any policy, before a server with one queue.
 //!
 //! Operations arrive as a Poisson stream of the target rate λ at one server that executes λ·L_0
-//! instructions a second, so that it could just keep up if every file were cached. An operation
-//! takes L_0 instructions, ζ_F for a miss and ζ_D for each transfer; the queue grows without end
-//! when that is too much, and the throughput is what is finished in the time.
+//! instructions a second. The server could just keep up if every file were cached. An operation
+//! takes L_0 instructions, ζ_F for a miss and ζ_D for each transfer. The queue grows without end
+//! when that is too much, and the throughput is the number of operations finished in the time.
 //!
 //! The paper says no more of its simulation than "an LRU file-cache and a server represented by a
-//! single server queuing station". Its disk columns come out to 6%; its throughput to 1.3%.
+//! single server queuing station". Its disk columns agree to 6%; its throughput to 1.3%.
 //!
 //! O(1) a request for most policies. Same seed, same result.
 
-use super::{Outcome, PathLength, Population, transfers};
+use super::{FileCacheResult, PathLength, Population, transfers};
 use crate::simulator::{Alias, Capacity, Request, Simulator};
 use shoal_policy::Replacement;
 use shoal_trace::Random;
 
-/// What is simulated.
+/// Setting of a simulation.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Setting {
+pub struct FileCacheSetup {
     /// Room in the cache, in bytes.
     pub cache_bytes: u64,
     /// Requests that fill the cache and are not counted.
@@ -26,32 +26,36 @@ pub struct Setting {
     pub requests: u64,
     /// λ: operations a second that arrive.
     pub arrivals: f64,
-    /// What an operation costs.
+    /// Cost of an operation.
     pub path: PathLength,
     /// The seed of files and arrivals.
     pub seed: u64,
 }
 
-/// What came of it.
+/// Result of a simulation.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Simulated {
+pub struct ServerResult {
     /// The cache and the disk.
-    pub outcome: Outcome,
+    pub outcome: FileCacheResult,
     /// Operations finished a second.
     pub throughput: f64,
-    /// The mean time from arrival to the end, in seconds: without meaning but growth where the
-    /// server cannot keep up.
+    /// Mean time from arrival to the end, in seconds. Where the server cannot keep up, the value
+    /// only shows growth.
     pub response_seconds: f64,
 }
 
-/// Runs it with this policy.
-pub fn simulate(population: &Population, policy: Box<dyn Replacement<u64>>, setting: &Setting) -> Simulated {
+/// Runs the simulation with this policy.
+pub fn simulate(
+    population: &Population,
+    policy: Box<dyn Replacement<u64>>,
+    setting: &FileCacheSetup,
+) -> ServerResult {
     let items = population.items();
     let files = Alias::new(items.iter().map(|item| item.probability).collect());
     let mut random = Random::new(setting.seed);
     let mut cache = Simulator::new(policy, Capacity::Bytes(setting.cache_bytes));
-    let mut server = Server::new(setting);
-    let mut counted = Counted::default();
+    let mut server = ServerQueue::new(setting);
+    let mut counted = AccessSums::default();
     for turn in 0..setting.warm_up + setting.requests {
         let file = files.choose(random.bits());
         let Some(bytes) = items.get(file).map(|item| item.bytes) else { break };
@@ -61,7 +65,7 @@ pub fn simulate(population: &Population, policy: Box<dyn Replacement<u64>>, sett
             server.serve(hit, bytes, random.exponential(1.0 / setting.arrivals));
         }
     }
-    Simulated {
+    ServerResult {
         outcome: counted.outcome(),
         throughput: server.served / server.free_at.max(f64::MIN_POSITIVE),
         response_seconds: server.responses / server.served.max(1.0),
@@ -70,7 +74,7 @@ pub fn simulate(population: &Population, policy: Box<dyn Replacement<u64>>, sett
 
 /// Sums over accesses.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Counted {
+pub(super) struct AccessSums {
     requests: f64,
     hits: f64,
     bytes: f64,
@@ -78,7 +82,7 @@ pub(super) struct Counted {
     transfers: f64,
 }
 
-impl Counted {
+impl AccessSums {
     pub fn add(&mut self, hit: bool, bytes: f64) {
         self.requests += 1.0;
         self.bytes += bytes;
@@ -90,15 +94,15 @@ impl Counted {
         }
     }
 
-    /// An access that finds its file being read already: a miss that reads nothing itself.
+    /// Counts an access that finds its file being read already: a miss that reads nothing itself.
     pub fn add_shared(&mut self, bytes: f64) {
         self.requests += 1.0;
         self.bytes += bytes;
     }
 
-    pub fn outcome(&self) -> Outcome {
+    pub fn outcome(&self) -> FileCacheResult {
         let requests = self.requests.max(1.0);
-        Outcome {
+        FileCacheResult {
             hit_ratio: self.hits / requests,
             byte_hit_ratio: 1.0 - self.bytes_read / self.bytes.max(1.0),
             bytes_read: self.bytes_read / requests,
@@ -108,7 +112,7 @@ impl Counted {
 }
 
 /// One queue, first come first served, by Lindley's recursion.
-struct Server {
+struct ServerQueue {
     path: PathLength,
     instructions_per_second: f64,
     arrived_at: f64,
@@ -117,8 +121,8 @@ struct Server {
     responses: f64,
 }
 
-impl Server {
-    fn new(setting: &Setting) -> Self {
+impl ServerQueue {
+    fn new(setting: &FileCacheSetup) -> Self {
         Self {
             path: setting.path,
             instructions_per_second: setting.arrivals * setting.path.cached,

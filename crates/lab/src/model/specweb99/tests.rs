@@ -1,8 +1,8 @@
 //! Model, simulation and characteristic time held against one another and against the paper.
 
 use super::analytic::{Analytic, REUSE};
-use super::postlog::Keeping;
-use super::simulation::{Setting, simulate};
+use super::postlog::LogMode;
+use super::simulation::{FileCacheSetup, simulate};
 use super::*;
 use shoal_policy::{Lru, ReplacementPolicy};
 use shoal_trace::generate::specweb99::FileSet;
@@ -11,8 +11,8 @@ fn population(throughput: f64) -> Population {
     Population::of_files(&FileSet::for_throughput(throughput))
 }
 
-fn setting(cache_bytes: u64, requests: u64) -> Setting {
-    Setting {
+fn setting(cache_bytes: u64, requests: u64) -> FileCacheSetup {
+    FileCacheSetup {
         cache_bytes,
         warm_up: requests,
         requests,
@@ -23,26 +23,26 @@ fn setting(cache_bytes: u64, requests: u64) -> Setting {
 }
 
 #[test]
-fn the_restored_reading_gives_the_analytic_rows_of_table_1_1() {
+fn restored_reading_gives_table_1_1_analytic_rows() {
     for case in paper::TABLE.iter().filter(|case| case.throughput <= 10_000.0) {
         let population = population(case.throughput);
         let model = Analytic::of(&population, case.fraction * population.bytes(), REUSE);
         if let Some(printed) = case.analytic.hit_ratio {
             assert!((model.hit_ratio - printed).abs() < 0.0025, "{case:?}: {model:?}");
         }
-        let restored = model.outcome(Reading::Restored);
+        let restored = model.outcome(RateDerivation::Restored);
         let off = |ours: f64, printed: f64| (ours * case.throughput / printed - 1.0).abs();
         assert!(off(restored.bytes_read, case.analytic.megabytes * 1e6) < 0.01, "{case:?}: {restored:?}");
         assert!(off(restored.transfers, case.analytic.kilo_transfers * 1e3) < 0.01, "{case:?}: {restored:?}");
         let throughput = PathLength::default().throughput(&restored);
         assert!(off(throughput, case.analytic.throughput) < 0.0075, "{case:?}: {throughput}");
-        let literal = model.outcome(Reading::Literal);
+        let literal = model.outcome(RateDerivation::Literal);
         assert!(literal.bytes_read * case.throughput > 2.0 * case.analytic.megabytes * 1e6);
     }
 }
 
 #[test]
-fn the_characteristic_time_gives_the_simulated_rows_of_table_1_1() {
+fn characteristic_time_gives_table_1_1_simulated_rows() {
     for case in paper::TABLE.iter().filter(|case| case.throughput <= 10_000.0) {
         let population = population(case.throughput);
         let found = che::outcome(&population, case.fraction * population.bytes());
@@ -56,7 +56,7 @@ fn the_characteristic_time_gives_the_simulated_rows_of_table_1_1() {
 }
 
 #[test]
-fn simulation_and_characteristic_time_agree_to_half_a_point_and_the_model_to_three() {
+fn simulation_agrees_with_both_models() {
     let population = population(250.0);
     for fraction in [0.025, 0.05, 0.1, 0.3] {
         let bytes = fraction * population.bytes();
@@ -76,19 +76,19 @@ fn simulation_and_characteristic_time_agree_to_half_a_point_and_the_model_to_thr
 }
 
 #[test]
-fn the_ends_are_what_they_must_be() {
+fn full_and_empty_caches_have_their_limits() {
     let population = population(100.0);
     let all = population.bytes();
     for found in [
-        Analytic::of(&population, all * 1.01, REUSE).outcome(Reading::Restored),
+        Analytic::of(&population, all * 1.01, REUSE).outcome(RateDerivation::Restored),
         che::outcome(&population, all * 1.01),
     ] {
         assert!((found.hit_ratio - 1.0).abs() < 1e-9 && found.bytes_read.abs() < 1e-6, "{found:?}");
     }
     for found in [
-        Analytic::of(&population, 0.0, REUSE).outcome(Reading::Restored),
+        Analytic::of(&population, 0.0, REUSE).outcome(RateDerivation::Restored),
         che::outcome(&population, 1.0),
-        Analytic::of(&Population::default(), 1e6, REUSE).outcome(Reading::Literal),
+        Analytic::of(&Population::default(), 1e6, REUSE).outcome(RateDerivation::Literal),
     ] {
         assert!(found.hit_ratio < 1e-3 && found.bytes_read.is_finite(), "{found:?}");
     }
@@ -98,12 +98,12 @@ fn the_ends_are_what_they_must_be() {
 }
 
 #[test]
-fn threads_cost_little_and_one_thread_is_the_plain_cache() {
+fn one_thread_equals_the_plain_cache() {
     let population = population(100.0);
     let cache_bytes = (population.bytes() * 0.05) as u64;
     let plain = simulate(&population, Box::new(Lru::default()), &setting(cache_bytes, 60_000));
     let of = |threads| {
-        let setting = threads::Setting {
+        let setting = threads::ThreadSetup {
             cache_bytes,
             threads,
             transfer_seconds: 0.005,
@@ -139,7 +139,7 @@ fn every_policy_can_be_asked() {
 
 #[test]
 fn the_log_costs_more_the_worse_it_is_kept() {
-    let costs = Keeping::ALL.map(|keeping| keeping.cost(100_000));
+    let costs = LogMode::ALL.map(|keeping| keeping.cost(100_000));
     assert!(costs.is_sorted_by(|a, b| a.reads + a.writes < b.reads + b.writes), "{costs:?}");
     assert!((costs[3].cache_bytes - 14e6).abs() < 1.0);
     assert!((postlog::serialized_throughput(0.01) - 2083.0).abs() < 1.0);

@@ -2,33 +2,33 @@
 //! cache performance could be worse".
 //!
 //! Threads take operations one after another and share one processor and the cache. A thread that
-//! misses waits for the disk, meanwhile others go on. Two things change for the cache: bytes being
-//! read take room that holds no file yet, and an access may find its file on the way already, which
-//! is a miss for its client and costs the disk nothing. The disk is a delay for each transfer: an
+//! misses waits for the disk; meanwhile others go on. Two things change for the cache. Bytes being
+//! read take room that holds no file yet. An access may find its file being read already, which is
+//! a miss for its client and costs the disk nothing. The disk is a delay for each transfer: an
 //! array large enough that transfers do not queue.
 //!
 //! O(log threads) an operation. Same seed, same result.
 
-use super::simulation::Counted;
-use super::{Outcome, PathLength, Population, transfers};
+use super::simulation::AccessSums;
+use super::{FileCacheResult, PathLength, Population, transfers};
 use crate::simulator::Alias;
 use shoal_policy::{Handle, Replacement};
 use shoal_trace::Random;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 
-/// What is simulated.
+/// Setting of a simulation.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Setting {
+pub struct ThreadSetup {
     /// Room in the cache, in bytes.
     pub cache_bytes: u64,
     /// Threads; one at least.
     pub threads: u32,
-    /// What a transfer from disk takes, in seconds.
+    /// Time of a transfer from disk, in seconds.
     pub transfer_seconds: f64,
     /// λ: operations a second that the processor can do when every file is cached.
     pub full_rate: f64,
-    /// What an operation costs.
+    /// Cost of an operation.
     pub path: PathLength,
     /// Requests that fill the cache and are not counted.
     pub warm_up: u64,
@@ -38,26 +38,30 @@ pub struct Setting {
     pub seed: u64,
 }
 
-/// What came of it.
+/// Result of a simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Default)]
-pub struct Threaded {
+pub struct ThreadResult {
     /// The cache and the disk. Accesses that waited for another's read are no hits.
-    pub outcome: Outcome,
-    /// Accesses that waited for another's read, of all.
+    pub outcome: FileCacheResult,
+    /// Share of accesses that waited for another's read.
     pub shared: f64,
     /// Operations a second.
     pub throughput: f64,
-    /// The most bytes that were being read at once.
+    /// Largest number of bytes being read at once.
     pub reading_bytes_max: u64,
 }
 
-/// Runs it with this policy.
-pub fn simulate(population: &Population, policy: Box<dyn Replacement<u64>>, setting: &Setting) -> Threaded {
-    let mut run = Run::new(population, policy, setting);
+/// Runs the simulation with this policy.
+pub fn simulate(
+    population: &Population,
+    policy: Box<dyn Replacement<u64>>,
+    setting: &ThreadSetup,
+) -> ThreadResult {
+    let mut run = ThreadRun::new(population, policy, setting);
     let mut begun_at = 0.0;
     for turn in 0..setting.warm_up + setting.requests {
         if turn == setting.warm_up {
-            (run.counted, run.shared, run.reading_max) = (Counted::default(), 0, 0);
+            (run.counted, run.shared, run.reading_max) = (AccessSums::default(), 0, 0);
             begun_at = run.processor_free;
         }
         if !run.operation() {
@@ -65,7 +69,7 @@ pub fn simulate(population: &Population, policy: Box<dyn Replacement<u64>>, sett
         }
     }
     let requests = setting.requests.max(1) as f64;
-    Threaded {
+    ThreadResult {
         outcome: run.counted.outcome(),
         shared: run.shared as f64 / requests,
         throughput: requests / (run.processor_free - begun_at).max(f64::MIN_POSITIVE),
@@ -73,28 +77,28 @@ pub fn simulate(population: &Population, policy: Box<dyn Replacement<u64>>, sett
     }
 }
 
-struct Run<'a> {
-    setting: &'a Setting,
+struct ThreadRun<'a> {
+    setting: &'a ThreadSetup,
     population: &'a Population,
     files: Alias,
     random: Random,
     policy: Box<dyn Replacement<u64>>,
     handles: HashMap<u64, Handle>,
-    /// Files on their way, and the nanosecond when each arrives.
+    /// Files being read, with the nanosecond of each arrival.
     coming: HashMap<u64, u64>,
-    /// The same in order of arrival.
+    /// Files being read, in order of arrival.
     arrivals: BinaryHeap<Reverse<(u64, u64)>>,
-    /// When each thread is free, in nanoseconds.
+    /// Time at which each thread is free, in nanoseconds.
     threads: BinaryHeap<Reverse<u64>>,
     processor_free: f64,
     reading: u64,
     reading_max: u64,
     shared: u64,
-    counted: Counted,
+    counted: AccessSums,
 }
 
-impl<'a> Run<'a> {
-    fn new(population: &'a Population, policy: Box<dyn Replacement<u64>>, setting: &'a Setting) -> Self {
+impl<'a> ThreadRun<'a> {
+    fn new(population: &'a Population, policy: Box<dyn Replacement<u64>>, setting: &'a ThreadSetup) -> Self {
         Self {
             setting,
             population,
@@ -109,12 +113,12 @@ impl<'a> Run<'a> {
             reading: 0,
             reading_max: 0,
             shared: 0,
-            counted: Counted::default(),
+            counted: AccessSums::default(),
         }
     }
 
-    /// The next operation, by the thread that is free first. False when there is nothing to ask
-    /// for.
+    /// Runs the next operation, on the thread that is free first. Returns `false` when there is
+    /// nothing to request.
     fn operation(&mut self) -> bool {
         let number = self.files.choose(self.random.bits());
         let Some(item) = self.population.items().get(number) else { return false };
@@ -148,7 +152,7 @@ impl<'a> Run<'a> {
         true
     }
 
-    /// Begins to read a file; tells when it will be there.
+    /// Begins to read a file. Returns the time of its arrival.
     fn read(&mut self, file: u64, bytes: f64, now: u64) -> u64 {
         let arrives = now + (transfers(bytes) * self.setting.transfer_seconds * NANOSECONDS).max(1.0) as u64;
         self.reading += bytes as u64;
@@ -159,7 +163,7 @@ impl<'a> Run<'a> {
         arrives
     }
 
-    /// Takes in what has arrived by now.
+    /// Takes in the files that have arrived by now.
     fn arrived_until(&mut self, now: u64) {
         while let Some(Reverse((arrives, file))) = self.arrivals.peek().copied() {
             if arrives > now {
@@ -177,7 +181,7 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// What is being read has its room at once.
+    /// Makes room for the files being read: their bytes count at once.
     fn make_room(&mut self) {
         self.evict_to(self.setting.cache_bytes.saturating_sub(self.reading));
     }

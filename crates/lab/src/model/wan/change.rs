@@ -1,39 +1,39 @@
-//! How long documents stay as they are, and how likely a request finds the cached version still
-//! valid.
+//! Lifetimes of documents between changes, and the probability that a request finds the cached
+//! version still valid.
 //!
-//! A document is asked for at rate r, and a cache that keeps everything holds the version of the
-//! last request. The next request finds it valid when no change came between. With changes as a
-//! renewal process of intervals T this is
+//! A document is requested at rate r, and a cache that keeps everything holds the version of the
+//! last request. The next request finds the version valid when no change came between. With changes
+//! as a renewal process of intervals T this is
 //!
 //! ```text
-//!     P(valid) = 1 − (1 − E[e^−rT]) / (r·E[T])          (intervals of one document vary: Law::Within)
-//!     P(valid) = E[ r·T / (1 + r·T) ]                    (T is each document's own mean: Law::Between)
-//!     P(valid) = r·T / (1 + r·T)                         (all alike: the dissertation's model)
+//!     P(valid) = 1 − (1 − E[e^−rT]) / (r·E[T])    (intervals of one document vary: Law::Within)
+//!     P(valid) = E[ r·T / (1 + r·T) ]             (T is each document's own mean: Law::Between)
+//!     P(valid) = r·T / (1 + r·T)                  (all alike: the dissertation's model)
 //! ```
 //!
 //! where 1 − P is the Laplace transform of the time to the next change seen from a random moment.
-//! At the same mean, lognormal intervals that vary more than exponential ones lift the first;
-//! Pareto ones do so for documents that are asked for seldom, while their least interval costs the
-//! others a little. By Jensen's inequality any spread lowers the second. A cache that gives a
-//! document up τ after its last request cuts each integral off at τ.
+//! Lognormal intervals that vary more than exponential ones lift the first, at the same mean.
+//! Pareto ones do so for rarely requested documents, while their least interval costs the others a
+//! little. By Jensen's inequality any spread lowers the second. A cache that evicts a document τ
+//! after its last request cuts each integral off at τ.
 //!
 //! Expectations over T are sums over quadrature nodes made once: 1 for exponential intervals, about
 //! 100 for lognormal ones, up to 900 for Pareto ones.
 
-use super::Error;
+use super::WanError;
 use super::popularity::each_node;
 
-/// How often documents change.
+/// Changes of documents.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Change {
-    /// 1/μ: the mean interval between two changes of a document, in days. Infinite: never; 0:
-    /// before every request.
+    /// 1/μ: mean interval between two changes of a document, in days. Infinite: never; 0: before
+    /// every request.
     pub mean_days: f64,
-    /// How intervals are distributed about it.
+    /// Distribution of the intervals about the mean.
     pub law: Law,
 }
 
-/// How intervals between changes are distributed.
+/// Distributions of intervals between changes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Law {
     /// Exponentially, with the same mean for every document: the dissertation's assumption.
@@ -49,18 +49,18 @@ pub enum Law {
 pub enum Tail {
     /// Lognormal, by its median in days, at most the mean.
     LogNormal {
-        /// Half the intervals are shorter, in days.
+        /// Median interval, in days.
         median_days: f64,
     },
     /// Pareto: P(T > t) = (t₀/t)^shape for t ≥ t₀.
     Pareto {
-        /// At least 1.1, below which the mean hangs on intervals that nobody has seen.
+        /// Shape, at least 1.1: below it the mean depends on intervals that nobody has seen.
         shape: f64,
     },
 }
 
 impl Change {
-    /// Exponential intervals of this mean, in days.
+    /// Creates exponential intervals of this mean, in days.
     pub const fn every(mean_days: f64) -> Self {
         Self { mean_days, law: Law::Exponential }
     }
@@ -69,8 +69,9 @@ impl Change {
     pub const LAWS: [&str; 5] =
         ["exponential", "lognormal-between", "lognormal-within", "pareto-between", "pareto-within"];
 
-    /// Intervals of this mean, in days, by the name of their law. `tail` is the mean over the
-    /// median of lognormal intervals (10 where it is not given), or the shape of Pareto ones (1.2).
+    /// Creates intervals of this mean, in days, by the name of their law. `tail` is the mean over
+    /// the median of lognormal intervals (10 where it is not given), or the shape of Pareto ones
+    /// (1.2).
     pub fn named(mean_days: f64, law: &str, tail: Option<f64>) -> Option<Self> {
         let (kind, place) = law.split_once('-').unwrap_or((law, ""));
         let tail = match kind {
@@ -86,15 +87,18 @@ impl Change {
         Some(Self { mean_days, law })
     }
 
-    pub(super) fn prepared(self) -> Result<Validity, Error> {
+    pub(super) fn prepared(self) -> Result<Validity, WanError> {
         if self.mean_days.is_nan() || self.mean_days < 0.0 {
-            return Err(Error::NotAQuantity { what: "the interval between changes", found: self.mean_days });
+            return Err(WanError::NotAQuantity {
+                what: "the interval between changes",
+                found: self.mean_days,
+            });
         }
         let degenerate = self.mean_days == 0.0 || self.mean_days.is_infinite();
         let (law, tail) = match self.law {
             Law::Exponential => return Ok(Validity::alike(self.mean_days)),
-            Law::Between(tail) => (Kind::Exponential, tail),
-            Law::Within(tail) => (Kind::Fixed, tail),
+            Law::Between(tail) => (IntervalKind::Exponential, tail),
+            Law::Within(tail) => (IntervalKind::Fixed, tail),
         };
         tail.check(self.mean_days)?;
         if degenerate {
@@ -105,20 +109,20 @@ impl Change {
 }
 
 impl Tail {
-    fn check(self, mean_days: f64) -> Result<(), Error> {
+    fn check(self, mean_days: f64) -> Result<(), WanError> {
         let error = match self {
             Self::LogNormal { median_days } => {
                 let fits = median_days > 0.0 && median_days <= mean_days;
-                (!fits).then_some(Error::Median { median_days, mean_days })
+                (!fits).then_some(WanError::Median { median_days, mean_days })
             }
             Self::Pareto { shape } => {
-                (!(LEAST_SHAPE..=1e3).contains(&shape)).then_some(Error::Shape { found: shape })
+                (!(LEAST_SHAPE..=1e3).contains(&shape)).then_some(WanError::Shape { found: shape })
             }
         };
         error.map_or(Ok(()), Err)
     }
 
-    /// Intervals and their probabilities.
+    /// Returns intervals and their probabilities.
     fn nodes(self, mean_days: f64) -> Vec<(f64, f64)> {
         let mut nodes = Vec::new();
         match self {
@@ -143,16 +147,16 @@ impl Tail {
     }
 }
 
-/// The probability that a cached version is valid, ready to be asked for many rates.
+/// The probability that a cached version is valid, prepared for many rates.
 #[derive(Clone, Debug)]
 pub(super) struct Validity {
-    kind: Kind,
+    kind: IntervalKind,
     /// Mean or fixed intervals in days, each with its probability.
     nodes: Vec<(f64, f64)>,
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Kind {
+enum IntervalKind {
     /// Each node is the mean of exponential intervals.
     Exponential,
     /// Each node is an interval.
@@ -161,22 +165,24 @@ enum Kind {
 
 impl Validity {
     fn alike(mean_days: f64) -> Self {
-        Self { kind: Kind::Exponential, nodes: vec![(mean_days, 1.0)] }
+        Self { kind: IntervalKind::Exponential, nodes: vec![(mean_days, 1.0)] }
     }
 
-    /// The probability that a request finds a valid version, where the document is asked for so
-    /// often a day and given up when nobody asked for it over `kept_days`, which may be infinite.
-    /// Nothing is found of a document that nobody asks for.
+    /// Returns the probability that a request finds a valid version. The document is requested
+    /// `per_day` times a day and evicted after `kept_days` without a request, which may be
+    /// infinite. 0 for a document without requests.
     pub fn valid(&self, per_day: f64, kept_days: f64) -> f64 {
         if per_day <= 0.0 {
             return 0.0;
         }
+        debug_assert!(kept_days >= 0.0, "kept for {kept_days} days");
+        debug_assert!(!self.nodes.is_empty(), "a law has a node at least");
         match self.kind {
-            Kind::Exponential => {
+            IntervalKind::Exponential => {
                 let each = |(mean, weight): &(f64, f64)| weight * exponential(per_day, *mean, kept_days);
                 self.nodes.iter().map(each).sum()
             }
-            Kind::Fixed => {
+            IntervalKind::Fixed => {
                 let (mut valid, mut mean) = (0.0, 0.0);
                 for (interval, weight) in &self.nodes {
                     valid += weight * fixed(per_day * interval, per_day * kept_days.min(*interval));
@@ -188,7 +194,7 @@ impl Validity {
     }
 }
 
-/// r/(r+μ) · (1 − e^−(r+μ)τ)
+/// Returns r/(r+μ) · (1 − e^−(r+μ)τ).
 fn exponential(per_day: f64, mean_days: f64, kept_days: f64) -> f64 {
     if mean_days == 0.0 {
         return 0.0;
@@ -198,10 +204,10 @@ fn exponential(per_day: f64, mean_days: f64, kept_days: f64) -> f64 {
     per_day / (per_day + change) * kept
 }
 
-/// r·∫ from 0 to c of r·e^−rt·(T − t) dt, for x = rT and y = rc.
+/// Returns r·∫ from 0 to c of r·e^−rt·(T − t) dt, for x = rT and y = rc.
 fn fixed(x: f64, y: f64) -> f64 {
     if y < 1e-4 {
-        // the closed form loses as many figures as y has zeros
+        // The closed form loses as many figures as y has zeros.
         return y * (x - x * y / 2.0 - y / 2.0 + y * y / 3.0);
     }
     let gone = -(-y).exp_m1();
@@ -236,7 +242,7 @@ mod tests {
     }
 
     #[test]
-    fn heavy_tails_help_within_documents_and_hurt_between_them() {
+    fn heavy_tails_help_within_and_hurt_between() {
         for tail in [Tail::LogNormal { median_days: 1.0 }, Tail::Pareto { shape: 1.2 }] {
             for rate in [0.01, 0.1, 1.0] {
                 let alike = valid(Law::Exponential, rate, f64::INFINITY);
@@ -272,15 +278,15 @@ mod tests {
     #[test]
     fn laws_that_are_none_are_refused() {
         let change = |mean_days, law| Change { mean_days, law }.prepared().map(|_| ());
-        assert!(matches!(change(f64::NAN, Law::Exponential), Err(Error::NotAQuantity { .. })));
-        assert!(matches!(change(-1.0, Law::Exponential), Err(Error::NotAQuantity { .. })));
+        assert!(matches!(change(f64::NAN, Law::Exponential), Err(WanError::NotAQuantity { .. })));
+        assert!(matches!(change(-1.0, Law::Exponential), Err(WanError::NotAQuantity { .. })));
         let median = |median_days| Law::Within(Tail::LogNormal { median_days });
         for wrong in [0.0, 11.0, f64::NAN] {
-            assert!(matches!(change(10.0, median(wrong)), Err(Error::Median { .. })), "{wrong}");
+            assert!(matches!(change(10.0, median(wrong)), Err(WanError::Median { .. })), "{wrong}");
         }
         for shape in [1.0, f64::NAN, f64::INFINITY] {
             let law = Law::Between(Tail::Pareto { shape });
-            assert!(matches!(change(10.0, law), Err(Error::Shape { .. })));
+            assert!(matches!(change(10.0, law), Err(WanError::Shape { .. })));
         }
     }
 }

@@ -1,34 +1,33 @@
-//! Caches of a given size that give up what was not asked for longest (LRU), in the steady-state
-//! model.
+//! Caches of a given size with LRU replacement, in the steady-state model.
 //!
 //! Che, Tung, Wang, *Hierarchical Web caching systems: modeling, design and experimental results*,
 //! IEEE JSAC 2002: an LRU cache keeps a document for the characteristic time τ after its last
-//! request, nearly the same for all, and τ is where the expected content fills the cache: Σ p_c·(1
-//! − e^−λN p_i τ)·E(S) = B. A document that changed stays until it is given up or fetched again. A
+//! request, nearly the same for all documents. At τ the expected content fills the cache: Σ p_c·(1
+//! − e^−λN p_i τ)·E(S) = B. A document that changed stays until it is evicted or fetched again. A
 //! hit needs the last request within τ and no change since; for exponential intervals r/(r+μ)·(1 −
 //! e^−(r+μ)τ).
 //!
-//! The dissertation holds that capacity does not matter (5.2.1, footnote 1); this says from which
-//! size on that is so. Costs some sixty sums.
+//! The dissertation holds that capacity does not matter (5.2.1, footnote 1); this module finds the
+//! size from which that is true. Costs some sixty sums.
 
-use super::{Error, HitRate, Model, quantity};
+use super::{HitRate, Model, WanError, quantity};
 
-/// What a cache of a given size does.
+/// Results of a cache of a given size.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Finite {
     /// C_N of this cache.
     pub cacheable: HitRate,
-    /// τ: how long a document stays after its last request, in days; infinite where all cacheable
-    /// documents fit.
+    /// τ: time of a document in the cache after its last request, in days; infinite where all
+    /// cacheable documents fit.
     pub characteristic_days: f64,
 }
 
 impl Model {
-    /// One LRU cache of so many bytes that so many clients share.
+    /// Returns the results of one LRU cache of `cache_bytes` bytes for `population` clients.
     ///
     /// # Errors
     /// When the population or the size is negative or no number.
-    pub fn finite(&self, population: f64, cache_bytes: f64) -> Result<Finite, Error> {
+    pub fn finite(&self, population: f64, cache_bytes: f64) -> Result<Finite, WanError> {
         quantity("the population", population)?;
         quantity("the size of the cache", cache_bytes)?;
         let characteristic_days = self.characteristic_days(population, cache_bytes);
@@ -43,8 +42,8 @@ impl Model {
         if cache_bytes >= per_document * web.documents as f64 || rate == 0.0 {
             return f64::INFINITY;
         }
-        // each distinct document takes at least one request, so that filling takes at least this
-        // long
+        // Each distinct document takes at least one request, so that filling takes at least this
+        // long.
         let mut low = cache_bytes / per_document / rate;
         if low == 0.0 {
             return 0.0;
@@ -65,6 +64,5 @@ impl Model {
     }
 }
 
-/// Longer than any cache stands; a cache that is not full by then keeps everything that is asked
-/// for.
+/// Longest characteristic time: a cache that is not full by then keeps every requested document.
 const MOST_DAYS: f64 = 1e12;

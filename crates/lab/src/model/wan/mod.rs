@@ -1,27 +1,27 @@
-//! How many requests caches in a wide area answer when they cooperate: the steady-state model of
-//! Web accesses.
+//! Hits of cooperating caches in a wide area: the steady-state model of Web accesses.
 //!
 //! Voelker, *Cooperative Caching in Local-Area and Wide-Area Networks*, dissertation, University of
 //! Washington, 2000, chapter 5; in part Wolman et al., *On the scale and performance of cooperative
-//! Web proxy caching*, SOSP 1999. N clients ask for n documents with Zipf-like popularity p_i; a
-//! document changes at rate μ, which differs between the n_p popular documents and the others; a
-//! cache keeps everything, so that a cacheable request hits when the document was asked for since
-//! it changed:
+//! Web proxy caching*, SOSP 1999. N clients request n documents with Zipf-like popularity p_i. A
+//! document changes at rate μ, which differs between the n_p popular documents and the others. A
+//! cache keeps everything, so that a cacheable request hits when the document was requested since
+//! its last change:
 //!
 //! ```text
-//!     C_N = Σ p_i · λN p_i / (λN p_i + μ_i)       H_N = p_c · C_N       latency = (1 − H_N)·E(L) + H_N·lat_hit
+//!     C_N = Σ p_i · λN p_i / (λN p_i + μ_i)       H_N = p_c · C_N
+//!     latency = (1 − H_N)·E(L) + H_N·lat_hit
 //! ```
 //!
-//! | file | what it adds |
+//! | file | contents |
 //! |---|---|
-//! | [`scheme`] | hierarchies, placement by hash, directories (Table 5.3), and tiers of the last two |
+//! | [`scheme`] | hierarchies, placement by hash, directories (Table 5.3), and their tiers |
 //! | `change` | intervals between changes that are heavy-tailed |
-//! | [`finite`] | caches that give up what was not asked for lately |
+//! | [`finite`] | caches that evict documents not requested lately |
 //! | [`streaming`] | objects that are orders of magnitude larger and play while they arrive |
-//! | [`paper`] | Table 5.1 and what the dissertation prints |
+//! | [`paper`] | Table 5.1 and the dissertation's printed results |
 //!
-//! Where it fits: long-run means for requests that come independently. It knows no bursts, no drift
-//! of popularity, no cold start. A value costs some 150 evaluations of its term, whatever the
+//! The model fits long-run means for requests that come independently. The model has no bursts, no
+//! drift of popularity, no cold start. A value costs some 150 evaluations of its term, at any
 //! number of documents.
 
 mod change;
@@ -37,52 +37,52 @@ mod tests;
 pub use change::{Change, Law, Tail};
 
 use change::Validity;
-use popularity::Popularity;
+use popularity::ZipfPopularity;
 use std::cell::Cell;
 
-/// What is asked for, and by whom.
+/// Documents and clients.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Web {
     /// α: the exponent of popularity, from 0 to 4.
     pub alpha: f64,
     /// n: documents.
     pub documents: u64,
-    /// n_p: how many of them, the most popular ones, change as `popular_change` says.
+    /// n_p: number of the most popular documents, which change by `popular_change`.
     pub popular: u64,
     /// λ: requests of one client a day.
     pub requests_per_day: f64,
-    /// p_c: the share of requests whose response may be cached.
+    /// p_c: share of requests with a cacheable response.
     pub cacheable: f64,
     /// E(S): the mean size of a response, in bytes.
     pub mean_bytes: f64,
-    /// E(L): how long the last byte takes from the origin, in seconds.
+    /// E(L): time to the last byte from the origin, in seconds.
     pub origin_seconds: f64,
-    /// lat_hit: how long it takes from a cache that all clients share, in seconds.
+    /// lat_hit: time from a cache that all clients share, in seconds.
     pub hit_seconds: f64,
-    /// 1/μ_p: how popular documents change.
+    /// 1/μ_p: changes of popular documents.
     pub popular_change: Change,
-    /// 1/μ_u: how the others change.
+    /// 1/μ_u: changes of the other documents.
     pub unpopular_change: Change,
 }
 
-/// How sums over documents are taken.
+/// Forms of sums over documents.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub enum Form {
     /// Document by document.
     #[default]
     Sum,
-    /// As the integral from 1 to n that the dissertation puts in its place.
+    /// As the integral from 1 to n that the dissertation uses instead.
     Integral,
 }
 
-/// The model, ready to be asked for populations.
+/// The model, prepared for any population.
 #[derive(Clone, Debug)]
 pub struct Model {
     web: Web,
-    popularity: Popularity,
+    popularity: ZipfPopularity,
     popular: Validity,
     unpopular: Validity,
-    /// How often a term of a sum was evaluated.
+    /// Number of evaluations of a sum's term.
     evaluations: Cell<u64>,
 }
 
@@ -91,84 +91,84 @@ pub struct Model {
 pub struct HitRate {
     /// Hits on popular documents.
     pub popular: f64,
-    /// Hits on the others.
+    /// Hits on the other documents.
     pub unpopular: f64,
 }
 
 impl HitRate {
-    /// C_N: the probability that a cacheable request hits.
+    /// Returns C_N: the probability that a cacheable request hits.
     pub fn total(self) -> f64 {
         self.popular + self.unpopular
     }
 }
 
-/// What one cache for everybody does.
+/// Results of one cache for all clients.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Shared {
+pub struct SharedCache {
     /// C_N.
     pub cacheable: HitRate,
     /// H_N: the share of all requests that hit.
     pub hit_rate: f64,
-    /// The mean latency of a request, in seconds.
+    /// Mean latency of a request, in seconds.
     pub latency_seconds: f64,
-    /// B_N: bytes that need not come from the origin, for each request.
+    /// B_N: bytes that are saved from the origin, for each request.
     pub saved_bytes: f64,
     /// n·H_N·E(S): the storage as the dissertation estimates it, in bytes.
     pub storage_bytes: f64,
-    /// The bytes of cacheable documents that are stored and valid at a moment: what that estimate
-    /// stands for. It weights documents alike where the estimate weights them by requests.
+    /// Bytes of cacheable documents that are stored and valid at a moment, the true value of that
+    /// estimate. This sum weights documents alike; the estimate weights them by requests.
     pub valid_bytes: f64,
 }
 
 impl Model {
-    /// Checks the inputs and makes ready.
+    /// Checks the inputs and prepares the model.
     ///
     /// # Errors
-    /// When a number is none, or outside what it can be.
-    pub fn new(web: Web, form: Form) -> Result<Self, Error> {
+    /// When a number is not finite, or outside its range.
+    pub fn new(web: Web, form: Form) -> Result<Self, WanError> {
         web.check()?;
-        let popularity = Popularity::new(web.alpha, web.documents as f64, form);
+        let popularity = ZipfPopularity::new(web.alpha, web.documents as f64, form);
         let (popular, unpopular) = (web.popular_change.prepared()?, web.unpopular_change.prepared()?);
         Ok(Self { web, popularity, popular, unpopular, evaluations: Cell::new(0) })
     }
 
-    /// The inputs.
+    /// Returns the inputs.
     pub fn web(&self) -> &Web {
         &self.web
     }
 
-    /// How often a term of a sum was evaluated so far: what the answers cost.
+    /// Returns the number of evaluations of a sum's term so far: the cost of the answers.
     pub fn evaluations(&self) -> u64 {
         self.evaluations.get()
     }
 
-    /// C_N for so many clients. 0 without clients: who never asks finds nothing.
+    /// Returns C_N for `population` clients; 0 without clients.
     ///
     /// # Errors
     /// When the population is negative or no number.
-    pub fn cacheable_hit_rate(&self, population: f64) -> Result<HitRate, Error> {
+    pub fn cacheable_hit_rate(&self, population: f64) -> Result<HitRate, WanError> {
         self.kept_hit_rate(population, f64::INFINITY)
     }
 
-    /// H_N for so many clients.
+    /// Returns H_N for `population` clients.
     ///
     /// # Errors
     /// As [`Model::cacheable_hit_rate`].
-    pub fn hit_rate(&self, population: f64) -> Result<f64, Error> {
+    pub fn hit_rate(&self, population: f64) -> Result<f64, WanError> {
         Ok(self.web.cacheable * self.cacheable_hit_rate(population)?.total())
     }
 
-    /// All of it for one cache that so many clients share.
+    /// Returns all results of one cache that `population` clients share.
     ///
     /// # Errors
     /// As [`Model::cacheable_hit_rate`].
-    pub fn shared(&self, population: f64) -> Result<Shared, Error> {
+    pub fn shared(&self, population: f64) -> Result<SharedCache, WanError> {
         let web = &self.web;
         let cacheable = self.cacheable_hit_rate(population)?;
         let hit_rate = web.cacheable * cacheable.total();
         let valid =
             self.over_documents(population, &|validity, _, per_day| validity.valid(per_day, f64::INFINITY));
-        Ok(Shared {
+        Ok(SharedCache {
             cacheable,
             hit_rate,
             latency_seconds: (1.0 - hit_rate) * web.origin_seconds + hit_rate * web.hit_seconds,
@@ -178,32 +178,33 @@ impl Model {
         })
     }
 
-    /// C_N for so many clients when the cache was empty so many days ago: a hit is a request whose
-    /// last one is not longer ago than that, with no change since.
+    /// Returns C_N for `population` clients when the cache was empty `days` days ago. A hit is a
+    /// request for a document that was requested since then, with no change after that request.
     ///
     /// # Errors
     /// As [`Model::cacheable_hit_rate`].
-    pub fn since_empty(&self, population: f64, days: f64) -> Result<HitRate, Error> {
+    pub fn since_empty(&self, population: f64, days: f64) -> Result<HitRate, WanError> {
         quantity("the days since it was empty", days)?;
         self.kept_hit_rate(population, days)
     }
 
-    /// Documents that so many clients are expected to have asked for after so many days.
+    /// Returns the expected number of documents that `population` clients have requested after
+    /// `days` days.
     ///
     /// # Errors
     /// When a number is negative or none.
-    pub fn documents_seen(&self, population: f64, days: f64) -> Result<f64, Error> {
+    pub fn documents_seen(&self, population: f64, days: f64) -> Result<f64, WanError> {
         quantity("the population", population)?;
         quantity("the days", days)?;
         Ok(self.over_documents(population, &|_, _, per_day| -(-per_day * days).exp_m1()).total())
     }
 
-    /// The least population whose C_N is at least this, to a thousandth; `None` when no population
-    /// up to 10^15 has it.
+    /// Returns the least population with a C_N of at least this, to a thousandth; `None` when no
+    /// population up to 10^15 reaches it.
     ///
     /// # Errors
     /// When the hit rate is no share of one.
-    pub fn population_for(&self, cacheable_hit_rate: f64) -> Result<Option<f64>, Error> {
+    pub fn population_for(&self, cacheable_hit_rate: f64) -> Result<Option<f64>, WanError> {
         share("the hit rate", cacheable_hit_rate)?;
         let (mut low, mut high) = (1.0, MOST_POPULATION);
         if self.cacheable_hit_rate(high)?.total() < cacheable_hit_rate {
@@ -217,15 +218,15 @@ impl Model {
         Ok(Some(high))
     }
 
-    /// C_N when documents are given up that nobody asked for over so many days.
-    fn kept_hit_rate(&self, population: f64, kept_days: f64) -> Result<HitRate, Error> {
+    /// Returns C_N when documents are evicted after `kept_days` days without a request.
+    fn kept_hit_rate(&self, population: f64, kept_days: f64) -> Result<HitRate, WanError> {
         quantity("the population", population)?;
         Ok(self.over_documents(population, &|validity, share, per_day| {
             share * validity.valid(per_day, kept_days)
         }))
     }
 
-    /// Σ over documents of a term of how they change, p_i, and λN p_i.
+    /// Returns Σ over documents of a term of their changes, p_i, and λN p_i.
     fn over_documents(&self, population: f64, term: &dyn Fn(&Validity, f64, f64) -> f64) -> HitRate {
         let per_day = self.web.requests_per_day * population;
         let (popular, all) = (self.web.popular as f64, self.web.documents as f64);
@@ -240,15 +241,15 @@ impl Model {
 }
 
 impl Web {
-    fn check(&self) -> Result<(), Error> {
+    fn check(&self) -> Result<(), WanError> {
         if !(0.0..=MOST_ALPHA).contains(&self.alpha) {
-            return Err(Error::Alpha { found: self.alpha });
+            return Err(WanError::Alpha { found: self.alpha });
         }
         if self.documents == 0 || self.documents > MOST_DOCUMENTS {
-            return Err(Error::Documents { found: self.documents });
+            return Err(WanError::Documents { found: self.documents });
         }
         if self.popular > self.documents {
-            return Err(Error::Popular { popular: self.popular, documents: self.documents });
+            return Err(WanError::Popular { popular: self.popular, documents: self.documents });
         }
         share("the share of cacheable requests", self.cacheable)?;
         quantity("the requests of a client", self.requests_per_day)?;
@@ -258,71 +259,71 @@ impl Web {
     }
 }
 
-fn quantity(what: &'static str, found: f64) -> Result<(), Error> {
-    if found.is_finite() && found >= 0.0 { Ok(()) } else { Err(Error::NotAQuantity { what, found }) }
+fn quantity(what: &'static str, found: f64) -> Result<(), WanError> {
+    if found.is_finite() && found >= 0.0 { Ok(()) } else { Err(WanError::NotAQuantity { what, found }) }
 }
 
-fn share(what: &'static str, found: f64) -> Result<(), Error> {
-    if (0.0..=1.0).contains(&found) { Ok(()) } else { Err(Error::NotAShare { what, found }) }
+fn share(what: &'static str, found: f64) -> Result<(), WanError> {
+    if (0.0..=1.0).contains(&found) { Ok(()) } else { Err(WanError::NotAShare { what, found }) }
 }
 
-/// Why the model cannot be asked.
+/// Reason why the model has no answer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 #[non_exhaustive]
-pub enum Error {
-    /// A number is negative, infinite or none.
+pub enum WanError {
+    /// A number is negative, infinite or NaN.
     NotAQuantity {
-        /// Which.
+        /// Name of the quantity.
         what: &'static str,
-        /// What it is.
+        /// Value of the quantity.
         found: f64,
     },
     /// A number is no share of one.
     NotAShare {
-        /// Which.
+        /// Name of the quantity.
         what: &'static str,
-        /// What it is.
+        /// Value of the quantity.
         found: f64,
     },
     /// The exponent of popularity is outside 0 to 4.
     Alpha {
-        /// What it is.
+        /// Value of the exponent.
         found: f64,
     },
-    /// There are no documents, or more than a sum can tell apart.
+    /// There are no documents, or more than a sum can distinguish.
     Documents {
-        /// How many.
+        /// Number of documents.
         found: u64,
     },
     /// More documents are popular than there are.
     Popular {
-        /// Popular ones.
+        /// Popular documents.
         popular: u64,
-        /// All of them.
+        /// All documents.
         documents: u64,
     },
     /// The median interval between changes is not above 0 and at most the mean.
     Median {
-        /// The median, in days.
+        /// Median, in days.
         median_days: f64,
-        /// The mean, in days.
+        /// Mean, in days.
         mean_days: f64,
     },
     /// The shape of a Pareto distribution is outside 1.1 to 1000.
     Shape {
-        /// What it is.
+        /// Value of the shape.
         found: f64,
     },
     /// A region has no levels, too many, or no caches below a level.
     Region {
-        /// Its levels.
+        /// Number of levels.
         levels: usize,
-        /// Caches below each.
+        /// Caches below each cache.
         fanout: u32,
     },
 }
 
-impl std::fmt::Display for Error {
+impl std::fmt::Display for WanError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::NotAQuantity { what, found } => {
@@ -354,11 +355,12 @@ impl std::fmt::Display for Error {
     }
 }
 
-impl std::error::Error for Error {}
+impl std::error::Error for WanError {}
 
-/// Steeper than any popularity that was measured.
+/// Largest exponent: steeper than any measured popularity.
 const MOST_ALPHA: f64 = 4.0;
-/// Beyond this, ranks would no longer be whole numbers in floating point.
+/// Largest number of documents: beyond it, ranks would no longer be whole numbers in floating
+/// point.
 const MOST_DOCUMENTS: u64 = 1_000_000_000_000_000;
-/// More clients than there will be.
+/// Largest population: more clients than there will be.
 const MOST_POPULATION: f64 = 1e15;

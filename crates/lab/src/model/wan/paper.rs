@@ -1,16 +1,18 @@
-//! What the dissertation puts in and what it prints: Table 5.1, the regions of section 5.3, Tables
+//! Inputs and printed results of the dissertation: Table 5.1, the regions of section 5.3, Tables
 //! 5.4 to 5.6, the quoted populations.
 //!
-//! Of the 33 entries of the three tables ten do not follow from the model. Nine of them are arrival
-//! rates into which a hit rate goes. They agree among themselves on other hit rates, about 50%,
-//! 54%, 56% and 57% for fifty thousand to fifty million clients, where latencies and storage in the
-//! same columns come out, to the printed digit, with 39%, 55%, 59% and 60%, the model's own at the
-//! stated "mid slow" rates. The former would make the hierarchy's latency in the City 0.89 seconds
-//! instead of the printed 0.86, and a directory proxy's storage 12 TB instead of 9.5. No line of
-//! Tables 5.1 and 5.2, with any exponent and number of documents that was tried, gives a curve that
-//! flat. So the arrival rates were computed with other hit rates than the rest; from what, the text
-//! does not say. The tenth, 1.5 TB a proxy for the hashed City, is ten times the State's 150 GB, as
-//! it would be if both had the State's hit rate; with the City's it is 1.4.
+//! Of the 33 entries of the three tables ten do not follow from the model. Nine are arrival rates
+//! that depend on a hit rate. The nine agree among themselves on other hit rates, about 50%, 54%,
+//! 56% and 57% for fifty thousand to fifty million clients. Latencies and storage in the same
+//! columns agree, to the printed digit, with 39%, 55%, 59% and 60%. These are the model's own at
+//! the stated "mid slow" rates. The former would make the hierarchy's latency in the City 0.89
+//! seconds instead of the printed 0.86. The former would also make a directory proxy's storage 12
+//! TB instead of 9.5. No line of Tables 5.1 and 5.2, with any exponent and number of documents that
+//! was tried, gives a curve that flat. The arrival rates were therefore computed with other hit
+//! rates than the rest; the text does not say which.
+//!
+//! The tenth, 1.5 TB a proxy for the hashed City, is ten times the State's 150 GB. Both with the
+//! State's hit rate would give that ratio; with the City's the value is 1.4.
 
 use super::scheme::{Region, Scheme};
 use super::{Change, Web};
@@ -18,7 +20,7 @@ use super::{Change, Web};
 /// Rates of change of Table 5.1.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Rates {
-    /// Their name in the figures.
+    /// Name of the rates in the figures.
     pub name: &'static str,
     /// 1/μ_p, in days.
     pub popular_days: f64,
@@ -29,23 +31,23 @@ pub struct Rates {
 impl Rates {
     /// The means of the UW trace.
     pub const SLOW: Self = Self { name: "slow", popular_days: 14.0, unpopular_days: 186.0 };
-    /// Between; what section 5.3 is computed with.
+    /// Between the means and the medians; the rates of section 5.3.
     pub const MID_SLOW: Self = Self { name: "mid slow", popular_days: 1.0, unpopular_days: 186.0 };
-    /// Between.
+    /// Between the means and the medians.
     pub const MID_FAST: Self = Self { name: "mid fast", popular_days: 1.0 / 24.0, unpopular_days: 85.0 };
     /// The medians of the UW trace.
     pub const FAST: Self = Self { name: "fast", popular_days: 5.0 / 1440.0, unpopular_days: 85.0 };
     /// All four.
     pub const ALL: [Self; 4] = [Self::SLOW, Self::MID_SLOW, Self::MID_FAST, Self::FAST];
 
-    /// The rates of a name, a hyphen standing for the space.
+    /// Returns the rates of a name, a hyphen standing for the space.
     pub fn named(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|rates| rates.name.replace(' ', "-") == name)
     }
 }
 
 impl Web {
-    /// Table 5.1 with one of its rates of change.
+    /// Returns Table 5.1 with one of its rates of change.
     pub fn table_5_1(rates: Rates) -> Self {
         Self {
             alpha: 0.8,
@@ -62,12 +64,12 @@ impl Web {
     }
 }
 
-/// A region of section 5.3 and what its table prints.
+/// A region of section 5.3 with its table's printed results.
 #[derive(Clone, Copy, Debug)]
-pub struct Printed {
+pub struct PrintedRegion {
     /// The region.
     pub name: &'static str,
-    /// Its table.
+    /// Table of the region.
     pub table: &'static str,
     /// N.
     pub population: f64,
@@ -80,15 +82,15 @@ pub struct Printed {
 /// One entry of a table.
 #[derive(Clone, Copy, Debug)]
 pub struct Entry {
-    /// Its column.
+    /// Scheme: the entry's column.
     pub scheme: Scheme,
-    /// Its row.
+    /// Quantity: the entry's row.
     pub quantity: Quantity,
-    /// As printed, in requests a day, seconds or bytes.
+    /// Printed value, in requests a day, seconds or bytes.
     pub value: f64,
     /// Half of the last printed digit.
     pub rounding: f64,
-    /// Whether other entries of the same tables contradict it.
+    /// `true` if other entries of the same tables contradict this one.
     pub contradicted: bool,
 }
 
@@ -103,7 +105,7 @@ pub enum Quantity {
     Storage,
 }
 
-impl Printed {
+impl PrintedRegion {
     /// Table 5.4.
     pub const CITY: Self = Self {
         name: "City",
@@ -167,7 +169,7 @@ impl Printed {
     /// All three, by growing population.
     pub const ALL: [Self; 3] = [Self::CITY, Self::STATE, Self::WEST_COAST];
 
-    /// The region: ten caches below each.
+    /// Returns the region: ten caches below each.
     pub fn region(&self) -> Region {
         Region { population: self.population, fanout: 10, latency_seconds: self.latency_seconds.to_vec() }
     }
@@ -179,7 +181,7 @@ impl Entry {
         self
     }
 
-    /// Whether a value rounds to what is printed.
+    /// Returns `true` if a value rounds to the printed one.
     pub fn is_printed_for(&self, value: f64) -> bool {
         (value - self.value).abs() <= self.rounding * (1.0 + 1e-9)
     }

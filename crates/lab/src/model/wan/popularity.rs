@@ -2,38 +2,39 @@
 //! i^−alpha / C.
 //!
 //! A sum over billions of documents is taken in two parts. The first 64 terms are added one by one.
-//! The others are an integral from half a document before to half a document behind, less a
-//! twenty-fourth of how much the term's slope differs between both ends: the Euler–Maclaurin
-//! formula for midpoints, whose next correction is below 1e-8 of the 64th term. The integral is
-//! taken over ln i, where the terms of all models here change slowly, by Gauss–Legendre quadrature
-//! with 16 nodes a piece. Costs some 150 evaluations whatever the number of documents; the error is
-//! below 1e-9 of the sum.
+//! The others are an integral from half a document before to half a document behind. A
+//! twenty-fourth of the difference of the term's slope between both ends is subtracted. This is the
+//! Euler–Maclaurin formula for midpoints; the next correction is below 1e-8 of the 64th term. The
+//! integral is taken over ln i, where the terms of all models here change slowly, by Gauss–Legendre
+//! quadrature with 16 nodes a piece. Costs some 150 evaluations at any number of documents; the
+//! error is below 1e-9 of the sum.
 
 use super::Form;
 
-/// How often documents are asked for, by rank.
+/// Shares of requests for documents, by rank.
 #[derive(Clone, Debug)]
-pub(super) struct Popularity {
+pub(super) struct ZipfPopularity {
     alpha: f64,
     documents: f64,
-    /// C: what i^−alpha is divided by.
+    /// C: divisor of i^−alpha.
     normalizer: f64,
     form: Form,
 }
 
-impl Popularity {
-    /// So many documents, at least one.
+impl ZipfPopularity {
+    /// Creates the popularity of `documents` documents, at least one.
     pub fn new(alpha: f64, documents: f64, form: Form) -> Self {
         let mut popularity = Self { alpha, documents, normalizer: 1.0, form };
         popularity.normalizer = match form {
             Form::Integral => power_integral(alpha, 1.0, documents),
             Form::Sum => popularity.sum(0.0, documents, &mut |share| share),
         };
+        assert!(popularity.normalizer > 0.0, "shares of {documents} documents sum to nothing");
         popularity
     }
 
-    /// The sum of a term of p_i over the ranks above `first` and up to `last`. The integral form
-    /// goes from rank 1 and between the same bounds.
+    /// Returns the sum of a term of p_i over the ranks above `first` and up to `last`. The integral
+    /// form goes from rank 1 and between the same bounds.
     pub fn sum(&self, first: f64, last: f64, term: &mut dyn FnMut(f64) -> f64) -> f64 {
         let last = last.min(self.documents);
         if self.form == Form::Integral {
@@ -52,8 +53,8 @@ impl Popularity {
         sum
     }
 
-    /// The share of requests for the document of a rank; ranks between two documents are the
-    /// integral's.
+    /// Returns the share of requests for the document of a rank; ranks between two documents are
+    /// the integral's.
     fn share(&self, rank: f64) -> f64 {
         rank.powf(-self.alpha) / self.normalizer
     }
@@ -77,23 +78,24 @@ impl Popularity {
     }
 }
 
-/// ∫ x^−alpha dx, exact where alpha is 1 and accurate near it.
+/// Returns ∫ x^−alpha dx, exact where alpha is 1 and accurate near it.
 pub(super) fn power_integral(alpha: f64, from: f64, to: f64) -> f64 {
     let (power, span) = (1.0 - alpha, (to / from).ln());
     if power == 0.0 { span } else { from.powf(power) * (power * span).exp_m1() / power }
 }
 
-/// The integral of a smooth function by Gauss–Legendre quadrature, in equal pieces no longer than
-/// `piece`.
+/// Returns the integral of a smooth function by Gauss–Legendre quadrature, in equal pieces no
+/// longer than `piece`.
 pub(super) fn integrate(from: f64, to: f64, piece: f64, function: &mut dyn FnMut(f64) -> f64) -> f64 {
     let mut sum = 0.0;
     each_node(from, to, piece, &mut |at, weight| sum += weight * function(at));
     sum
 }
 
-/// The nodes and weights of that quadrature.
+/// Visits the nodes and weights of that quadrature.
 pub(super) fn each_node(from: f64, to: f64, piece: f64, visit: &mut dyn FnMut(f64, f64)) {
     let pieces = ((to - from) / piece).ceil().max(1.0);
+    debug_assert!(from.is_finite() && to.is_finite() && piece > 0.0, "from {from} to {to} by {piece}");
     let half = (to - from) / pieces / 2.0;
     for index in 0..pieces as u64 {
         let middle = from + (2 * index + 1) as f64 * half;
@@ -104,10 +106,10 @@ pub(super) fn each_node(from: f64, to: f64, piece: f64, visit: &mut dyn FnMut(f6
     }
 }
 
-/// Ranks whose terms are added one by one.
+/// Number of first ranks with terms added one by one.
 const HEAD: f64 = 64.0;
-/// The length of a piece in ln i at which 16 nodes give twelve figures for a term that turns from
-/// r² to r.
+/// Length of a piece in ln i at which 16 nodes give twelve figures for a term that turns from r² to
+/// r.
 const PIECE: f64 = 4.0;
 /// The positive nodes of Gauss–Legendre quadrature of order 16 and their weights (roots of the
 /// Legendre polynomial by Newton's method).
@@ -130,7 +132,7 @@ mod tests {
     fn sums_agree_with_adding_every_document() {
         for alpha in [0.0, 0.5, 0.8, 1.0, 1.3, 2.5] {
             for documents in [1u32, 2, 64, 65, 1000, 300_000] {
-                let popularity = Popularity::new(alpha, f64::from(documents), Form::Sum);
+                let popularity = ZipfPopularity::new(alpha, f64::from(documents), Form::Sum);
                 let term = |share: f64| share * share / (share + 1e-6);
                 for (first, last) in [(0, documents), (0, documents / 3), (documents / 3, documents)] {
                     let normalizer: f64 = (1..=documents).map(|i| f64::from(i).powf(-alpha)).sum();

@@ -1,5 +1,5 @@
-//! The cooperative schemes beside each other: what each asks of a cache, and how long a request
-//! takes (Voelker 2000, Table 5.3).
+//! The cooperative schemes beside each other: the load of a cache, and the latency of a request
+//! (Voelker 2000, Table 5.3).
 //!
 //! A region of N clients has k levels: one cache, or one group of caches, at the top, d below each,
 //! so that d^(k−1) proxies stand at the bottom. N_i = N / d^(i−1) clients are below one at level i.
@@ -9,33 +9,33 @@
 //! ```text
 //!   hierarchy             a miss goes up level by level; every cache on the way keeps a copy
 //!   hashed                every URL has one home among all m proxies
-//!   directory             the proxy looks in a directory of what all others hold, and asks one of them
+//!   directory             the proxy finds holders in a directory of all others, and asks one
 //!   directory, consistent the same, every request counted once (see below)
 //!   hash tiers            one home in the city, then one in the state, and so on
-//!   directory tiers       a directory for the city, then one for the state: the nearest holder is asked
+//!   directory tiers       one directory in the city, then one in the state; asks the nearest
 //! ```
 //!
 //! The table's directory column counts a hit at another proxy as (1 − H_{N/m}) · H_{N(1−1/m)}, as
-//! if the two misses were independent. They are of the same document, and uncacheable requests miss
-//! in both: for the City the column's parts add up to 117% of all requests. A request that is no
-//! hit here but one somewhere is H_N − H_{N/m} of all; `directory, consistent` puts that in its
-//! place.
+//! if the two misses were independent. Both misses are of the same document, and uncacheable
+//! requests miss in both: for the City the column's parts add up to 117% of all requests. Of all
+//! requests, H_N − H_{N/m} are no hit here but a hit somewhere; `directory, consistent` uses that
+//! share instead.
 //!
-//! The last two are what the dissertation leaves as obvious ("designing hierarchical variants of
-//! these two schemes", 5.3).
+//! The last two are variants that the dissertation leaves as obvious ("designing hierarchical
+//! variants of these two schemes", 5.3).
 
-use super::{Error, Model, quantity};
+use super::{Model, WanError, quantity};
 
-/// Clients, caches and how far they are from each other.
+/// Clients, caches and their distances.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Region {
     /// N: clients.
     pub population: f64,
-    /// d: caches below one.
+    /// d: caches below each cache.
     pub fanout: u32,
-    /// L_1 to L_k, in seconds: how long a document takes from a cache of the level, the top one
-    /// first; the last is from a proxy to its client. Two proxies whose nearest common level is i
-    /// are L_i apart.
+    /// L_1 to L_k, in seconds: time of a document from a cache of the level, the top one first; the
+    /// last is from a proxy to its client. Two proxies with the nearest common level i are L_i
+    /// apart.
     pub latency_seconds: Vec<f64>,
 }
 
@@ -46,9 +46,9 @@ pub enum Scheme {
     Hierarchy,
     /// One home for each URL.
     Hashed,
-    /// Each proxy knows what all others hold; as printed.
+    /// Each proxy knows the documents of all others; as printed.
     Directory,
-    /// The same with every request counted once.
+    /// The directory with every request counted once.
     DirectoryConsistent,
     /// One home for each URL at every level but the lowest.
     HashTiers,
@@ -56,20 +56,20 @@ pub enum Scheme {
     DirectoryTiers,
 }
 
-/// What a scheme does in a region.
+/// Results of a scheme in a region.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Performance {
     /// Requests a day to one cache: of each level, the top one first, for a hierarchy; to one proxy
     /// otherwise.
     pub arrivals_per_day: Vec<f64>,
-    /// The mean latency of a request, in seconds.
+    /// Mean latency of a request, in seconds.
     pub latency_seconds: f64,
     /// Storage of one proxy, in bytes.
     pub storage_bytes: f64,
 }
 
 impl Scheme {
-    /// All of them, the dissertation's three first.
+    /// All schemes, the dissertation's three first.
     pub const ALL: [Self; 6] = [
         Self::Hierarchy,
         Self::Hashed,
@@ -79,7 +79,7 @@ impl Scheme {
         Self::DirectoryTiers,
     ];
 
-    /// Its name as one word, for specifications and programs.
+    /// Returns the name as one word, for specifications and programs.
     pub fn token(self) -> &'static str {
         match self {
             Self::Hierarchy => "hierarchy",
@@ -91,12 +91,12 @@ impl Scheme {
         }
     }
 
-    /// The scheme of such a word.
+    /// Returns the scheme of such a word.
     pub fn named(token: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|scheme| scheme.token() == token)
     }
 
-    /// Its name.
+    /// Returns the name.
     pub fn name(self) -> &'static str {
         match self {
             Self::Hierarchy => "hierarchy",
@@ -110,30 +110,30 @@ impl Scheme {
 }
 
 impl Region {
-    /// k: levels.
+    /// Returns k: levels.
     pub fn levels(&self) -> usize {
         self.latency_seconds.len()
     }
 
-    /// m: proxies at the bottom.
+    /// Returns m: proxies at the bottom.
     pub fn proxies(&self) -> f64 {
         self.width(self.levels())
     }
 
-    /// d^(level−1): caches at a level, 1 being the top.
+    /// Returns d^(level−1): caches at a level, 1 being the top.
     fn width(&self, level: usize) -> f64 {
         f64::from(self.fanout).powi(level as i32 - 1)
     }
 
-    /// Says what is wrong with it.
+    /// Checks the region and returns the first error.
     ///
     /// # Errors
-    /// When it has no levels or too many, no caches below a level or too many, or a latency is
-    /// none.
-    pub fn check(&self) -> Result<(), Error> {
+    /// When the region has no levels or too many, no caches below a level or too many, or an
+    /// invalid latency.
+    pub fn check(&self) -> Result<(), WanError> {
         let (levels, fanout) = (self.levels(), self.fanout);
         if !(1..=MOST_LEVELS).contains(&levels) || fanout == 0 || self.proxies() > MOST_PROXIES {
-            return Err(Error::Region { levels, fanout });
+            return Err(WanError::Region { levels, fanout });
         }
         quantity("the population", self.population)?;
         self.latency_seconds.iter().try_for_each(|seconds| quantity("a latency between caches", *seconds))
@@ -141,17 +141,22 @@ impl Region {
 }
 
 impl Model {
-    /// What a scheme does in a region.
+    /// Returns the results of a scheme in a region.
     ///
     /// # Errors
-    /// When the region is none.
-    pub fn performance(&self, scheme: Scheme, region: &Region) -> Result<Performance, Error> {
+    /// When the region is invalid.
+    pub fn performance(&self, scheme: Scheme, region: &Region) -> Result<Performance, WanError> {
         region.check()?;
-        let hits: Result<Vec<f64>, Error> = (1..=region.levels())
+        let hits: Result<Vec<f64>, WanError> = (1..=region.levels())
             .map(|level| self.hit_rate(region.population / region.width(level)))
             .collect();
         let others = self.hit_rate(region.population * (1.0 - 1.0 / region.proxies()))?;
-        let place = Place { model: self, region, hits: hits?, others };
+        let place = RegionHits { model: self, region, hits: hits?, others };
+        debug_assert!(
+            place.hits.iter().all(|hits| (-1e-9..=1.0 + 1e-9).contains(hits)),
+            "hit rates are shares"
+        );
+        debug_assert!(place.hits.windows(2).all(|pair| pair[0] >= pair[1] - 1e-9), "more clients hit more");
         Ok(match scheme {
             Scheme::Hierarchy => place.hierarchy(),
             Scheme::Hashed => place.hashed(),
@@ -164,7 +169,7 @@ impl Model {
 }
 
 /// A region with its hit rates.
-struct Place<'a> {
+struct RegionHits<'a> {
     model: &'a Model,
     region: &'a Region,
     /// H of N_1 to N_k.
@@ -173,7 +178,7 @@ struct Place<'a> {
     others: f64,
 }
 
-impl Place<'_> {
+impl RegionHits<'_> {
     fn hierarchy(&self) -> Performance {
         let lower = |level: usize| self.hits.get(level + 1).copied().unwrap_or(0.0);
         let levels = || 0..self.hits.len();
@@ -195,7 +200,7 @@ impl Place<'_> {
         }
     }
 
-    /// With this share of all requests found at other proxies.
+    /// Returns the results with this share of all requests found at other proxies.
     fn directory(&self, elsewhere: f64) -> Performance {
         let (region, arrivals) = (self.region, self.arrivals(0) / self.region.proxies());
         let near = region.latency_seconds[region.levels() - 1];
@@ -207,8 +212,8 @@ impl Place<'_> {
         }
     }
 
-    /// The lowest tier has one proxy for each URL in a group of d; without groups the only proxy is
-    /// the home of all.
+    /// Returns the results of hash tiers. The lowest tier has one proxy for each URL in a group of
+    /// d; without groups the only proxy is the home of all.
     fn hash_tiers(&self) -> Performance {
         let tiers = self.hits.len().saturating_sub(1).max(1);
         let lower = |tier: usize| if tier + 1 < tiers { self.hits[tier + 1] } else { 0.0 };
@@ -234,7 +239,7 @@ impl Place<'_> {
         }
     }
 
-    /// H_{N/m}: what a proxy holds itself.
+    /// Returns H_{N/m}: the hit rate of a proxy's own cache.
     fn own(&self) -> f64 {
         self.hits[self.hits.len() - 1]
     }
@@ -243,13 +248,13 @@ impl Place<'_> {
         (1.0 - self.hits[0]) * self.model.web().origin_seconds
     }
 
-    /// λN_i: requests a day of the clients below one cache of a level, 0 being the top.
+    /// Returns λN_i: requests a day of the clients below one cache of a level, 0 being the top.
     fn arrivals(&self, level: usize) -> f64 {
         self.model.web().requests_per_day * self.region.population / self.region.width(level + 1)
     }
 
-    /// The bytes that a proxy stores when each group of a level keeps each document once, spread
-    /// over its proxies.
+    /// Returns the bytes that a proxy stores when each group of a level keeps each document once,
+    /// spread over its proxies.
     fn copies(&self, level: usize) -> f64 {
         let web = self.model.web();
         let group = web.documents as f64 * self.hits[level] * web.mean_bytes;
@@ -257,6 +262,6 @@ impl Place<'_> {
     }
 }
 
-/// Deeper hierarchies than anybody runs.
+/// Largest number of levels: deeper hierarchies than anybody runs.
 pub const MOST_LEVELS: usize = 16;
 const MOST_PROXIES: f64 = 1e9;

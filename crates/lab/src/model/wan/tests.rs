@@ -1,7 +1,7 @@
-//! What the dissertation prints beside what the model gives, and the model beside itself by other
-//! ways.
+//! The dissertation's printed results beside the model's, and the model beside itself by other
+//! methods.
 
-use super::paper::{Printed, Quantity, Rates};
+use super::paper::{PrintedRegion, Quantity, Rates};
 use super::scheme::{Performance, Region, Scheme};
 use super::*;
 
@@ -19,11 +19,11 @@ fn close(found: f64, expected: f64, within: f64) {
     assert!((found - expected).abs() <= within, "{found} is not {expected} to {within}");
 }
 
-/// The sum over all 3.2 billion documents, added one by one in double precision by a program of its
-/// own: blocks of 65,536 terms, `exp(-0.8 log i)`, first the normalizer 393.66963215, then Σ
+/// The sum over all 3.2 billion documents was added term by term in double precision by a separate
+/// program: blocks of 65,536 terms, `exp(-0.8 log i)`, first the normalizer 393.66963215, then Σ
 /// p·r/(r+μ).
 #[test]
-fn billions_of_documents_are_summed_to_nine_figures_in_a_few_hundred_evaluations() {
+fn sum_over_billions_has_nine_figures() {
     for (rates, quarter_million, twenty_million) in [
         (Rates::SLOW, 0.905864059291, 0.998489636914),
         (Rates::MID_SLOW, 0.865149818545, 0.997677848262),
@@ -33,7 +33,7 @@ fn billions_of_documents_are_summed_to_nine_figures_in_a_few_hundred_evaluations
         let model = model(rates);
         close(model.cacheable_hit_rate(250e3).unwrap().total(), quarter_million, 1e-9);
         close(model.cacheable_hit_rate(20e6).unwrap().total(), twenty_million, 1e-9);
-        // 5 ms are enough for some 100,000 evaluations; this is what two of them take
+        // 5 ms are enough for some 100,000 evaluations; the model needs fewer than 500.
         assert!(model.evaluations() < 500, "{}", model.evaluations());
     }
 }
@@ -41,7 +41,7 @@ fn billions_of_documents_are_summed_to_nine_figures_in_a_few_hundred_evaluations
 /// For α = 1 and exponential changes ∫ 1/(Cx) · 1/(1 + kx) dx = ln(x/(1+kx))/C with k = μC/(λN)
 /// (section 5.2.2).
 #[test]
-fn the_integral_is_the_closed_form_at_alpha_one_and_near_the_sum() {
+fn integral_matches_the_closed_form_at_alpha_one() {
     for rates in Rates::ALL {
         let mut web = Web::table_5_1(rates);
         web.alpha = 1.0;
@@ -87,11 +87,11 @@ fn quoted_populations_and_gains_come_out() {
     assert!(shared.valid_bytes < shared.storage_bytes, "few of the documents draw most of the requests");
 }
 
-/// "This population shift is roughly in proportion to the increase in n", but the printed 25
-/// million and 250 million for ten and a hundred times the documents are ten times what proportion,
-/// and the model, give.
+/// "This population shift is roughly in proportion to the increase in n". The printed 25 million
+/// and 250 million are for ten and a hundred times the documents. These populations are ten times
+/// the result of proportion, and of the model.
 #[test]
-fn the_populations_printed_for_larger_webs_contradict_their_own_rule() {
+fn printed_populations_contradict_their_own_rule() {
     for (documents, proportional) in [(32_000_000_000, 2.3e6), (320_000_000_000, 23e6)] {
         for popular in [10_400_000, documents / 3_200_000_000 * 10_400_000] {
             let model = changed(Rates::SLOW, |web| {
@@ -106,7 +106,7 @@ fn the_populations_printed_for_larger_webs_contradict_their_own_rule() {
 
 /// "Popular documents account for 40% of all requests" in the trace; those of the model for 31%.
 #[test]
-fn popular_documents_draw_less_in_the_model_than_in_the_trace() {
+fn popular_documents_draw_less_than_in_the_trace() {
     let all = changed(Rates::SLOW, |web| web.popular_change.mean_days = f64::INFINITY);
     close(all.cacheable_hit_rate(1.0).unwrap().popular, 0.310, 0.001);
 }
@@ -120,10 +120,10 @@ fn entry_of(performance: &Performance, quantity: Quantity) -> f64 {
 }
 
 #[test]
-fn the_tables_come_out_to_the_printed_digit_but_for_what_they_contradict() {
+fn tables_match_except_contradicted_entries() {
     let model = model(Rates::MID_SLOW);
     let mut sound = 0;
-    for printed in Printed::ALL {
+    for printed in PrintedRegion::ALL {
         for entry in printed.entries {
             let performance = model.performance(entry.scheme, &printed.region()).unwrap();
             let found = entry_of(&performance, entry.quantity);
@@ -135,10 +135,10 @@ fn the_tables_come_out_to_the_printed_digit_but_for_what_they_contradict() {
     assert_eq!(sound, 23);
 }
 
-/// The nine arrival rates that do not come out agree with each other on another curve of hit rates;
-/// it would move latencies and storage that do.
+/// The nine arrival rates that do not follow agree with each other on another curve of hit rates.
+/// That curve would move latencies and storage that do follow.
 #[test]
-fn the_odd_arrival_rates_share_hit_rates_that_the_latencies_rule_out() {
+fn odd_arrival_rates_contradict_the_latencies() {
     let model = model(Rates::MID_SLOW);
     let per_proxy = 590.0 * 50e3;
     // r_1 = λN_1·(1 − H_{N_2}), printed for the City as 150, for State and Coast as 147 million
@@ -156,18 +156,18 @@ fn the_odd_arrival_rates_share_hit_rates_that_the_latencies_rule_out() {
     close(model.hit_rate(50e3).unwrap(), 0.386, 0.001);
     close(model.hit_rate(5e5).unwrap(), 0.553, 0.001);
     let latency = (1.0 - city) * 1.9 + 0.050 * (city - own) + 0.010 * own;
-    assert!(!Printed::CITY.entries[4].is_printed_for(latency), "{latency}");
+    assert!(!PrintedRegion::CITY.entries[4].is_printed_for(latency), "{latency}");
     let storage = 3.2e9 * own * 7.7e3;
-    assert!(!Printed::CITY.entries[9].is_printed_for(storage), "{storage}");
+    assert!(!PrintedRegion::CITY.entries[9].is_printed_for(storage), "{storage}");
 }
 
 /// The printed directory column's requests: no hit, elsewhere, here.
 #[test]
-fn a_directory_as_printed_serves_more_requests_than_there_are() {
+fn printed_directory_counts_117_percent_of_requests() {
     let model = model(Rates::MID_SLOW);
     let [own, others, all] = [50e3, 450e3, 500e3].map(|n| model.hit_rate(n).unwrap());
     close((1.0 - all) + (1.0 - own) * others + own, 1.17, 0.005);
-    let city = Printed::CITY.region();
+    let city = PrintedRegion::CITY.region();
     let performance = |scheme| model.performance(scheme, &city).unwrap();
     close(performance(Scheme::DirectoryConsistent).latency_seconds, 0.869, 0.001);
     close(
@@ -183,9 +183,9 @@ fn a_directory_as_printed_serves_more_requests_than_there_are() {
 }
 
 #[test]
-fn tiers_mend_what_distance_costs_the_flat_schemes() {
+fn tiers_lower_the_latency_of_flat_schemes() {
     let model = model(Rates::MID_SLOW);
-    let coast = Printed::WEST_COAST.region();
+    let coast = PrintedRegion::WEST_COAST.region();
     let latency = |scheme| model.performance(scheme, &coast).unwrap().latency_seconds;
     assert!(latency(Scheme::HashTiers) < 0.8 && latency(Scheme::Hashed) > 1.05);
     assert!(latency(Scheme::DirectoryTiers) < 0.8 && latency(Scheme::DirectoryConsistent) > 0.97);
@@ -195,7 +195,7 @@ fn tiers_mend_what_distance_costs_the_flat_schemes() {
 }
 
 #[test]
-fn limits_are_what_they_should_be() {
+fn limits_of_population_and_change_hold() {
     for rates in Rates::ALL {
         let model = model(rates);
         assert_eq!(model.cacheable_hit_rate(0.0).unwrap().total(), 0.0, "no clients");
@@ -232,7 +232,7 @@ fn a_finite_cache_goes_from_nothing_to_everything() {
     assert!(hits.is_sorted(), "{hits:?}");
     assert_eq!((hits[0], hits[7]), (0.0, infinite));
     assert!(found[7].characteristic_days.is_infinite() && found[6].characteristic_days > 365.0);
-    // what an LRU cache of documents that never change holds is what its characteristic time says
+    // The content of an LRU cache of unchanging documents follows from its characteristic time.
     let still = changed(Rates::SLOW, |web| {
         (web.documents, web.popular, web.cacheable, web.mean_bytes) = (1000, 0, 1.0, 1.0);
         web.unpopular_change = Change::every(f64::INFINITY);
@@ -283,14 +283,14 @@ fn inputs_without_meaning_are_refused() {
         change(&mut web);
         Model::new(web, Form::Sum).map(|_| ()).unwrap_err()
     };
-    assert!(matches!(with(|web| web.alpha = f64::NAN), Error::Alpha { .. }));
-    assert!(matches!(with(|web| web.alpha = -0.1), Error::Alpha { .. }));
-    assert!(matches!(with(|web| web.documents = 0), Error::Documents { found: 0 }));
-    assert!(matches!(with(|web| web.popular = web.documents + 1), Error::Popular { .. }));
-    assert!(matches!(with(|web| web.cacheable = 1.1), Error::NotAShare { .. }));
-    assert!(matches!(with(|web| web.cacheable = f64::NAN), Error::NotAShare { .. }));
-    assert!(matches!(with(|web| web.requests_per_day = f64::INFINITY), Error::NotAQuantity { .. }));
-    assert!(matches!(with(|web| web.mean_bytes = -1.0), Error::NotAQuantity { .. }));
+    assert!(matches!(with(|web| web.alpha = f64::NAN), WanError::Alpha { .. }));
+    assert!(matches!(with(|web| web.alpha = -0.1), WanError::Alpha { .. }));
+    assert!(matches!(with(|web| web.documents = 0), WanError::Documents { found: 0 }));
+    assert!(matches!(with(|web| web.popular = web.documents + 1), WanError::Popular { .. }));
+    assert!(matches!(with(|web| web.cacheable = 1.1), WanError::NotAShare { .. }));
+    assert!(matches!(with(|web| web.cacheable = f64::NAN), WanError::NotAShare { .. }));
+    assert!(matches!(with(|web| web.requests_per_day = f64::INFINITY), WanError::NotAQuantity { .. }));
+    assert!(matches!(with(|web| web.mean_bytes = -1.0), WanError::NotAQuantity { .. }));
     let model = model(Rates::SLOW);
     for population in [-1.0, f64::NAN, f64::INFINITY] {
         let error = model.cacheable_hit_rate(population).unwrap_err();
@@ -301,7 +301,7 @@ fn inputs_without_meaning_are_refused() {
     let region =
         |levels: usize, fanout| Region { population: 1.0, fanout, latency_seconds: vec![0.1; levels] };
     for wrong in [region(0, 10), region(17, 1), region(3, 0), region(12, 10)] {
-        assert!(matches!(model.performance(Scheme::Hierarchy, &wrong), Err(Error::Region { .. })));
+        assert!(matches!(model.performance(Scheme::Hierarchy, &wrong), Err(WanError::Region { .. })));
     }
     let one = model.performance(Scheme::HashTiers, &region(1, 7)).unwrap();
     assert_eq!(one.arrivals_per_day, [590.0], "one proxy is the home of everything");

@@ -1,11 +1,11 @@
-//! Pages are fetched before they are asked for.
+//! Pages are fetched before their reference.
 
 use super::process::{PageSite, Process, State};
-use super::{Event, Run, after};
+use super::{PrefetchEvent, PrefetchRun, after};
 use crate::prefetching::MOST_INCOMING;
 use shoal_cooperation::prefetch::{MissingPage, Value, slack};
 
-impl Run<'_> {
+impl PrefetchRun<'_> {
     /// Lets every node prefetch that may be able to.
     pub fn prefetch(&mut self) {
         while let Some(node) = self.awake.pop_first() {
@@ -22,7 +22,7 @@ impl Run<'_> {
         }
     }
 
-    /// While the predicate is true, the first missing page comes in, if a page of less worth can
+    /// Brings in the first missing page while the predicate is true, if a less valuable page can
     /// leave for it.
     fn prefetch_to_local(&mut self, index: usize) {
         let prefetching = self.setting.prefetching;
@@ -37,20 +37,20 @@ impl Run<'_> {
                 return;
             }
             match source {
-                Source::Global(node) => self.get((index as u32, page), node, true),
-                Source::Disk => self.read((index as u32, page), true),
+                PageSource::Global(node) => self.get((index as u32, page), node, true),
+                PageSource::Disk => self.read((index as u32, page), true),
             }
         }
     }
 
-    /// Whether the predicate is true; if not, remembers for how long.
+    /// Returns `true` if the predicate is true. Otherwise remembers how long it stays false.
     fn must_prefetch(&mut self, index: usize) -> bool {
         let (global, disk) = (self.times.global_seconds(), self.times.disk_seconds());
         let process = &mut self.processes[index];
         let first = process.missing().next();
         process.missing_from =
             first.map_or(process.hints.at() + process.hints.len() as u64, |(place, _)| place);
-        // farther ahead than local memory has room for nothing need be known
+        // Pages farther ahead than local memory has frames do not matter.
         let frames = self.nodes[process.home].memory.frames();
         let missing = || {
             process.missing().take(frames).map(|(place, page)| {
@@ -67,22 +67,22 @@ impl Run<'_> {
         slack.is_some_and(|slack| slack <= 0.0)
     }
 
-    /// The first missing page, passing over those that other nodes are reading and those of a kind
-    /// that is not prefetched; `None` when its way is not free.
-    fn first_to_fetch(&self, index: usize) -> Option<(u32, Source)> {
+    /// Returns the first missing page. Pages that other nodes are reading and pages of a kind that
+    /// is not prefetched are passed over. `None` when the page's way is not free.
+    fn first_to_fetch(&self, index: usize) -> Option<(u32, PageSource)> {
         let process = &self.processes[index];
         let prefetching = self.setting.prefetching;
-        // what global memory holds is passed over at once where it is not prefetched
+        // Pages in global memory are passed over at once where these are not prefetched.
         let first = if prefetching.global_to_local { process.missing_from } else { process.disk_from };
         for (_, page) in process.hinted_from(first) {
             match process.pages[page as usize].place {
                 PageSite::Global(node) if prefetching.global_to_local => {
                     let is_free = self.nodes[process.home].incoming < MOST_INCOMING;
-                    return is_free.then_some((page, Source::Global(node)));
+                    return is_free.then_some((page, PageSource::Global(node)));
                 }
                 PageSite::Disk if prefetching.disk_to_local => {
                     let is_free = self.nodes[process.home].station.disk_has_time();
-                    return is_free.then_some((page, Source::Disk));
+                    return is_free.then_some((page, PageSource::Disk));
                 }
                 _ => {}
             }
@@ -90,7 +90,7 @@ impl Run<'_> {
         None
     }
 
-    /// Other nodes are asked for the first pages that are on disk alone.
+    /// Asks other nodes for the first pages that are on disk alone.
     fn prefetch_to_global(&mut self, index: usize) {
         let (home, now) = (self.processes[index].home, self.seconds());
         while self.nodes[home].requester.may_ask() {
@@ -115,11 +115,11 @@ impl Run<'_> {
             let costs = &self.setting.costs;
             let arrives = after(self.now, costs.ask_seconds + costs.ask_wire_seconds);
             let page = Process::page(index, page);
-            self.schedule(arrives, Event::Asked { node, page, until_us: value.until_us() });
+            self.schedule(arrives, PrefetchEvent::Asked { node, page, until_us: value.until_us() });
         }
     }
 
-    /// What the least valuable page of a node is worth; that of a free frame where there is one.
+    /// Returns the value of a node's least valuable page; that of a free frame where there is one.
     pub fn least_value(&self, node: usize, now_seconds: f64) -> Value {
         if self.nodes[node].memory.free() > 0 {
             return Value::NEVER;
@@ -128,8 +128,8 @@ impl Run<'_> {
     }
 }
 
-/// Where a page is prefetched from.
-enum Source {
+/// Place that a page is prefetched from.
+enum PageSource {
     Global(usize),
     Disk,
 }

@@ -1,38 +1,38 @@
-//! Processors, links and disks: what keeps them busy, and until when.
+//! Processors, links and disks: their work, and the time of its end.
 
 use super::process::PageSite;
-use super::{Event, Run, after};
+use super::{PrefetchEvent, PrefetchRun, after};
 use crate::prefetching::disk::{Disk, DiskTimes};
 use crate::prefetching::memory::Page;
 use shoal_cooperation::prefetch::{PrefetchQueue, PrefetchRequest};
 use std::collections::VecDeque;
 
 /// The devices of one node.
-pub(super) struct Station {
-    /// When its processor has done all that it has begun, in nanoseconds.
+pub(super) struct NodeDevices {
+    /// Time at which the processor has done all its work, in nanoseconds.
     processor_free: u64,
-    /// Its own programs' use of it since the epoch began, in seconds.
+    /// Processor time of the node's own programs since the epoch began, in seconds.
     pub processor_seconds: f64,
     link_free: u64,
     disk: Disk,
     disk_seconds: f64,
-    reading: Option<Read>,
-    /// Pages that its own programs wait for.
+    reading: Option<DiskFetch>,
+    /// Pages that the node's own programs wait for.
     faults: VecDeque<Page>,
-    /// Pages that its own programs will want.
+    /// Pages that the node's own programs will want.
     ahead: VecDeque<Page>,
-    /// Pages that other nodes asked for.
+    /// Pages that other nodes requested.
     pub requests: PrefetchQueue<Page>,
 }
 
-/// What a disk does.
+/// Read that a disk is doing.
 #[derive(Clone, Copy, Debug)]
-enum Read {
+enum DiskFetch {
     Own(Page),
     ForOther(Page),
 }
 
-impl Station {
+impl NodeDevices {
     pub fn new(times: DiskTimes, most_requests: usize) -> Self {
         Self {
             processor_free: 0,
@@ -51,9 +51,9 @@ impl Station {
         self.disk_seconds
     }
 
-    /// Whether its disk has neither work nor any of its own programs' before it.
+    /// Returns `true` if the disk neither reads nor has queued a page for the node's own programs.
     pub fn disk_has_time(&self) -> bool {
-        self.faults.is_empty() && self.ahead.is_empty() && !matches!(self.reading, Some(Read::Own(_)))
+        self.faults.is_empty() && self.ahead.is_empty() && !matches!(self.reading, Some(DiskFetch::Own(_)))
     }
 
     pub fn read_for_fault(&mut self, page: Page) {
@@ -64,7 +64,7 @@ impl Station {
         self.ahead.push_back(page);
     }
 
-    /// A page that only waited to be read ahead is wanted now.
+    /// Moves a page from the readahead queue to the faults, since a program now waits for it.
     pub fn hurry(&mut self, page: Page) {
         if let Some(at) = self.ahead.iter().position(|waiting| *waiting == page) {
             self.ahead.remove(at);
@@ -72,22 +72,26 @@ impl Station {
         }
     }
 
-    /// Computes from now, or from when it has time. Gives when that is done, in nanoseconds.
+    /// Computes from now, or from the processor's next free time. Returns the time of the end, in
+    /// nanoseconds.
     fn compute(&mut self, now: u64, seconds: f64) -> u64 {
+        debug_assert!(seconds >= 0.0 && seconds.is_finite(), "computing for {seconds} s");
         self.processor_free = after(self.processor_free.max(now), seconds);
         self.processor_seconds += seconds;
         self.processor_free
     }
 
-    /// Sends or gets a page that is ready at some time. Gives when it has passed, in nanoseconds.
+    /// Sends or gets a page that is ready at some time. Returns the time of the end, in
+    /// nanoseconds.
     pub fn transfer(&mut self, ready: u64, seconds: f64) -> u64 {
+        debug_assert!(seconds >= 0.0 && seconds.is_finite(), "a transfer of {seconds} s");
         self.link_free = after(self.link_free.max(ready), seconds);
         self.link_free
     }
 }
 
-impl Run<'_> {
-    /// A program computes up to its next reference, with what else is to be done.
+impl PrefetchRun<'_> {
+    /// Lets a program compute up to its next reference, with the work charged to it.
     pub fn compute(&mut self, index: usize) {
         let process = &mut self.processes[index];
         let computing = process.program.computing_seconds;
@@ -98,15 +102,16 @@ impl Run<'_> {
         process.stride.computed(computing + access);
         process.forestall.computed(computing);
         let done = self.nodes[process.home].station.compute(self.now, computing + access);
-        self.schedule(done, Event::Reference { process: index });
+        self.schedule(done, PrefetchEvent::Reference { process: index });
     }
 
-    /// Work of a program's node for its pages, which delays what the processor does next.
+    /// Charges work for a program's pages to its node's processor, which delays the next work.
     pub fn charge(&mut self, index: usize, seconds: f64) {
         self.charge_node(self.processes[index].home, index, seconds);
     }
 
-    /// Work of any node for a program's pages: the program's only where it runs.
+    /// Charges work for a program's pages to any node. The work counts for the program only on its
+    /// own node.
     pub fn charge_node(&mut self, node: usize, index: usize, seconds: f64) {
         self.nodes[node].station.compute(self.now, seconds);
         let process = &mut self.processes[index];
@@ -116,10 +121,10 @@ impl Run<'_> {
         }
     }
 
-    /// A prefetch request has come to a node.
+    /// Handles a prefetch request that has come to a node.
     pub fn asked(&mut self, node: usize, request: PrefetchRequest<Page>) {
         if self.place(request.page) != PageSite::Requested(node) {
-            // withdrawn while it was on its way
+            // The request was withdrawn while it was on its way.
             self.nodes[request.from].requester.acknowledged();
             self.awake.insert(request.from);
         } else if self.nodes[node].station.requests.push(request) {
@@ -129,7 +134,7 @@ impl Run<'_> {
         }
     }
 
-    /// A node gives nothing for a request.
+    /// Refuses a request at a node.
     fn refuse(&mut self, node: usize, request: PrefetchRequest<Page>) {
         self.knowledge.epoch.exhausted(node);
         self.processes[request.page.0 as usize].lost_to_disk(request.page.1, 0.0);
@@ -137,13 +142,13 @@ impl Run<'_> {
         self.awake.insert(request.from);
     }
 
-    /// The disk of a node begins what is first, if it does nothing.
+    /// Starts the first read of a node's disk, if the disk is idle.
     pub fn start_disk(&mut self, node: usize) {
         while self.nodes[node].station.reading.is_none() {
             let station = &mut self.nodes[node].station;
             let own = station.faults.pop_front().or_else(|| station.ahead.pop_front());
             let read = match own {
-                Some(page) => Read::Own(page),
+                Some(page) => DiskFetch::Own(page),
                 None => {
                     let Some(request) = station.requests.begin() else { return };
                     if !self.make_room_for(node, &request) {
@@ -151,19 +156,19 @@ impl Run<'_> {
                         continue;
                     }
                     self.begin_for_other(node, request);
-                    Read::ForOther(request.page)
+                    DiskFetch::ForOther(request.page)
                 }
             };
-            let (Read::Own(page) | Read::ForOther(page)) = read;
+            let (DiskFetch::Own(page) | DiskFetch::ForOther(page)) = read;
             let station = &mut self.nodes[node].station;
             let seconds = station.disk.read(page.0, page.1);
             station.disk_seconds += seconds;
             station.reading = Some(read);
-            self.schedule(after(self.now, seconds), Event::DiskDone { node });
+            self.schedule(after(self.now, seconds), PrefetchEvent::DiskDone { node });
         }
     }
 
-    /// A node begins to read for another and tells it so.
+    /// Begins a node's read for another node and tells it so.
     fn begin_for_other(&mut self, node: usize, request: PrefetchRequest<Page>) {
         let (program, page) = (request.page.0 as usize, request.page.1);
         let process = &mut self.processes[program];
@@ -179,8 +184,8 @@ impl Run<'_> {
 
     pub fn disk_done(&mut self, node: usize) {
         match self.nodes[node].station.reading.take() {
-            Some(Read::Own(page)) => self.arrive(page),
-            Some(Read::ForOther(page)) => self.arrive_in_global(node, page),
+            Some(DiskFetch::Own(page)) => self.arrive(page),
+            Some(DiskFetch::ForOther(page)) => self.arrive_in_global(node, page),
             None => {}
         }
         self.start_disk(node);

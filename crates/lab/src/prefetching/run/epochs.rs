@@ -1,13 +1,13 @@
-//! What nodes know of each other: one epoch after the other.
+//! Knowledge of nodes about each other, one epoch after the other.
 
 use super::process::State;
-use super::{Event, Run, after};
-use crate::global_memory::contention::Balancing;
+use super::{PrefetchEvent, PrefetchRun, after};
+use crate::global_memory::contention::BalancingRate;
 use crate::prefetching::memory::PageRank;
 use shoal_cooperation::global_memory::{Tuner, target_weights};
 use shoal_cooperation::prefetch::{BufferGroup, Epoch, NodeReport, Value, plan};
 
-/// What is known in an epoch.
+/// Facts known in an epoch.
 pub(super) struct Knowledge {
     pub epoch: Epoch,
     tuner: Option<Tuner>,
@@ -15,12 +15,12 @@ pub(super) struct Knowledge {
 }
 
 impl Knowledge {
-    pub fn new(balancing: Balancing) -> Self {
+    pub fn new(balancing: BalancingRate) -> Self {
         let tuner = match balancing {
-            Balancing::Fixed(_) => None,
-            Balancing::Tuned(first) => Some(Tuner::new(first)),
+            BalancingRate::Fixed(_) => None,
+            BalancingRate::Tuned(first) => Some(Tuner::new(first)),
         };
-        let (Balancing::Fixed(b) | Balancing::Tuned(b)) = balancing;
+        let (BalancingRate::Fixed(b) | BalancingRate::Tuned(b)) = balancing;
         Self { epoch: Epoch::default(), tuner, b }
     }
 
@@ -29,36 +29,38 @@ impl Knowledge {
     }
 }
 
-impl Run<'_> {
+impl PrefetchRun<'_> {
     pub fn end_epoch_if_over(&mut self) {
         if self.knowledge.epoch.ending(self.seconds()).is_some() {
             self.begin_epoch();
         }
     }
 
-    /// All nodes tell what their pages are worth, and the coordinator plans.
+    /// Begins an epoch: all nodes report the values of their pages, and the coordinator plans.
     pub fn begin_epoch(&mut self) {
         let now = self.seconds();
         let elapsed = now - self.knowledge.epoch.began_seconds();
+        debug_assert!(elapsed >= 0.0, "an epoch of {elapsed} s");
         self.measure(elapsed);
         let wanted = self.wanted(elapsed);
         let loads: Vec<NodeReport> =
             (0..self.nodes.len()).map(|node| self.load(node, elapsed, wanted)).collect();
         let b = self.knowledge.rate();
-        // loads are shares of a time, so that a plan is always made
+        // Loads are shares of a time, so that a plan is always made.
         let planned = plan(&loads, wanted, now, self.setting.epoch_seconds).unwrap_or_default();
         self.knowledge.epoch = if b > 0.0 { planned.balanced(&self.targets(), b) } else { planned };
         self.rates.push(b);
         self.epochs += 1;
         let over = after(self.now, self.setting.epoch_seconds);
-        self.schedule(over, Event::EpochOver { number: self.epochs });
+        self.schedule(over, PrefetchEvent::EpochOver { number: self.epochs });
         self.awake.extend(self.setting.homes.iter().copied());
         for node in &mut self.nodes {
             node.station.processor_seconds = 0.0;
         }
     }
 
-    /// Programs' strides get the share that they were on a processor, and the tuner the mean wait.
+    /// Updates programs' strides with their share of the processor, and the tuner with the mean
+    /// wait.
     fn measure(&mut self, elapsed: f64) {
         let (mut waited, mut references) = (0.0, 0);
         for process in self.processes.iter_mut().filter(|process| process.state != State::Done) {
@@ -74,8 +76,8 @@ impl Run<'_> {
         }
     }
 
-    /// How many pages are likely to be replaced: at the rate of the last epoch, and at first an
-    /// eighth of all.
+    /// Returns the number of pages likely to be replaced: by the rate of the last epoch, and at
+    /// first an eighth of all.
     fn wanted(&self, elapsed: f64) -> u64 {
         let frames: usize = self.setting.frames.iter().sum();
         let first = frames as u64 / 8;
@@ -87,7 +89,7 @@ impl Run<'_> {
             .clamp(LEAST_WANTED, (frames as u64 / 2).max(LEAST_WANTED))
     }
 
-    /// What a node tells: its least valuable pages, no more than can be wanted.
+    /// Returns a node's report: its least valuable pages, no more than can be wanted.
     fn load(&self, node: usize, elapsed: f64, wanted: u64) -> NodeReport {
         let now = self.seconds();
         let memory = &self.nodes[node].memory;
@@ -104,14 +106,14 @@ impl Run<'_> {
         NodeReport { processor: if elapsed > 0.0 { (busy / elapsed).min(1.0) } else { 0.0 }, buffers }
     }
 
-    /// Balanced load: by memory, over the nodes that run nothing.
+    /// Returns balanced load: by memory, over the nodes that run nothing.
     fn targets(&self) -> Vec<f64> {
-        let frames = |(index, node): (usize, &super::Node)| {
+        let frames = |(index, node): (usize, &super::PrefetchNode)| {
             if self.setting.homes.contains(&index) { 0 } else { node.memory.frames() as u64 }
         };
         target_weights(&self.nodes.iter().enumerate().map(frames).collect::<Vec<u64>>())
     }
 }
 
-/// An epoch of fewer pages is hardly one.
+/// Least pages of an epoch.
 const LEAST_WANTED: u64 = 64;

@@ -1,11 +1,11 @@
-//! A program asks for a page: it has it, waits for it, or fetches it.
+//! A program references a page: it has the page, waits for it, or fetches it.
 
 use super::process::{PageSite, State};
-use super::{Event, Run, after};
+use super::{PrefetchEvent, PrefetchRun, after};
 use crate::prefetching::memory::{Page, PageRank};
 
-impl Run<'_> {
-    /// A program has come to a reference.
+impl PrefetchRun<'_> {
+    /// Handles a program's next reference.
     pub fn reference(&mut self, index: usize) {
         let told = self.processes[index].disclose_hints();
         self.restand(index, &told);
@@ -23,7 +23,7 @@ impl Run<'_> {
         }
     }
 
-    /// Pages of a program have other hints than they had.
+    /// Ranks a program's pages again after their hints changed.
     fn restand(&mut self, index: usize, changed: &[(u32, PageRank)]) {
         let process = &self.processes[index];
         for (page, before) in changed {
@@ -37,7 +37,7 @@ impl Run<'_> {
         }
     }
 
-    /// A program goes on with a page that is local.
+    /// Lets a program go on with a page that is local.
     fn use_page(&mut self, index: usize, page: u32) {
         let (now_us, now) = (self.now / 1000, self.seconds());
         let access = self.setting.costs.access_seconds;
@@ -50,6 +50,7 @@ impl Run<'_> {
         }
         let after = process.standing(page);
         self.nodes[process.home].memory.rerank((index as u32, page), before, after);
+        debug_assert!(process.pages[page as usize].place == PageSite::Local, "page {page} is used from afar");
         process.state = State::Computing;
         process.index += 1;
         if process.index < process.program.references.len() {
@@ -60,14 +61,14 @@ impl Run<'_> {
         }
     }
 
-    /// A program waits for a page.
+    /// Makes a program wait for a page.
     fn fault(&mut self, page: Page) {
         let index = page.0 as usize;
         let home = self.processes[index].home;
         match self.place(page) {
             PageSite::Local => {}
             PageSite::Incoming => self.nodes[home].station.hurry(page),
-            // it goes on when the other disk has it
+            // The program goes on when the other disk has read the page.
             PageSite::Fetching(_) => {
                 let fetches = &mut self.processes[index].finished.disk_to_global;
                 fetches.in_time -= 1;
@@ -85,14 +86,15 @@ impl Run<'_> {
         self.start_disk(home);
     }
 
-    /// A page is to come from global memory, whether it is waited for or fetched ahead.
+    /// Gets a page from global memory, for a waiting program or ahead of its reference.
     pub fn get(&mut self, page: Page, node: usize, ahead: bool) {
+        debug_assert_eq!(self.place(page), PageSite::Global(node), "page {page:?} is asked of its holder");
         let index = page.0 as usize;
         let costs = &self.setting.costs;
         let sent = after(self.now, costs.getpage_seconds + costs.wire_seconds);
         let arrives = self.nodes[node].station.transfer(sent, costs.transfer_seconds);
         self.charge(index, self.setting.costs.getpage_seconds);
-        // it leaves first, so that its frame can take what goes in exchange
+        // The page leaves first, so that its frame can take the page that goes in exchange.
         let standing = self.processes[index].standing(page.1);
         self.nodes[node].memory.remove(page, standing);
         let home = self.processes[index].home;
@@ -101,11 +103,15 @@ impl Run<'_> {
         let state = &mut self.processes[index].pages[page.1 as usize];
         state.place = PageSite::Incoming;
         state.came_from_disk = false;
-        self.schedule(arrives, Event::Arrived { page, ahead });
+        self.schedule(arrives, PrefetchEvent::Arrived { page, ahead });
     }
 
-    /// A page is to come from the own disk.
+    /// Reads a page from the own disk.
     pub fn read(&mut self, page: Page, ahead: bool) {
+        debug_assert!(
+            !matches!(self.place(page), PageSite::Local | PageSite::Incoming | PageSite::Global(_)),
+            "page {page:?} is read although a memory has it"
+        );
         let index = page.0 as usize;
         let home = self.processes[index].home;
         self.charge(index, self.setting.costs.read_seconds);
@@ -122,7 +128,7 @@ impl Run<'_> {
         self.start_disk(home);
     }
 
-    /// A page has come into local memory.
+    /// Handles a page that has come into local memory.
     pub fn arrive(&mut self, page: Page) {
         let index = page.0 as usize;
         let now = self.seconds();
@@ -157,8 +163,9 @@ impl Run<'_> {
         }
     }
 
-    /// A page has come into the memory of another node.
+    /// Handles a page that has come into the memory of another node.
     pub fn arrive_in_global(&mut self, node: usize, page: Page) {
+        debug_assert_eq!(self.place(page), PageSite::Fetching(node), "page {page:?} was fetched here");
         let index = page.0 as usize;
         let process = &mut self.processes[index];
         let state = &mut process.pages[page.1 as usize];

@@ -1,14 +1,14 @@
-//! Pages leave for others: out of local memory to the nodes that the epoch names, out of global
-//! memory to nowhere.
+//! Pages leave for others: from local memory to the nodes that the epoch names, from global memory
+//! to nowhere.
 
-use super::Run;
+use super::PrefetchRun;
 use super::process::PageSite;
 use crate::prefetching::memory::{Page, PageRank};
 use shoal_cooperation::prefetch::{PrefetchRequest, Value};
 
-impl Run<'_> {
-    /// Keeps a frame of a node for a page of its own programs. What leaves is the least valuable of
-    /// all its pages.
+impl PrefetchRun<'_> {
+    /// Reserves a frame of a node for a page of its own programs. The least valuable of all its
+    /// pages leaves.
     pub fn reserve_frame(&mut self, node: usize) {
         if self.nodes[node].memory.free() == 0
             && let Some((value, page)) = self.least_valuable(node, self.seconds())
@@ -19,8 +19,8 @@ impl Run<'_> {
         self.nodes[node].memory.reserve();
     }
 
-    /// A node that was asked to read a page keeps a frame for it, if it has one or holds a page of
-    /// less worth. That one is dropped.
+    /// Reserves a frame for a page that a node was asked to read, if it has a free frame or a less
+    /// valuable page. That page is dropped.
     pub fn make_room_for(&mut self, node: usize, request: &PrefetchRequest<Page>) -> bool {
         let now = self.seconds();
         let value = self.processes[request.page.0 as usize].value(request.page.1, now);
@@ -31,8 +31,8 @@ impl Run<'_> {
         given_up.is_some()
     }
 
-    /// An evicted page goes where the epoch says, and is dropped when it is worth less than all
-    /// that is there.
+    /// Puts an evicted page on the node that the epoch chooses. Drops it when it is worth less than
+    /// all pages there.
     fn put(&mut self, from: usize, page: Page, value: Value) {
         let taker = self.knowledge.epoch.choose(from, self.random.unit());
         let index = page.0 as usize;
@@ -45,7 +45,7 @@ impl Run<'_> {
             let longer = self.times.disk_seconds() - self.times.global_seconds();
             return self.processes[index].lost_to_disk(page.1, longer);
         };
-        // a page that takes the frame of one that has just left for its node replaces nothing
+        // A page that takes the frame of one that has just left for its node replaces nothing.
         if given_up != Value::NEVER {
             self.knowledge.epoch.replaced(node, given_up, self.seconds());
         }
@@ -54,7 +54,7 @@ impl Run<'_> {
         let process = &mut self.processes[index];
         let state = &mut process.pages[page.1 as usize];
         if node == home {
-            // a page that is passed on may come to the very node that will use it
+            // A page that is passed on may come to the very node that will use it.
             state.came_from_disk = false;
             return self.arrive(page);
         }
@@ -63,8 +63,9 @@ impl Run<'_> {
         self.nodes[node].memory.fill_reserved(page, standing);
     }
 
-    /// Keeps a frame of a node for a page of this worth: a free one, or that of its least valuable
-    /// page, if that is worth less. Gives what that was worth, or nothing when it did not.
+    /// Reserves a frame of a node for a page of this value: a free one, or that of its least
+    /// valuable page, if that is worth less. Returns the value of the replaced page, or `None` when
+    /// no frame was found.
     fn replace(&mut self, node: usize, value: Value) -> Option<Value> {
         let now = self.seconds();
         let mut given_up = Value::NEVER;
@@ -88,7 +89,7 @@ impl Run<'_> {
         self.nodes[node].memory.remove(page, standing);
     }
 
-    /// The page of a node that is worth least.
+    /// Returns the least valuable page of a node.
     pub fn least_valuable(&self, node: usize, now_seconds: f64) -> Option<(Value, Page)> {
         let memory = &self.nodes[node].memory;
         let candidates = self.processes.iter().enumerate().flat_map(|(index, process)| {

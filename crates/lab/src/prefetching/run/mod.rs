@@ -3,12 +3,12 @@
 //!
 //! | file | |
 //! |---|---|
-//! | `process` | a program under way: its hints, where its pages are, what they are worth |
-//! | `fault` | a program asks for a page |
-//! | `ahead` | pages are fetched before they are asked for |
+//! | `process` | a program under way: its hints, the places and values of its pages |
+//! | `fault` | a program references a page |
+//! | `ahead` | pages are fetched before their reference |
 //! | `give_way` | pages leave for others |
 //! | `devices` | processors, links and disks |
-//! | `epochs` | what nodes know of each other |
+//! | `epochs` | knowledge of nodes about each other |
 
 mod ahead;
 mod devices;
@@ -17,10 +17,10 @@ mod fault;
 mod give_way;
 mod process;
 
-use super::memory::{Memory, Page};
+use super::memory::{NodeFrames, Page};
 use super::{PrefetchResult, PrefetchSetup, Program};
-use crate::global_memory::contention::Balancing;
-use devices::Station;
+use crate::global_memory::contention::BalancingRate;
+use devices::NodeDevices;
 use epochs::Knowledge;
 use process::{Process, State};
 use shoal_cooperation::prefetch::{AccessTimes, PrefetchRequest};
@@ -29,15 +29,15 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 
 /// A simulation under way.
-pub(super) struct Run<'a> {
+pub(super) struct PrefetchRun<'a> {
     setting: &'a PrefetchSetup,
     times: AccessTimes,
-    nodes: Vec<Node>,
+    nodes: Vec<PrefetchNode>,
     processes: Vec<Process<'a>>,
-    agenda: BinaryHeap<Reverse<(u64, u64, Event)>>,
-    /// Events so far, which orders those of one time.
+    agenda: BinaryHeap<Reverse<(u64, u64, PrefetchEvent)>>,
+    /// Number of events so far, which orders those of one time.
     scheduled: u64,
-    /// In nanoseconds.
+    /// Time of the simulation, in nanoseconds.
     now: u64,
     knowledge: Knowledge,
     random: Random,
@@ -48,24 +48,24 @@ pub(super) struct Run<'a> {
 }
 
 /// One node.
-struct Node {
-    memory: Memory,
-    station: Station,
+struct PrefetchNode {
+    memory: NodeFrames,
+    station: NodeDevices,
     requester: shoal_cooperation::prefetch::PrefetchRequester,
-    /// Pages that come from global memory before they are asked for.
+    /// Number of pages that come from global memory before their reference.
     incoming: usize,
 }
 
-/// What happens at a time.
+/// An event of the simulation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Event {
+enum PrefetchEvent {
     /// A program has computed up to its next reference.
     Reference { process: usize },
     /// A disk has read a page.
     DiskDone { node: usize },
     /// A page has come from global memory.
     Arrived { page: Page, ahead: bool },
-    /// A prefetch request has come to a node; its worth in microseconds.
+    /// A prefetch request has come to a node; its value in microseconds.
     Asked { node: usize, page: Page, until_us: u64 },
     /// The time of an epoch is over.
     EpochOver { number: u64 },
@@ -73,7 +73,7 @@ enum Event {
     Joins { node: usize },
 }
 
-impl<'a> Run<'a> {
+impl<'a> PrefetchRun<'a> {
     pub fn new(programs: &'a [Program], setting: &'a PrefetchSetup, times: AccessTimes) -> Self {
         let process = |(index, program): (usize, &'a Program)| {
             Process::new(program, setting.homes[index], setting.seed.wrapping_add(index as u64))
@@ -81,13 +81,13 @@ impl<'a> Run<'a> {
         let processes: Vec<Process<'a>> = programs.iter().enumerate().map(process).collect();
         let waiting = setting.outstanding.saturating_mul(setting.frames.len());
         let joins = |index: usize| setting.joining.is_some_and(|joining| joining.node == index);
-        let node = |(index, frames): (usize, &usize)| Node {
-            memory: Memory::new(if joins(index) { 0 } else { *frames }, programs.len()),
-            station: Station::new(setting.costs.disk, waiting),
+        let node = |(index, frames): (usize, &usize)| PrefetchNode {
+            memory: NodeFrames::new(if joins(index) { 0 } else { *frames }, programs.len()),
+            station: NodeDevices::new(setting.costs.disk, waiting),
             requester: shoal_cooperation::prefetch::PrefetchRequester::new(index, setting.outstanding),
             incoming: 0,
         };
-        let nodes: Vec<Node> = setting.frames.iter().enumerate().map(node).collect();
+        let nodes: Vec<PrefetchNode> = setting.frames.iter().enumerate().map(node).collect();
         let mut run = Self {
             setting,
             times,
@@ -104,10 +104,10 @@ impl<'a> Run<'a> {
         };
         run.begin_epoch();
         if let Some(joining) = setting.joining {
-            run.schedule(after(0, joining.after_seconds), Event::Joins { node: joining.node });
+            run.schedule(after(0, joining.after_seconds), PrefetchEvent::Joins { node: joining.node });
         }
         for process in 0..run.processes.len() {
-            // nothing is in memory yet whose worth could change
+            // No page is in memory yet, so that no value can change.
             run.processes[process].disclose_hints();
             run.compute(process);
         }
@@ -119,19 +119,22 @@ impl<'a> Run<'a> {
         while self.processes.iter().any(|process| process.state != State::Done)
             && let Some(Reverse((now, _, event))) = self.agenda.pop()
         {
+            debug_assert!(now >= self.now, "time goes on: {now} after {}", self.now);
             self.now = now;
             self.happen(event);
             self.prefetch();
             self.end_epoch_if_over();
         }
         let seconds = self.seconds();
-        let busy = |node: &Node| if seconds > 0.0 { node.station.disk_busy_seconds() / seconds } else { 0.0 };
+        let busy = |node: &PrefetchNode| {
+            if seconds > 0.0 { node.station.disk_busy_seconds() / seconds } else { 0.0 }
+        };
         PrefetchResult {
             programs: self.processes.iter().map(|process| process.finished).collect(),
             seconds,
             epochs: self.epochs,
             disks: self.nodes.iter().map(busy).collect(),
-            rates: if matches!(self.setting.balancing, Balancing::Tuned(_)) {
+            rates: if matches!(self.setting.balancing, BalancingRate::Tuned(_)) {
                 self.rates
             } else {
                 Vec::new()
@@ -139,26 +142,26 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn happen(&mut self, event: Event) {
+    fn happen(&mut self, event: PrefetchEvent) {
         match event {
-            Event::Reference { process } => self.reference(process),
-            Event::DiskDone { node } => self.disk_done(node),
-            Event::Arrived { page, ahead } => {
+            PrefetchEvent::Reference { process } => self.reference(process),
+            PrefetchEvent::DiskDone { node } => self.disk_done(node),
+            PrefetchEvent::Arrived { page, ahead } => {
                 let home = self.processes[page.0 as usize].home;
                 self.nodes[home].incoming -= usize::from(ahead);
                 self.charge(page.0 as usize, self.setting.costs.receive_seconds);
                 self.arrive(page);
             }
-            Event::Asked { node, page, until_us } => {
+            PrefetchEvent::Asked { node, page, until_us } => {
                 let from = self.processes[page.0 as usize].home;
                 let value = shoal_cooperation::prefetch::Value::of_microseconds(until_us);
                 self.asked(node, PrefetchRequest { page, from, value });
             }
-            Event::Joins { node } => {
+            PrefetchEvent::Joins { node } => {
                 self.nodes[node].memory.grow(self.setting.frames[node]);
                 self.begin_epoch();
             }
-            Event::EpochOver { number } => {
+            PrefetchEvent::EpochOver { number } => {
                 if number == self.epochs {
                     self.begin_epoch();
                 }
@@ -166,18 +169,18 @@ impl<'a> Run<'a> {
         }
     }
 
-    fn schedule(&mut self, at: u64, event: Event) {
+    fn schedule(&mut self, at: u64, event: PrefetchEvent) {
         self.scheduled += 1;
         self.agenda.push(Reverse((at, self.scheduled, event)));
     }
 
-    /// The time, in seconds.
+    /// Returns the time, in seconds.
     fn seconds(&self) -> f64 {
         self.now as f64 / NANOSECONDS
     }
 }
 
-/// A time of the simulation, so many seconds after another; it stops before it would wrap.
+/// Returns the time `seconds` after `now`; it stops before it would wrap.
 fn after(now: u64, seconds: f64) -> u64 {
     now.saturating_add((seconds * NANOSECONDS) as u64)
 }

@@ -1,4 +1,4 @@
-//! A program under way: its hints, where its pages are, and what they are worth.
+//! A program under way: its hints, and the places and values of its pages.
 
 use crate::prefetching::memory::{Page, PageRank};
 use crate::prefetching::{Program, ProgramResult};
@@ -13,29 +13,29 @@ pub(super) struct Process<'a> {
     pub hints: Hints,
     pub stride: Stride,
     pub forestall: Forestall,
-    /// All hinted pages before this place are local, or under way to it.
+    /// Place before which all hinted pages are local, or under way to it.
     pub missing_from: u64,
-    /// No hinted page before this place is on disk alone.
+    /// Place before which no hinted page is on disk alone.
     pub disk_from: u64,
     pub pages: Vec<PageState>,
     pub finished: ProgramResult,
     /// Processor time since the epoch began, in seconds.
     pub on_processor_seconds: f64,
-    /// Waiting and references since the epoch began.
+    /// Waiting time since the epoch began, in seconds; `references` counts from the same time.
     pub waited_seconds: f64,
     pub references: u64,
-    /// When it began to wait, in seconds.
+    /// Time at which its wait began, in seconds.
     pub waits_since: f64,
-    /// Work that is put on its next computing, in seconds.
+    /// Work added to its next computing, in seconds.
     pub access_seconds: f64,
-    /// What it has not told yet.
+    /// Hints not yet told.
     untold: std::vec::IntoIter<u64>,
-    /// The reference at which it tells more.
+    /// The reference at which it tells more hints.
     tells_at: usize,
     passed: Vec<u64>,
 }
 
-/// What it does.
+/// State of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum State {
     Computing,
@@ -43,29 +43,29 @@ pub(super) enum State {
     Done,
 }
 
-/// One of its pages.
+/// State of one page of the program.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct PageState {
     pub place: PageSite,
-    /// The place of its next hint, [`NO_HINT`] without one.
+    /// Place of the page's next hint, [`NO_HINT`] without one.
     pub next: u64,
-    /// In microseconds.
+    /// Time of the page's last use, in microseconds.
     pub last_used: u64,
-    /// Whether it has been read from a disk, and whether it has been local.
+    /// `true` if the page has been read from a disk; `was_local`: `true` if it has been local.
     pub was_read: bool,
     pub was_local: bool,
-    /// Whether it has come and has not been used.
+    /// `true` if the page has come and has not been used.
     pub is_fresh: bool,
-    /// How it last came, or comes.
+    /// `true` if the page last came, or comes, from a disk.
     pub came_from_disk: bool,
 }
 
-/// Where a page is.
+/// Place of a page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PageSite {
     /// On every disk, and nowhere else.
     Disk,
-    /// The same, and this node was asked to read it.
+    /// On every disk only, and this node was asked to read it.
     Requested(usize),
     /// This node's disk reads it, into its memory.
     Fetching(usize),
@@ -89,7 +89,7 @@ impl<'a> Process<'a> {
             came_from_disk: false,
         };
         let told = program.hints(seed);
-        // hints may name pages that it never asks for
+        // Hints may name pages that the program never requests.
         let last = told.iter().max().map_or(0, |last| *last as usize + 1);
         let pages = program.pages().max(last);
         Self {
@@ -115,8 +115,8 @@ impl<'a> Process<'a> {
         }
     }
 
-    /// It tells its next hints, if it has come so far. Gives the pages whose next hints changed,
-    /// with what they were before.
+    /// Tells the program's next hints, if it has come far enough. Returns the pages with a new next
+    /// hint, with their ranks before.
     pub fn disclose_hints(&mut self) -> Vec<(u32, PageRank)> {
         if self.index < self.tells_at || self.untold.len() == 0 {
             return Vec::new();
@@ -140,25 +140,25 @@ impl<'a> Process<'a> {
         changed
     }
 
-    /// The page that it comes to next.
+    /// Returns the page of the next reference.
     pub fn wanted(&self) -> u32 {
         self.program.references[self.index]
     }
 
-    /// Whether it tells anything.
+    /// Returns `true` if the program has told any hints.
     pub fn is_hinted(&self) -> bool {
         !self.hints.is_empty()
     }
 
-    /// It asks for a page: hints move on. Gives the pages whose next hints changed, with what they
-    /// were before.
+    /// Moves hints on at a reference to a page. Returns the pages with a new next hint, with their
+    /// ranks before.
     pub fn advance_hints(&mut self, page: u32) -> Vec<(u32, PageRank)> {
         if self.hints.is_empty() {
             return Vec::new();
         }
         let mut passed = std::mem::take(&mut self.passed);
         if let HintMatch::Yes { wrong: 1.. } = self.hints.referenced(u64::from(page), &mut passed) {
-            // what follows is nearer by all that was passed over
+            // All later hints are nearer by the number of hints passed over.
             self.forestall.reset();
         }
         passed.sort_unstable();
@@ -173,12 +173,12 @@ impl<'a> Process<'a> {
         changed
     }
 
-    /// What a page is worth.
+    /// Returns the value of a page.
     pub fn value(&self, page: u32, now_seconds: f64) -> Value {
         self.value_of(self.standing(page), now_seconds)
     }
 
-    /// What a page of this standing is worth.
+    /// Returns the value of a page of this rank.
     pub fn value_of(&self, standing: PageRank, now_seconds: f64) -> Value {
         match standing {
             PageRank::Hinted(place) => Value::hinted(place.saturating_sub(self.hints.at()), &self.stride),
@@ -190,13 +190,13 @@ impl<'a> Process<'a> {
         }
     }
 
-    /// Where a page stands among those of its program.
+    /// Returns the rank of a page among those of its program.
     pub fn standing(&self, page: u32) -> PageRank {
         let state = &self.pages[page as usize];
         if state.next == NO_HINT { PageRank::Unhinted(state.last_used) } else { PageRank::Hinted(state.next) }
     }
 
-    /// A page is in local memory no more.
+    /// Handles the loss of a page from local memory.
     pub fn lost_from_local(&mut self, page: u32, fetch_seconds: f64) {
         let next = self.pages[page as usize].next;
         if next != NO_HINT {
@@ -205,7 +205,7 @@ impl<'a> Process<'a> {
         }
     }
 
-    /// A page is on disk alone.
+    /// Handles the loss of a page from all memory, to disk alone.
     pub fn lost_to_disk(&mut self, page: u32, longer_seconds: f64) {
         let state = &mut self.pages[page as usize];
         state.place = PageSite::Disk;
@@ -216,26 +216,26 @@ impl<'a> Process<'a> {
         }
     }
 
-    /// How long it computes until it comes to a hinted place, in seconds.
+    /// Returns the computing time until the program comes to a hinted place, in seconds.
     pub fn computing_until(&self, place: u64) -> f64 {
         place.saturating_sub(self.hints.at()) as f64 * self.stride.computing_seconds()
     }
 
-    /// The hinted places to come from one on, each with its page, where the place is the first of
-    /// its page.
+    /// Returns the hinted places from `place` on, each with its page, where the place is the page's
+    /// next hint.
     pub fn hinted_from(&self, place: u64) -> impl Iterator<Item = (u64, u32)> + '_ {
         let first_of_page = |(place, page): &(u64, u32)| self.pages[*page as usize].next == *place;
         self.hints.upcoming_from(place).map(|(place, page)| (place, page as u32)).filter(first_of_page)
     }
 
-    /// The hinted pages that are neither local nor under way to it, each with its place.
+    /// Returns the hinted pages that are neither local nor under way to it, each with its place.
     pub fn missing(&self) -> impl Iterator<Item = (u64, u32)> + '_ {
         let is_missing =
             |page: u32| !matches!(self.pages[page as usize].place, PageSite::Local | PageSite::Incoming);
         self.hinted_from(self.missing_from).filter(move |(_, page)| is_missing(*page))
     }
 
-    /// A page of it as memories know it.
+    /// Returns a page of the program as memories know it.
     pub fn page(index: usize, page: u32) -> Page {
         (index as u32, page)
     }
@@ -248,7 +248,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn wrong_hints_that_are_passed_over_bring_what_follows_nearer() {
+    fn passed_over_hints_bring_later_ones_nearer() {
         let program = Program::reverse(64).unhinted();
         let mut process = Process::new(&program, 0, 1);
         process.hints = Hints::new(100);

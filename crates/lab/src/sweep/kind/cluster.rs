@@ -1,19 +1,19 @@
 //! `[[cluster]]`: one system of cooperative caching, or of request distribution, over one trace of
-//! who asks for what.
+//! clients' requests.
 //!
-//! A client of the trace belongs to a node, by turns of its number; an object counts as one frame,
-//! whatever its size.
+//! A client of the trace belongs to a node, by turns of its number. An object counts as one frame
+//! at any size.
 
-use super::{COUNT, Inputs, Kind, NUMBER, needed};
+use super::{COUNT, CellInputs, NUMBER, QuestionKind, needed};
 use crate::cluster::{
     ClusterSize, RunPlan, SYSTEMS, SchemeOptions, ServiceTimes, ThroughputResult, named, serve, simulate,
 };
 use crate::sweep::parameter::{Default, Parameter, Take};
-use crate::sweep::source::Loaded;
+use crate::sweep::source::SweepTrace;
 use crate::sweep::value::Value;
 use shoal_trace::parquet::Field;
 
-pub(super) static KIND: Kind = Kind {
+pub(super) static KIND: QuestionKind = QuestionKind {
     name: "cluster",
     question: "where are requests served when nodes share their memories or a front end chooses the node, and how long does it take?",
     parameters: &[
@@ -102,7 +102,7 @@ pub(super) static KIND: Kind = Kind {
     answer,
 };
 
-fn answer(inputs: &Inputs<'_>, loaded: Option<&Loaded>) -> Result<Vec<Value>, String> {
+fn answer(inputs: &CellInputs<'_>, loaded: Option<&SweepTrace>) -> Result<Vec<Value>, String> {
     let loaded = needed(loaded)?;
     let trace = &loaded.trace;
     if trace.clients().len() < 2 {

@@ -1,14 +1,16 @@
-//! `[[gms]]`: the queueing model of global memory, and if asked its simulation.
+//! `[[gms]]`: the queueing model of global memory, with its simulation on request.
 
-use super::{COUNT, Inputs, Kind, NUMBER};
-use crate::model::gms::simulation::{Arrivals, MOST_GETPAGES, Measured, Service, Setting, simulate};
-use crate::model::gms::{Method, Network, Putpages, Workload};
+use super::{COUNT, CellInputs, NUMBER, QuestionKind};
+use crate::model::gms::simulation::{
+    Arrivals, MOST_GETPAGES, NetworkResult, NetworkSetup, Service, simulate,
+};
+use crate::model::gms::{Method, Network, Putpages, ServerDemand};
 use crate::sweep::parameter::{Default, Parameter, Take};
-use crate::sweep::source::Loaded;
+use crate::sweep::source::SweepTrace;
 use crate::sweep::value::Value;
 use shoal_trace::parquet::Field;
 
-pub(super) static KIND: Kind = Kind {
+pub(super) static KIND: QuestionKind = QuestionKind {
     name: "gms",
     question: "how long does a page from a peer's memory take when many nodes ask few servers (Voelker 2000, 3.3)?",
     parameters: &[
@@ -83,7 +85,7 @@ pub(super) static KIND: Kind = Kind {
     answer,
 };
 
-fn answer(inputs: &Inputs<'_>, _loaded: Option<&Loaded>) -> Result<Vec<Value>, String> {
+fn answer(inputs: &CellInputs<'_>, _loaded: Option<&SweepTrace>) -> Result<Vec<Value>, String> {
     let network = network(inputs)?;
     let name = inputs.text("method").unwrap_or_default();
     let method = Method::ALL.into_iter().find(|method| method.name() == name);
@@ -92,7 +94,7 @@ fn answer(inputs: &Inputs<'_>, _loaded: Option<&Loaded>) -> Result<Vec<Value>, S
         .map_err(|error| error.to_string())?;
     let measured = measured(inputs, &network)?;
     let busiest = solution.loads.iter().map(|load| load.utilization).reduce(f64::max);
-    let simulated = |of: fn(&Measured) -> f64| Value::optional(measured.as_ref().map(of));
+    let simulated = |of: fn(&NetworkResult) -> f64| Value::optional(measured.as_ref().map(of));
     Ok(vec![
         Value::finite(solution.response_seconds * 1e3),
         Value::finite(solution.getpages_per_second),
@@ -105,10 +107,11 @@ fn answer(inputs: &Inputs<'_>, _loaded: Option<&Loaded>) -> Result<Vec<Value>, S
     ])
 }
 
-fn network(inputs: &Inputs<'_>) -> Result<Network, String> {
+fn network(inputs: &CellInputs<'_>) -> Result<Network, String> {
     let count = |name: &str| inputs.count(name).unwrap_or(0) as u32;
     let name = inputs.text("application").unwrap_or_default();
-    let mut workload = Workload::named(name).ok_or_else(|| format!("there is no application {name:?}"))?;
+    let mut workload =
+        ServerDemand::named(name).ok_or_else(|| format!("there is no application {name:?}"))?;
     workload.demand_seconds = inputs.number("demand_us").unwrap_or(194.0) / 1e6;
     if let Some(think) = inputs.number("think_ms") {
         workload.think_seconds = think / 1e3;
@@ -123,18 +126,18 @@ fn network(inputs: &Inputs<'_>) -> Result<Network, String> {
     Ok(network)
 }
 
-fn measured(inputs: &Inputs<'_>, network: &Network) -> Result<Option<Measured>, String> {
+fn measured(inputs: &CellInputs<'_>, network: &Network) -> Result<Option<NetworkResult>, String> {
     let (getpages, seed) = (inputs.count("simulate").unwrap_or(0), inputs.count("seed").unwrap_or(1));
     if getpages == 0 {
         return Ok(None);
     }
     let (arrivals, service) = (Arrivals::AfterGetpage, Service::Constant);
-    let setting = Setting { arrivals, service, getpages, seed };
+    let setting = NetworkSetup { arrivals, service, getpages, seed };
     simulate(network, &setting).map(Some).map_err(|error| error.to_string())
 }
 
 fn applications() -> Vec<&'static str> {
-    Workload::TABLE_3_1.iter().map(|workload| workload.name).collect()
+    ServerDemand::TABLE_3_1.iter().map(|workload| workload.name).collect()
 }
 
 fn methods() -> Vec<&'static str> {

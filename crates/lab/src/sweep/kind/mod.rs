@@ -9,46 +9,47 @@ mod wan;
 mod wide_area;
 
 use super::parameter::Parameter;
-use super::source::Loaded;
+use super::source::SweepTrace;
 use super::{Cell, Value};
 use shoal_trace::parquet::Field;
 
 /// A kind of question.
 #[derive(Debug)]
-pub struct Kind {
-    /// Its name: `[[name]]` in a specification, `name.parquet` among the results.
+pub struct QuestionKind {
+    /// Name of the kind: `[[name]]` in a specification, `name.parquet` among the results.
     pub name: &'static str,
-    /// What it asks, in a sentence.
+    /// Question of the kind, in a sentence.
     pub question: &'static str,
-    /// What it is asked with; the first is the trace, where it has one.
+    /// Parameters of the question; the first is the trace, where it has one.
     pub parameters: &'static [Parameter],
-    /// What it answers.
+    /// Results of the answer.
     pub results: &'static [Field],
-    answer: fn(&Inputs<'_>, Option<&Loaded>) -> Result<Vec<Value>, String>,
+    answer: fn(&CellInputs<'_>, Option<&SweepTrace>) -> Result<Vec<Value>, String>,
 }
 
 /// Every kind.
-pub const KINDS: [&Kind; 6] =
+pub const KINDS: [&QuestionKind; 6] =
     [&policy::KIND, &cluster::KIND, &wide_area::KIND, &gms::KIND, &pgms::KIND, &wan::KIND];
 
-/// The kind of a name.
-pub fn named(name: &str) -> Option<&'static Kind> {
+/// Returns the kind of a name.
+pub fn named(name: &str) -> Option<&'static QuestionKind> {
     KINDS.into_iter().find(|kind| kind.name == name)
 }
 
-impl PartialEq for Kind {
+impl PartialEq for QuestionKind {
     fn eq(&self, other: &Self) -> bool {
         self.name == other.name
     }
 }
 
-impl Kind {
-    /// Whether it is asked of a trace.
+impl QuestionKind {
+    /// Returns `true` if the question is about a trace.
     pub fn has_trace(&self) -> bool {
         self.parameters.iter().any(|parameter| parameter.name == "trace")
     }
 
-    /// The columns of its results: parameters, the trace's digest, results, and why it was refused.
+    /// Returns the columns of the results: parameters, the trace's digest, results, and the reason
+    /// of a refusal.
     pub fn fields(&self) -> Vec<Field> {
         let mut fields: Vec<Field> = self.parameters.iter().map(Parameter::field).collect();
         fields.extend(self.has_trace().then_some(Field::optional("trace_digest", TEXT)));
@@ -57,14 +58,14 @@ impl Kind {
         fields
     }
 
-    /// What its results are: those of the kind, and last why it was refused.
+    /// Returns the fields of an answer: the results of the kind, and last the reason of a refusal.
     pub fn answers(&self) -> Vec<Field> {
         self.results.iter().copied().chain([REFUSED]).collect()
     }
 
     /// Answers a cell; a refusal is an answer too.
-    pub(super) fn answer(&self, cell: &Cell, loaded: Option<&Loaded>) -> Vec<Value> {
-        let inputs = Inputs { parameters: self.parameters, values: &cell.inputs };
+    pub(super) fn answer(&self, cell: &Cell, loaded: Option<&SweepTrace>) -> Vec<Value> {
+        let inputs = CellInputs { parameters: self.parameters, values: &cell.inputs };
         let mut refused = match (self.answer)(&inputs, loaded) {
             Ok(mut results) => {
                 debug_assert_eq!(results.len(), self.results.len(), "{}", self.name);
@@ -80,12 +81,12 @@ impl Kind {
 }
 
 /// A cell's parameters by name.
-struct Inputs<'a> {
+struct CellInputs<'a> {
     parameters: &'static [Parameter],
     values: &'a [Value],
 }
 
-impl Inputs<'_> {
+impl CellInputs<'_> {
     fn value(&self, name: &str) -> &Value {
         let at = self.parameters.iter().position(|parameter| parameter.name == name);
         debug_assert!(at.is_some(), "a parameter of this kind is called {name}");
@@ -104,20 +105,20 @@ impl Inputs<'_> {
         if let Value::Number(number) = self.value(name) { Some(*number) } else { None }
     }
 
-    /// Latencies in seconds out of milliseconds with commas between them.
+    /// Returns latencies in seconds from milliseconds with commas between them.
     fn latencies(&self, name: &str) -> Vec<f64> {
         let parts = self.text(name).into_iter().flat_map(|text| text.split(','));
         parts.filter_map(|part| part.trim().parse::<f64>().ok()).map(|ms| ms / 1e3).collect()
     }
 }
 
-/// The trace of a kind that has one.
-fn needed(loaded: Option<&Loaded>) -> Result<&Loaded, String> {
+/// Returns the trace of a kind that has one.
+fn needed(loaded: Option<&SweepTrace>) -> Result<&SweepTrace, String> {
     loaded.ok_or_else(|| "the trace was not loaded".into())
 }
 
-const TEXT: shoal_trace::parquet::Kind = shoal_trace::parquet::Kind::Text;
-const COUNT: shoal_trace::parquet::Kind = shoal_trace::parquet::Kind::Int64;
-const NUMBER: shoal_trace::parquet::Kind = shoal_trace::parquet::Kind::Double;
+const TEXT: shoal_trace::parquet::ColumnKind = shoal_trace::parquet::ColumnKind::Text;
+const COUNT: shoal_trace::parquet::ColumnKind = shoal_trace::parquet::ColumnKind::Int64;
+const NUMBER: shoal_trace::parquet::ColumnKind = shoal_trace::parquet::ColumnKind::Double;
 /// The last column of every table.
 const REFUSED: Field = Field::optional("refused", TEXT);

@@ -1,14 +1,16 @@
-//! `[[pgms]]`: a program that tells what it will read, and idle nodes that prefetch for it,
+//! `[[pgms]]`: a program that tells its future reads, and idle nodes that prefetch for it,
 //! simulated.
 
-use super::{COUNT, Inputs, Kind, NUMBER};
-use crate::prefetching::{Costs, DiskTimes, Hinting, PrefetchSetup, Prefetching, Program, simulate};
+use super::{COUNT, CellInputs, NUMBER, QuestionKind};
+use crate::prefetching::{
+    DiskTimes, HintCoverage, PrefetchCosts, PrefetchKinds, PrefetchSetup, Program, simulate,
+};
 use crate::sweep::parameter::{Default, Parameter, Take};
-use crate::sweep::source::Loaded;
+use crate::sweep::source::SweepTrace;
 use crate::sweep::value::Value;
 use shoal_trace::parquet::Field;
 
-pub(super) static KIND: Kind = Kind {
+pub(super) static KIND: QuestionKind = QuestionKind {
     name: "pgms",
     question: "what is prefetching with idle nodes' disks and memory worth to a program (Voelker 2000, 4)?",
     parameters: &[
@@ -78,7 +80,7 @@ pub(super) static KIND: Kind = Kind {
     answer,
 };
 
-fn answer(inputs: &Inputs<'_>, _loaded: Option<&Loaded>) -> Result<Vec<Value>, String> {
+fn answer(inputs: &CellInputs<'_>, _loaded: Option<&SweepTrace>) -> Result<Vec<Value>, String> {
     let (program, setting) = (program(inputs)?, setting(inputs));
     let found = simulate(std::slice::from_ref(&program), &setting).map_err(|error| error.to_string())?;
     let finished = found.programs.first().ok_or("no program was run")?;
@@ -95,27 +97,27 @@ fn answer(inputs: &Inputs<'_>, _loaded: Option<&Loaded>) -> Result<Vec<Value>, S
     ])
 }
 
-fn program(inputs: &Inputs<'_>) -> Result<Program, String> {
+fn program(inputs: &CellInputs<'_>) -> Result<Program, String> {
     let (scale, seed) = (inputs.count("scale").unwrap_or(8) as u32, inputs.count("seed").unwrap_or(1));
     let name = inputs.text("program").unwrap_or_default();
     let mut program =
         Program::named(name, scale, seed).ok_or_else(|| format!("there is no program {name:?}"))?;
     program.references = program.references.repeat(inputs.count("rounds").unwrap_or(1) as usize);
     let (hinted, wrong) = (inputs.number("hinted").unwrap_or(1.0), inputs.number("wrong").unwrap_or(0.0));
-    let hinting = Hinting::told(hinted, wrong);
+    let hinting = HintCoverage::for_shares(hinted, wrong);
     Ok(program.hinting(hinting.ok_or("hints are wrong in part only where all references are told")?))
 }
 
-fn setting(inputs: &Inputs<'_>) -> PrefetchSetup {
+fn setting(inputs: &CellInputs<'_>) -> PrefetchSetup {
     let count = |name: &str, otherwise: u64| inputs.count(name).unwrap_or(otherwise) as usize;
     let mut setting = PrefetchSetup::testbed(FRAMES / count("scale", 8).max(1), count("idle", 0));
     let kinds = inputs.text("prefetch").unwrap_or_default();
-    setting.prefetching = Prefetching::named(kinds).unwrap_or(Prefetching::NONE);
+    setting.prefetching = PrefetchKinds::named(kinds).unwrap_or(PrefetchKinds::NONE);
     let random_seconds = inputs.number("disk_ms").unwrap_or(13.0) / 1e3;
-    // a disk faster than the testbed's at random reads is no slower at those that follow each other
+    // A disk faster than the testbed's at random reads is no slower at sequential reads.
     let sequential_seconds = DiskTimes::TESTBED.sequential_seconds.min(random_seconds);
-    let costs = Costs::TESTBED.with_global(inputs.number("global_us").unwrap_or(370.0) / 1e6);
-    setting.costs = Costs { disk: DiskTimes { random_seconds, sequential_seconds }, ..costs };
+    let costs = PrefetchCosts::TESTBED.with_global(inputs.number("global_us").unwrap_or(370.0) / 1e6);
+    setting.costs = PrefetchCosts { disk: DiskTimes { random_seconds, sequential_seconds }, ..costs };
     setting.outstanding = count("outstanding", 8);
     setting.seed = inputs.count("seed").unwrap_or(1);
     setting
@@ -129,5 +131,5 @@ fn prefetches() -> Vec<&'static str> {
     vec!["none", "dl", "gl", "dg", "dl+gl", "dl+dg", "gl+dg", "dl+gl+dg"]
 }
 
-/// Of each node of the testbed: 32 MB.
+/// Frames of each node of the testbed: 32 MB.
 const FRAMES: usize = 4096;

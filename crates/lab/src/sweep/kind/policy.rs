@@ -1,15 +1,15 @@
 //! `[[policy]]`: one replacement policy over one trace in a cache of one size.
 
-use super::{COUNT, Inputs, Kind, NUMBER, needed};
+use super::{COUNT, CellInputs, NUMBER, QuestionKind, needed};
 use crate::simulator::{Capacity, Request, Simulator};
 use crate::sweep::parameter::{Default, Parameter, Take};
-use crate::sweep::source::Loaded;
+use crate::sweep::source::SweepTrace;
 use crate::sweep::value::Value;
 use shoal_core::ByteCount;
 use shoal_policy::{Belady, BeladySize, NextUses, Replacement, ReplacementPolicy};
 use shoal_trace::parquet::Field;
 
-pub(super) static KIND: Kind = Kind {
+pub(super) static KIND: QuestionKind = QuestionKind {
     name: "policy",
     question: "how often does a replacement policy hit on a trace, in a cache of some size?",
     parameters: &[
@@ -43,7 +43,7 @@ pub(super) static KIND: Kind = Kind {
     answer,
 };
 
-fn answer(inputs: &Inputs<'_>, loaded: Option<&Loaded>) -> Result<Vec<Value>, String> {
+fn answer(inputs: &CellInputs<'_>, loaded: Option<&SweepTrace>) -> Result<Vec<Value>, String> {
     let loaded = needed(loaded)?;
     let room = room(inputs.text("cache").unwrap_or_default(), loaded.unique_bytes)?;
     let request =
@@ -76,7 +76,7 @@ fn answer(inputs: &Inputs<'_>, loaded: Option<&Loaded>) -> Result<Vec<Value>, St
     ])
 }
 
-/// Bytes, or a share of all objects' bytes.
+/// Reads bytes, or a share of all objects' bytes.
 pub(super) fn room(text: &str, unique_bytes: u64) -> Result<u64, String> {
     match text.parse::<f64>() {
         Ok(share) => Ok(((unique_bytes as f64 * share) as u64).max(1)),

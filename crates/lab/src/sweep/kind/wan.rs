@@ -1,16 +1,16 @@
 //! `[[wan]]`: the steady-state model of caches in a wide area, and a scheme of cooperation in a
 //! region.
 
-use super::{COUNT, Inputs, Kind, NUMBER, TEXT};
+use super::{COUNT, CellInputs, NUMBER, QuestionKind, TEXT};
 use crate::model::wan::paper::Rates;
 use crate::model::wan::scheme::{Performance, Region, Scheme};
-use crate::model::wan::{Change, Error, Form, Model, Web};
+use crate::model::wan::{Change, Form, Model, WanError, Web};
 use crate::sweep::parameter::{Default, Parameter, Take};
-use crate::sweep::source::Loaded;
+use crate::sweep::source::SweepTrace;
 use crate::sweep::value::Value;
 use shoal_trace::parquet::Field;
 
-pub(super) static KIND: Kind = Kind {
+pub(super) static KIND: QuestionKind = QuestionKind {
     name: "wan",
     question: "how many requests do caches answer together, by the number of their clients (Voelker 2000, 5)?",
     parameters: &[
@@ -152,8 +152,8 @@ pub(super) static KIND: Kind = Kind {
     answer,
 };
 
-fn answer(inputs: &Inputs<'_>, _loaded: Option<&Loaded>) -> Result<Vec<Value>, String> {
-    let told = |error: Error| error.to_string();
+fn answer(inputs: &CellInputs<'_>, _loaded: Option<&SweepTrace>) -> Result<Vec<Value>, String> {
+    let told = |error: WanError| error.to_string();
     let form = if inputs.text("form") == Some("integral") { Form::Integral } else { Form::Sum };
     let model = Model::new(web(inputs)?, form).map_err(told)?;
     let clients = inputs.number("clients").unwrap_or(0.0);
@@ -179,7 +179,7 @@ fn answer(inputs: &Inputs<'_>, _loaded: Option<&Loaded>) -> Result<Vec<Value>, S
     ])
 }
 
-fn performance(inputs: &Inputs<'_>, model: &Model, name: &str) -> Result<Performance, String> {
+fn performance(inputs: &CellInputs<'_>, model: &Model, name: &str) -> Result<Performance, String> {
     let scheme = Scheme::named(name).ok_or_else(|| format!("there is no scheme {name:?}"))?;
     let region = Region {
         population: inputs.number("clients").unwrap_or(0.0),
@@ -189,7 +189,7 @@ fn performance(inputs: &Inputs<'_>, model: &Model, name: &str) -> Result<Perform
     model.performance(scheme, &region).map_err(|error| error.to_string())
 }
 
-fn web(inputs: &Inputs<'_>) -> Result<Web, String> {
+fn web(inputs: &CellInputs<'_>) -> Result<Web, String> {
     let name = inputs.text("rates").unwrap_or_default();
     let rates = Rates::named(name).ok_or_else(|| format!("there are no rates {name:?}"))?;
     let law = inputs.text("change").unwrap_or_default();

@@ -1,15 +1,15 @@
 //! `[[wide_area]]`: proxies that cooperate, simulated request by request over a trace.
 
-use super::{COUNT, Inputs, Kind, NUMBER, needed};
+use super::{COUNT, CellInputs, NUMBER, QuestionKind, needed};
 use crate::model::wan::scheme::Region;
 use crate::sweep::parameter::{Default, Parameter, Take};
-use crate::sweep::source::Loaded;
+use crate::sweep::source::SweepTrace;
 use crate::sweep::value::Value;
-use crate::wide_area::{Cooperation, Digests, Plan, Stream, simulate};
+use crate::wide_area::{Cooperation, Digests, Stream, WideAreaSetup, simulate};
 use shoal_trace::SizeChange;
 use shoal_trace::parquet::Field;
 
-pub(super) static KIND: Kind = Kind {
+pub(super) static KIND: QuestionKind = QuestionKind {
     name: "wide_area",
     question: "what do proxies find that cooperate in a wide area, over a trace with clients?",
     parameters: &[
@@ -89,7 +89,7 @@ pub(super) static KIND: Kind = Kind {
     answer,
 };
 
-fn answer(inputs: &Inputs<'_>, loaded: Option<&Loaded>) -> Result<Vec<Value>, String> {
+fn answer(inputs: &CellInputs<'_>, loaded: Option<&SweepTrace>) -> Result<Vec<Value>, String> {
     let loaded = needed(loaded)?;
     let rule = match inputs.text("size_change") {
         Some("version") => SizeChange::Version,
@@ -97,7 +97,7 @@ fn answer(inputs: &Inputs<'_>, loaded: Option<&Loaded>) -> Result<Vec<Value>, St
     };
     let cache =
         inputs.text("cache").map(|text| super::policy::room(text, loaded.unique_bytes)).transpose()?;
-    let plan = Plan {
+    let plan = WideAreaSetup {
         region: Region {
             population: loaded.trace.clients().len() as f64,
             fanout: inputs.count("fanout").unwrap_or(10) as u32,
@@ -128,7 +128,7 @@ fn answer(inputs: &Inputs<'_>, loaded: Option<&Loaded>) -> Result<Vec<Value>, St
     ])
 }
 
-fn cooperation(inputs: &Inputs<'_>) -> Result<Cooperation, String> {
+fn cooperation(inputs: &CellInputs<'_>) -> Result<Cooperation, String> {
     let digests = Digests {
         bits_per_object: inputs.count("bits_per_object").unwrap_or(16) as u32,
         hashes: inputs.count("hashes").unwrap_or(4) as u32,

@@ -53,7 +53,7 @@ impl Default for Workload {
 
 /// Kinds of operations.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Kind {
+pub enum OperationKind {
     /// GET of an unchanged file.
     Static,
     /// GET of a file with an addition.
@@ -76,12 +76,12 @@ pub struct Operation {
     /// The operation opens a new TCP connection.
     pub opens: bool,
     /// Kind of the operation.
-    pub kind: Kind,
+    pub kind: OperationKind,
     /// File of the operation. For a POST, its log line names this file.
     pub file: File,
 }
 
-impl Kind {
+impl OperationKind {
     /// Returns the bytes of the response beside the file's bytes.
     fn added_bytes(self) -> f64 {
         match self {
@@ -95,14 +95,14 @@ impl Kind {
 impl Operation {
     /// Returns the size of the response's body, in bytes.
     pub fn response_bytes(&self) -> f64 {
-        let file = if self.kind == Kind::Post { 0.0 } else { self.file.exact_bytes() };
+        let file = if self.kind == OperationKind::Post { 0.0 } else { self.file.exact_bytes() };
         file + self.kind.added_bytes()
     }
 
     /// Returns the request as a log's record, with the file's bytes, or the response's bytes for a
     /// POST.
     pub fn record(&self) -> Record<'static> {
-        let post = self.kind == Kind::Post;
+        let post = self.kind == OperationKind::Post;
         let bytes = if post { POST_RESPONSE_BYTES as u64 } else { self.file.bytes() };
         Record {
             time_ms: Some(self.time_ms),
@@ -146,7 +146,8 @@ impl Workload {
     /// Fails when a value makes no sense.
     pub fn make(&self) -> Result<Trace, Impossible> {
         let mut trace = Trace::default();
-        let gets = self.operations()?.take(self.requests).filter(|operation| operation.kind != Kind::Post);
+        let gets =
+            self.operations()?.take(self.requests).filter(|operation| operation.kind != OperationKind::Post);
         for operation in gets {
             trace.push(&operation.record(), 0);
         }
@@ -212,7 +213,7 @@ impl Operations {
         }
     }
 
-    fn kind(&mut self) -> Kind {
+    fn kind(&mut self) -> OperationKind {
         KINDS[usize::from(choose(&mut self.random, &KINDS.map(|(_, share)| share)))].0
     }
 }
@@ -251,12 +252,12 @@ fn choose(random: &mut Random, shares: &[f64]) -> u8 {
 }
 
 /// Kinds with their shares of all operations.
-const KINDS: [(Kind, f64); 5] = [
-    (Kind::Static, 0.7),
-    (Kind::Dynamic, 0.1245),
-    (Kind::Advertisement, 0.126),
-    (Kind::Cgi, 0.0015),
-    (Kind::Post, POST_SHARE),
+const KINDS: [(OperationKind, f64); 5] = [
+    (OperationKind::Static, 0.7),
+    (OperationKind::Dynamic, 0.1245),
+    (OperationKind::Advertisement, 0.126),
+    (OperationKind::Cgi, 0.0015),
+    (OperationKind::Post, POST_SHARE),
 ];
 /// Share of POSTs among all operations.
 pub const POST_SHARE: f64 = 0.048;

@@ -21,7 +21,7 @@ fn the_file_sets_are_as_large_as_the_paper_says() {
 }
 
 #[test]
-fn operations_have_the_shares_and_the_rate_that_are_prescribed() {
+fn operations_have_prescribed_shares_and_rate() {
     let workload = Workload { throughput: 500.0, ..Workload::default() };
     let all: Vec<Operation> = workload.operations().unwrap().take(200_000).collect();
     for (kind, share) in KINDS {
@@ -63,7 +63,7 @@ fn the_trace_has_the_gets_and_text_gives_it_again() {
     assert_eq!(workload.to_string().parse(), Ok(workload));
     let (trace, again) = (workload.make().unwrap(), workload.make().unwrap());
     assert_eq!(trace.requests(), again.requests());
-    let posts = workload.operations().unwrap().take(5000).filter(|o| o.kind == Kind::Post);
+    let posts = workload.operations().unwrap().take(5000).filter(|o| o.kind == OperationKind::Post);
     assert_eq!(trace.requests().len(), 5000 - posts.count());
     for wrong in ["throughput=0", "requests=0", "x=1", "seed", "seed=a", "directories=2000000"] {
         assert!(wrong.parse::<Workload>().is_err(), "{wrong}");

@@ -1,0 +1,71 @@
+//! The whole report over a small made trace, in seconds: everything is there, well-formed, and the
+//! same twice.
+
+use super::*;
+use crate::Silent;
+use shoal_lab::figure::check_well_formed;
+use shoal_trace::generate::Traffic;
+
+fn inputs(requests: usize) -> Inputs {
+    let trace = Traffic { requests, ..Traffic::default() }.make().expect("such traffic can be had");
+    Inputs { seed: 1, command: "shoal lab run maltzahn".into(), ..Inputs::new(trace, 0.5) }
+}
+
+#[test]
+fn the_report_is_whole_well_formed_and_the_same_twice() {
+    let inputs = inputs(3000);
+    let report = run(&inputs, &mut Silent).unwrap();
+    check_well_formed(&report.html());
+    let names: Vec<&str> = report.figures().map(|figure| figure.name.as_str()).collect();
+    let expected = [
+        "figure-1",
+        "figure-2",
+        "figure-3",
+        "figure-4",
+        "figure-5a",
+        "figure-5b",
+        "figure-6",
+        "figure-7a",
+        "figure-7b",
+        "figure-7-sweep",
+        "extension-staleness",
+        "extension-residency",
+        "extension-sequences",
+    ];
+    assert_eq!(names, expected);
+    for figure in report.figures() {
+        check_well_formed(&figure.svg());
+        let csv = figure.csv();
+        let columns = csv.lines().next().unwrap().split(',').count();
+        assert!(columns >= 3 && csv.lines().count() > 1, "{}: {csv}", figure.name);
+        assert!(csv.lines().all(|line| line.split(',').count() >= columns), "{}", figure.name);
+    }
+    let again = run(&inputs, &mut Silent).unwrap();
+    assert_eq!(report.html(), again.html());
+    assert_eq!(report.summary(), again.summary());
+}
+
+#[test]
+fn made_traffic_gives_the_papers_order() {
+    let report = run(&inputs(3000), &mut Silent).unwrap();
+    let found = |key: &str| {
+        let mut findings = report.sections.iter().flat_map(|section| &section.findings);
+        findings.find(|finding| finding.key == key).and_then(|finding| finding.found[0]).unwrap()
+    };
+    for key in ["squidl_over_squid", "squidm_over_squid", "squidml_over_squid", "squidmla_over_squid"] {
+        assert!((0.02..0.9).contains(&found(key)), "{key}: {}", found(key));
+    }
+    assert!(found("squidml_over_squid") < found("squidl_over_squid"));
+    assert!((found("squidmla_over_squidml") - 1.0).abs() < 0.1);
+    assert_eq!(found("crossing_aligned"), 0.0);
+    assert!((0.2..0.5).contains(&found("crossing_objects")));
+    assert!((found("infinite_hit_ratio") - 0.59).abs() < 0.05);
+}
+
+#[test]
+fn a_trace_that_is_too_short_is_refused() {
+    let mut trace = shoal_trace::Trace::default();
+    trace.push(&shoal_trace::Record { url: "http://a/".into(), ..shoal_trace::Record::default() }, 1);
+    let error = run(&Inputs::new(trace, 0.5), &mut Silent).unwrap_err();
+    assert!(error.to_string().contains("at least 200"), "{error}");
+}

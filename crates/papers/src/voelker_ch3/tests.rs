@@ -1,0 +1,51 @@
+//! The whole report at small scale.
+
+use super::*;
+use crate::Silent;
+
+fn inputs() -> Inputs {
+    let program = Application::made(2000, 7).remove(3);
+    Inputs {
+        applications: vec![Application { name: "pages-of-ours.txt.zst".into(), ..program }],
+        source: "pages-of-ours.txt.zst".into(),
+        is_small: true,
+        seed: 1,
+        ..Inputs::default()
+    }
+}
+
+#[test]
+fn a_small_run_makes_the_whole_report() {
+    let report = run(&inputs(), &mut Silent).unwrap();
+    let anchors: Vec<&str> = report.sections.iter().map(|section| section.anchor.as_str()).collect();
+    let expected = [
+        "figure-3-2",
+        "figure-3-3",
+        "figure-3-4",
+        "figure-3-8",
+        "methods",
+        "figure-3-5",
+        "figure-3-6",
+        "figure-3-7",
+        "rate",
+        "tuned",
+    ];
+    assert_eq!(anchors, expected);
+    assert_eq!(report.figures().count(), 16);
+    let found = |key: &str| {
+        let findings = report.sections.iter().flat_map(|section| &section.findings);
+        findings.clone().find(|finding| finding.key == key).and_then(|finding| finding.found[0]).unwrap()
+    };
+    assert_eq!((found("utilization_7") * 100.0).round(), 51.0);
+    assert!((found("skew_18") - 0.131).abs() < 1e-3 && (found("skew_24") - 0.356).abs() < 1e-3);
+    assert!((found("suboptimal_30_of_ours")).is_finite());
+    let html = report.html();
+    assert!(!html.contains("NaN") && !html.contains("inf"), "every number is one");
+}
+
+#[test]
+fn a_program_that_is_too_short_is_refused() {
+    let mut inputs = inputs();
+    inputs.applications[0].references.truncate(10);
+    assert!(matches!(run(&inputs, &mut Silent), Err(LabError::TooFewRequests { found: 10, .. })));
+}
